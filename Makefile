@@ -1,0 +1,52 @@
+# make demo and make test are the two commands to know; both set up .venv on their first run.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TORCH := torch==2.13.0
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow test-gpu lint golden docs bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(STAMP) ## create .venv and install everything into it
+
+# torch comes first and by itself: left to the looser requirement of an extra, pip would take the newest
+# build, with gigabytes of CUDA packages. Once it is there, the extra is satisfied.
+$(STAMP): pyproject.toml setup.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet --editable '.[run,envs,test]'
+	touch $@
+
+demo: $(STAMP) ## convert a fixture, run original and converted, show that they agree
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/demo.py
+
+test: lint ## lint, then every test that is neither slow nor needs a GPU
+	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"
+
+test-slow: $(STAMP) ## the tests that train
+	$(BIN)/python -m pytest -n 2 -m "slow and not gpu"
+
+test-gpu: $(STAMP) ## the tests that need a CUDA device (skipped visibly without one)
+	$(BIN)/python -m pytest -m gpu
+
+lint: $(STAMP) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+golden: $(STAMP) ## convert the fixtures anew and show what changed in fixtures/converted
+	$(BIN)/python tests/golden.py
+
+docs: $(STAMP) ## write the tables of transforms and diagnostics into the README
+	$(BIN)/python tests/docs.py
+
+bench: $(STAMP) ## what a conversion costs: seconds and memory
+	$(BIN)/python benchmarks/convert_cost.py
+
+clean: ## remove .venv and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -1,0 +1,1 @@
+"""The commands of `lean-convert`, one file each."""
