@@ -1,0 +1,64 @@
+"""The command line: `lean-convert COMMAND ...`, and `lean-convert SCRIPT ...` for its main command, `convert`.
+
+A command is imported when it is asked for, so that none pays for what another needs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from pathlib import Path
+
+import click
+
+DEFAULT_COMMAND = "convert"
+
+COMMANDS = {
+    "convert": "transformer.commands.convert",
+    "transforms": "transformer.commands.transforms",
+    "explain": "transformer.commands.explain",
+}
+"""Each command's module, which holds it under its own name; in the order of `--help`."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports its commands on demand and falls back to :data:`DEFAULT_COMMAND`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command; None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command's name before arguments that name no command."""
+        own_options = {name for param in self.get_params(ctx) for name in param.opts}
+        if args and args[0] not in COMMANDS and args[0] not in own_options:
+            self._check_misspelled(ctx, args[0])
+            args = [DEFAULT_COMMAND, *args]
+        return super().parse_args(ctx, args)
+
+    @staticmethod
+    def _check_misspelled(ctx: click.Context, word: str) -> None:
+        """Tell a misspelled command from a script."""
+        similar = difflib.get_close_matches(word, COMMANDS, n=1)
+        if similar and not Path(word).exists():
+            ctx.fail(f"{word!r} is neither a file nor a command; did you mean {similar[0]!r}?")
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 the script cannot be converted, 2 bad usage or a file that cannot be read or written.",
+)
+@click.version_option(package_name="lean-convert")
+def main() -> None:
+    """Rewrite a cleanrl-style eager PPO script for torch.compile and CUDA graphs, with equal results.
+
+    `lean-convert SCRIPT -o OUT` is short for `lean-convert convert SCRIPT -o OUT`.
+    """

@@ -1,0 +1,92 @@
+"""Writing the converted script: all or nothing, never over the input, never over somebody else's file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from transformer import pipeline, text
+
+
+class OutputError(Exception):
+    """The output must not or cannot be written; the message names the file and says why."""
+
+
+def check_target(target: Path, inputs: Iterable[Path]) -> None:
+    """Make sure that `target` can be written without touching an input, before any work is done.
+
+    Raises:
+        OutputError: it is a directory, its directory is missing, or it is one of `inputs` under any name
+            (a symbolic or hard link included).
+    """
+    if target.is_dir():
+        raise OutputError(f"{target} is a directory; give a file, or use --output-dir")
+    if target.exists():
+        for script in inputs:
+            if target.samefile(script):
+                raise OutputError(f"{target} is the input {script}, which is never overwritten")
+    elif not target.parent.is_dir():
+        raise OutputError(f"the directory {target.parent} does not exist")
+
+
+def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = False) -> None:
+    """Write `data` to `target` in one step: another process sees the old file or the new one, never a part.
+
+    Args:
+        target: a new file, or an existing one that an earlier run of this tool wrote. A symbolic link is followed.
+        data: the whole content.
+        mode: permission bits for a new file, cut by the umask; 0o666 where None. An existing file keeps its own.
+        force: overwrite whatever is there.
+
+    Raises:
+        OutputError: the file is not this tool's and `force` is not given, or the system refuses.
+    """
+    target = target.resolve()
+    try:
+        if target.exists() and not target.is_file():  # a device or a pipe cannot be renamed over
+            target.write_bytes(data)
+            return
+        if target.exists():
+            if not (force or target.read_bytes() == data or is_converted(target)):
+                raise OutputError(f"{target} exists and was not written by lean-convert; --force overwrites it")
+            permissions = stat.S_IMODE(target.stat().st_mode)
+        else:
+            permissions = (0o666 if mode is None else mode) & ~_umask()
+        _replace(target, data, permissions)
+    except OSError as error:
+        raise OutputError(f"{target} cannot be written: {error.strerror}") from error
+
+
+def is_converted(file: Path) -> bool:
+    """Whether `file` is the result of a conversion, by what it contains: output carries no stamp of this tool."""
+    try:
+        conversion = pipeline.convert(text.read(file).content)
+    except text.NotText:
+        return False
+    return any(d.code == "LC002" for d in conversion.diagnostics)
+
+
+def _replace(target: Path, data: bytes, permissions: int) -> None:
+    """Write a temporary file beside `target`, then rename it over `target`; leave nothing behind on failure."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(permissions)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
