@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 the script cannot be converted, 2 bad usage or a file that cannot be read or written.",
+    epilog="Exit codes: 0 done; 1 a script cannot be converted; 2 bad usage, or a file cannot be read or written.",
 )
 @click.version_option(package_name="lean-convert")
 def main() -> None:

@@ -18,33 +18,32 @@ FORMATTER_DEFAULT = 88
 def line_length_of(directory: Path) -> int | None:
     """The line length that ruff or black would use for a script in `directory`; None where neither is configured.
 
-    As these tools do, the nearest configured directory decides, and in it `.ruff.toml` comes before `ruff.toml`
-    before `pyproject.toml`. An unreadable or malformed file counts as absent.
+    As with these tools, the nearest configured directory decides; in it `.ruff.toml` comes before `ruff.toml`,
+    `[tool.ruff]` and `[tool.black]` of `pyproject.toml`. A file that cannot be read or parsed counts as absent.
     """
     directory = directory.resolve()
     for folder in (directory, *directory.parents):
-        for section in _sections(folder):
-            length = section.get("line-length", FORMATTER_DEFAULT)
-            if isinstance(length, int):
+        project = folder / "pyproject.toml"
+        sections = (
+            _table(folder / ".ruff.toml"),
+            _table(folder / "ruff.toml"),
+            _table(project, "tool", "ruff"),
+            _table(project, "tool", "black"),
+        )
+        for section in sections:
+            if section and isinstance(length := section.get("line-length"), int):
                 return length
+        if any(section is not None for section in sections):
+            return FORMATTER_DEFAULT
     return None
 
 
-def _sections(folder: Path) -> list[dict[str, Any]]:
-    """The formatter configurations found in one folder, the one that counts most first."""
-    tools = _load(folder / "pyproject.toml").get("tool", {})
-    candidates = (
-        _load(folder / ".ruff.toml"),
-        _load(folder / "ruff.toml"),
-        tools.get("ruff"),
-        tools.get("black"),
-    )
-    return [c for c in candidates if c]
-
-
-def _load(file: Path) -> dict[str, Any]:
-    """The contents of a TOML file; empty where there is none."""
+def _table(file: Path, *keys: str) -> dict[str, Any] | None:
+    """The table under `keys` of a TOML file; None where there is none."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        table: Any = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        return {}
+        return None
+    for key in keys:
+        table = table.get(key) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else None

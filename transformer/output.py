@@ -16,11 +16,10 @@ class OutputError(Exception):
 
 
 def check_target(target: Path, inputs: Iterable[Path]) -> None:
-    """Make sure that `target` can be written without touching an input, before any work is done.
+    """Make sure, before any work is done, that writing `target` leaves the inputs alone.
 
     Raises:
-        OutputError: it is a directory, its directory is missing, or it is one of `inputs` under any name
-            (a symbolic or hard link included).
+        OutputError: it is a directory, or one of `inputs` under any name (a symbolic or hard link included).
     """
     if target.is_dir():
         raise OutputError(f"{target} is a directory; give a file, or use --output-dir")
@@ -28,15 +27,14 @@ def check_target(target: Path, inputs: Iterable[Path]) -> None:
         for script in inputs:
             if target.samefile(script):
                 raise OutputError(f"{target} is the input {script}, which is never overwritten")
-    elif not target.parent.is_dir():
-        raise OutputError(f"the directory {target.parent} does not exist")
 
 
 def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = False) -> None:
     """Write `data` to `target` in one step: another process sees the old file or the new one, never a part.
 
     Args:
-        target: a new file, or an existing one that an earlier run of this tool wrote. A symbolic link is followed.
+        target: a new file, whose directories are made, or one that an earlier run of this tool wrote. A symbolic
+            link is followed.
         data: the whole content.
         mode: permission bits for a new file, cut by the umask; 0o666 where None. An existing file keeps its own.
         force: overwrite whatever is there.
@@ -44,7 +42,7 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
     Raises:
         OutputError: the file is not this tool's and `force` is not given, or the system refuses.
     """
-    target = target.resolve()
+    target = Path(os.path.realpath(target))
     try:
         if target.exists() and not target.is_file():  # a device or a pipe cannot be renamed over
             target.write_bytes(data)
@@ -54,10 +52,11 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
                 raise OutputError(f"{target} exists and was not written by lean-convert; --force overwrites it")
             permissions = stat.S_IMODE(target.stat().st_mode)
         else:
+            target.parent.mkdir(parents=True, exist_ok=True)
             permissions = (0o666 if mode is None else mode) & ~_umask()
         _replace(target, data, permissions)
     except OSError as error:
-        raise OutputError(f"{target} cannot be written: {error.strerror}") from error
+        raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
 def is_converted(file: Path) -> bool:

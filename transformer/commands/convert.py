@@ -1,0 +1,177 @@
+"""`lean-convert [convert] SCRIPT`: convert scripts, write the results, report what was done."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from transformer import output, pipeline, text
+from transformer.conversion import Conversion
+from transformer.line_length import line_length_of
+from transformer.report import Result, as_json, print_errors, print_report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STDIN = "-"
+SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
+
+
+def transform_names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...] | None:
+    """Click callback: the names in a repeatable, comma-separated option; None where it was not given."""
+    names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+    return names or None
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --select and --ignore, for every command that converts."""
+    for flag, does in (("--ignore", "Leave these transforms out."), ("--select", "Apply only these transforms.")):
+        help_text = f"{does} Repeatable, comma-separated; see `lean-convert transforms`."
+        command = click.option(flag, multiple=True, metavar="NAME", callback=transform_names, help=help_text)(command)
+    return command
+
+
+@click.command()
+@click.argument(
+    "scripts",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="SCRIPT...",
+)
+@click.option("-o", "--output", "target", metavar="OUT", help="Write the converted script to this file.")
+@click.option("--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write each script to DIR/NAME.")
+@selection_options
+@click.option("--force", is_flag=True, help="Overwrite an existing file that lean-convert did not write.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the report.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Report errors only.")
+def convert(
+    scripts: tuple[str, ...],
+    target: str | None,
+    output_dir: Path | None,
+    select: tuple[str, ...] | None,
+    ignore: tuple[str, ...] | None,
+    force: bool,
+    form: str,
+    quiet: bool,
+) -> None:
+    """Convert each SCRIPT (`-` is standard input).
+
+    Without -o or --output-dir the converted script goes to standard output and the report to standard error.
+    A script that cannot be converted is reported with every reason, and nothing is written for it.
+
+    Exit codes: 0 converted, 1 a script cannot be converted, 2 bad usage or a file that cannot be read or written.
+    """
+    targets = _targets(scripts, target, output_dir)
+    try:
+        for path in targets:
+            if path is not None:
+                output.check_target(path, [Path(s) for s in scripts if s != STDIN])
+    except output.OutputError as error:
+        raise click.UsageError(str(error)) from None
+
+    results = []
+    for script, path in _with_progress(list(zip(scripts, targets, strict=True)), shown=len(scripts) > 1 and not quiet):
+        try:
+            results.append(_convert_one(script, path, select=select, ignore=ignore, force=force))
+        except pipeline.SelectionError as error:
+            raise click.UsageError(str(error)) from None
+    _report(results, form=form, quiet=quiet, to_stderr=targets == [None])
+    if any(r.failure is not None for r in results):
+        sys.exit(2)
+    if not all(r.done for r in results):
+        sys.exit(1)
+
+
+def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None) -> list[Path | None]:
+    """The file to write for each script; None for standard output."""
+    if target is not None and output_dir is not None:
+        raise click.UsageError("-o and --output-dir exclude each other")
+    if output_dir is not None:
+        names = [Path(s).name for s in scripts]
+        if STDIN in names:
+            raise click.UsageError("standard input has no name to use in --output-dir; use -o")
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise click.UsageError(f"several scripts are called {', '.join(twice)}, one would overwrite the other")
+        return [output_dir / name for name in names]
+    if len(scripts) > 1:
+        raise click.UsageError("several scripts need --output-dir")
+    if target is None or target == STDIN:
+        return [None]
+    if not Path(target).parent.is_dir():
+        raise click.UsageError(f"the directory {Path(target).parent} does not exist")
+    return [Path(target)]
+
+
+def _convert_one(
+    script: str,
+    target: Path | None,
+    *,
+    select: Iterable[str] | None,
+    ignore: Iterable[str] | None,
+    force: bool,
+) -> Result:
+    """Read, convert and write one script. What goes wrong is in the result, but for an impossible selection."""
+    path = None if script == STDIN else Path(script)
+    name = "<stdin>" if path is None else script
+    try:
+        original = text.decode(sys.stdin.buffer.read()) if path is None else text.read(path)
+    except text.NotText as refusal:
+        return Result(name, Conversion("", diagnostics=(refusal.diagnostic,)))
+    except OSError as error:
+        return Result(name, Conversion(""), failure=f"{name} cannot be read: {error.strerror or error}")
+    line_length = line_length_of(Path.cwd() if path is None else path.parent) or pipeline.DEFAULT_LINE_LENGTH
+    conversion = pipeline.convert(original.content, select=select, ignore=ignore, line_length=line_length)
+    if not conversion.converted:
+        return Result(name, conversion)
+    data = original.encode(conversion.source)
+    if target is None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return Result(name, conversion)
+    try:
+        output.write(target, data, mode=None if path is None else path.stat().st_mode & 0o777, force=force)
+    except output.OutputError as error:
+        return Result(name, conversion, failure=str(error))
+    return Result(name, conversion, output=str(target))
+
+
+def _with_progress(work: Sequence[tuple[str, Path | None]], *, shown: bool) -> Iterator[tuple[str, Path | None]]:
+    """Go through `work`, with a progress bar on a terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield from work
+        return
+    from rich.progress import track
+
+    yield from track(work, description="Converting", console=_console(to_stderr=True), transient=True)
+
+
+def _report(results: Sequence[Result], *, form: str, quiet: bool, to_stderr: bool) -> None:
+    """Print the report where the converted script did not go, and in text form the errors on standard error."""
+    if form == "json":
+        if not quiet:
+            click.echo(json.dumps(as_json(results), indent=2), err=to_stderr)
+        return
+    if not quiet:
+        print_report(_console(to_stderr=to_stderr), results)
+    if not all(r.done for r in results):
+        print_errors(_console(to_stderr=True), results)
+
+
+def _console(*, to_stderr: bool) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=to_stderr, highlight=False)

@@ -1,0 +1,55 @@
+"""`lean-convert explain`: what a transform does and why it is safe, or what a diagnostic means."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+import click
+
+from transformer import pipeline
+from transformer.diagnostics import CODES, Code
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from transformer.conversion import TransformInfo
+
+
+@click.command()
+@click.argument("topic", metavar="NAME|CODE")
+def explain(topic: str) -> None:
+    """Explain a transform (`explain gae`) or a diagnostic (`explain LC005`)."""
+    from rich.console import Console
+
+    infos = {i.name: i for i in pipeline.transforms()}
+    console = Console(highlight=False)
+    if info := infos.get(topic.lower()):
+        _explain_transform(console, info)
+    elif code := CODES.get(topic.upper()):
+        _explain_code(console, code)
+    else:
+        similar = difflib.get_close_matches(topic, [*infos, *CODES], n=1)
+        hint = f"; did you mean {similar[0]!r}?" if similar else "; `lean-convert transforms` lists the names"
+        raise click.UsageError(f"there is no transform and no diagnostic {topic!r}{hint}")
+
+
+def _explain_transform(console: Console, info: TransformInfo) -> None:
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    console.print(Text.assemble((info.name, "bold"), f": {info.summary}"))
+    console.print(Text(f"\n{info.safety}"))
+    if info.needs:
+        console.print(Text(f"\nNeeds: {', '.join(info.needs)}"))
+    for heading, example in (("Before", info.before), ("After", info.after)):
+        console.print(Text(f"\n{heading}", "bold"))
+        console.print(Syntax(example.strip("\n"), "python", theme="ansi_dark", background_color="default"))
+
+
+def _explain_code(console: Console, code: Code) -> None:
+    from rich.text import Text
+
+    console.print(Text.assemble((code.code, "bold"), f" ({code.severity}): {code.title}"))
+    console.print(Text(f"\n{code.reason}"))
+    console.print(Text.assemble("\n", ("What to do: ", "bold"), code.advice))
