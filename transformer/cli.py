@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done; 1 a script cannot be converted; 2 bad usage, or a file cannot be read or written.",
 )
-@click.version_option(package_name="lean-convert")
+@click.version_option(package_name="lean-convert", prog_name="lean-convert")
 def main() -> None:
     """Rewrite a cleanrl-style eager PPO script for torch.compile and CUDA graphs, with equal results.
 

@@ -37,19 +37,22 @@ def decode(data: bytes) -> Text:
         NotText: the bytes are binary or contradict their declared encoding.
     """
     if b"\0" in data:
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise NotText(Diagnostic(line, 1, "LC001", "the file is binary (it holds a NUL byte)"))
+        raise NotText(_at(data, data.index(b"\0"), "the file is binary (it holds a NUL byte)"))
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:  # an unknown or contradicted coding line, or bytes that are not UTF-8
-        raise NotText(Diagnostic(1, 1, "LC001", f"cannot be decoded: {error.msg}")) from None
+        raise NotText(_at(data, 0, f"cannot be decoded: {error.msg}")) from None
     try:
         return Text(data.decode(encoding), encoding)
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
         byte = f"byte 0x{data[error.start]:02x}"
-        raise NotText(Diagnostic(line, column, "LC001", f"{byte} is not {encoding}: {error.reason}")) from None
+        raise NotText(_at(data, error.start, f"{byte} is not {encoding}: {error.reason}")) from None
+
+
+def _at(data: bytes, offset: int, message: str) -> Diagnostic:
+    """LC001 at a byte's line and column."""
+    line_start = data.rfind(b"\n", 0, offset) + 1
+    return Diagnostic(data.count(b"\n", 0, offset) + 1, offset - line_start + 1, "LC001", message)
 
 
 def read(path: Path) -> Text:

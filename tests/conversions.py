@@ -1,0 +1,41 @@
+"""A converter of three transforms, for tests of what surrounds the converter."""
+
+from collections.abc import Iterable
+
+from transformer.conversion import Applied, Conversion, Skipped, Step, TransformInfo
+from transformer.diagnostics import Diagnostic
+from transformer.pipeline import SelectionError
+
+MARK = "# converted\n"
+
+FLAGS, STORAGE, COMPILE = (
+    TransformInfo(name, f"Do {name}", f"{name} is safe.", needs, "x = 1\n", "x = 2\n")
+    for name, needs in (("flags", ()), ("storage", ()), ("compile", ("flags",)))
+)
+
+
+def convert(
+    source: str,
+    *,
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] | None = None,
+    line_length: int = 127,
+) -> Conversion:
+    """Mark the source as converted; refuse one that is marked, or that says REFUSE; warn where it says WARN."""
+    if "nonsense" in (*(select or ()), *(ignore or ())):
+        raise SelectionError("there is no transform named 'nonsense'")
+    if source.startswith(MARK):
+        return Conversion(source, diagnostics=(Diagnostic(1, 1, "LC002", "has the mark"),))
+    if "REFUSE" in source:
+        findings = (Diagnostic(3, 5, "LC004", "no [loop] found"), Diagnostic(7, 1, "LC005", "two phases"))
+        return Conversion(source, diagnostics=findings)
+    newline = "\r\n" if "\r\n" in source else "\n"
+    marked = MARK.replace("\n", newline) + source
+    compiled = f"{marked}# line_length={line_length}{newline}"
+    steps = (
+        Step(FLAGS, Applied(("Two flags.",)), source, marked),
+        Step(STORAGE, Skipped("buffers of [unknown] shape"), marked, marked),
+        Step(COMPILE, Applied(), marked, compiled),
+    )
+    warnings = (Diagnostic(2, 9, "LC101", "loss.item() remains"),) if "WARN" in source else ()
+    return Conversion(source, steps, warnings)

@@ -1,0 +1,342 @@
+"""The command line, around a small converter: streams, files, exit codes, reports."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import conversions
+import pytest
+from click.testing import CliRunner, Result
+
+from transformer import cli, pipeline
+from transformer.diagnostics import CODES
+
+MARK = conversions.MARK
+
+
+@pytest.fixture(autouse=True)
+def small_converter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pipeline, "convert", conversions.convert)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "ppo.py"
+    path.write_text("x = 1\n")
+    return path
+
+
+def run(*args: str | Path, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(cli.main, [str(a) for a in args], input=stdin)
+
+
+class TestStreams:
+    def test_source_to_stdout_and_report_to_stderr(self, script: Path) -> None:
+        result = run(script)
+        assert result.exit_code == 0
+        assert result.stdout.startswith(MARK + "x = 1\n")
+        assert "Do flags." in result.stderr
+        assert "python CONVERTED.py --compile" in result.stderr
+
+    def test_standard_input(self) -> None:
+        result = run("-", stdin=b"x = 1\r\n")
+        assert result.exit_code == 0
+        assert result.stdout_bytes.startswith(b"# converted\r\nx = 1\r\n")
+
+    def test_standard_input_in_diagnostics(self) -> None:
+        assert "<stdin>:3:5: LC004" in run("-", stdin=b"REFUSE").stderr
+
+    def test_standard_output_by_name(self, script: Path) -> None:
+        assert run(script, "-o", "-").stdout == run(script).stdout
+        assert not Path("-").exists()
+
+    @pytest.mark.parametrize("codec", ["utf-8-sig", "latin-1"])
+    def test_bytes_are_kept(self, script: Path, codec: str) -> None:
+        content = ("# coding: latin-1\r\n" if codec == "latin-1" else "") + "x = 'é'\r\n"
+        script.write_bytes(content.encode(codec))
+        assert run(script, "-o", "out.py").exit_code == 0
+        assert run(script).stdout_bytes == Path("out.py").read_bytes()
+        assert content in Path("out.py").read_bytes().decode(codec)
+
+    def test_closed_pipe_is_no_traceback(self, script: Path) -> None:
+        script.write_text("x = 1\n" * 100_000)
+        code = (
+            "import conversions; from transformer import cli, pipeline;"
+            f"pipeline.convert = conversions.convert; cli.main([{str(script)!r}])"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+        process.stderr.close()
+        assert process.wait() != 0
+        assert "Traceback" not in errors
+        assert "Exception ignored" not in errors
+
+
+class TestFiles:
+    def test_output_file(self, script: Path) -> None:
+        result = run(script, "-o", "out.py")
+        assert result.exit_code == 0
+        assert Path("out.py").read_text().startswith(MARK)
+        assert "python out.py --compile" in result.stdout
+        assert script.read_text() == "x = 1\n"
+
+    def test_executable_script_gives_executable_output(self, script: Path) -> None:
+        script.chmod(0o755)
+        run(script, "-o", "out.py")
+        assert Path("out.py").stat().st_mode & 0o111 == 0o111
+
+    def test_same_command_twice(self, script: Path) -> None:
+        assert run(script, "-o", "out.py").exit_code == 0
+        assert run(script, "-o", "out.py").exit_code == 0
+
+    def test_foreign_file_needs_force(self, script: Path) -> None:
+        Path("out.py").write_text("mine = 1\n")
+        result = run(script, "-o", "out.py")
+        assert result.exit_code == 2
+        assert "--force" in result.stderr
+        assert "python out.py" not in result.output
+        assert Path("out.py").read_text() == "mine = 1\n"
+        assert run(script, "-o", "out.py", "--force").exit_code == 0
+        assert Path("out.py").read_text().startswith(MARK)
+
+    def test_input_is_never_overwritten(self, script: Path) -> None:
+        result = run(script, "-o", script, "--force")
+        assert result.exit_code == 2
+        assert "is the input" in result.stderr
+        assert script.read_text() == "x = 1\n"
+
+    def test_refused_script_writes_nothing(self, script: Path) -> None:
+        script.write_text("REFUSE\n")
+        before = set(Path().iterdir())
+        assert run(script, "-o", "out.py").exit_code == 1
+        assert run(script, "--output-dir", "out").exit_code == 1
+        assert set(Path().iterdir()) == before
+
+    def test_refused_script_prints_nothing_to_stdout(self, script: Path) -> None:
+        script.write_text("REFUSE\n")
+        assert run(script).stdout == ""
+
+    def test_line_length_of_the_scripts_project(self, script: Path, tmp_path: Path) -> None:
+        elsewhere = tmp_path / "project"
+        elsewhere.mkdir()
+        (elsewhere / "pyproject.toml").write_text("[tool.ruff]\nline-length = 99\n")
+        (elsewhere / "ppo.py").write_text("x = 1\n")
+        assert "line_length=99" in run(elsewhere / "ppo.py").stdout
+        assert "line_length=127" in run(script).stdout
+
+
+class TestSeveralScripts:
+    @pytest.fixture
+    def scripts(self, tmp_path: Path) -> list[Path]:
+        for name, content in (("a.py", "a = 1\n"), ("b.py", "REFUSE\n"), ("c.py", "WARN\n")):
+            (tmp_path / name).write_text(content)
+        return [Path(n) for n in ("a.py", "b.py", "c.py")]
+
+    def test_each_is_written_or_reported(self, scripts: list[Path]) -> None:
+        result = run(*scripts, "--output-dir", "new/out")
+        assert result.exit_code == 1
+        assert sorted(p.name for p in Path("new/out").iterdir()) == ["a.py", "c.py"]
+        assert "refused: LC004, LC005" in result.stdout
+        assert "c.py:2:9: LC101 loss.item() remains" in result.stdout
+        assert "b.py:3:5: LC004" in result.stderr
+
+    def test_unwritable_output_counts_more_than_a_refusal(self, scripts: list[Path]) -> None:
+        Path("out").mkdir()
+        Path("out/c.py").write_text("mine\n")
+        result = run(*scripts, "--output-dir", "out")
+        assert result.exit_code == 2
+        assert Path("out/a.py").exists()
+        assert "not written" in result.stdout
+
+    def test_output_dir_of_the_inputs(self, scripts: list[Path]) -> None:
+        result = run(*scripts, "--output-dir", ".", "--force")
+        assert result.exit_code == 2
+        assert Path("a.py").read_text() == "a = 1\n"
+
+    @pytest.mark.parametrize(
+        ("args", "words"),
+        [
+            (["a.py", "b.py"], "--output-dir"),
+            (["a.py", "b.py", "-o", "out.py"], "--output-dir"),
+            (["a.py", "-o", "out.py", "--output-dir", "out"], "exclude"),
+            (["-", "--output-dir", "out"], "standard input"),
+            (["a.py", "sub/a.py", "--output-dir", "out"], "a.py"),
+        ],
+    )
+    def test_impossible_targets(self, scripts: list[Path], args: list[str], words: str) -> None:
+        Path("sub").mkdir()
+        Path("sub/a.py").write_text("x\n")
+        result = run(*args)
+        assert result.exit_code == 2
+        assert words in result.stderr
+        assert not Path("out").exists()
+        assert not Path("out.py").exists()
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ["missing.py"],
+            ["."],
+            ["ppo.py", "-o", "missing/out.py"],
+            ["ppo.py", "-o", "."],
+            ["ppo.py", "--select", "nonsense"],
+            ["ppo.py", "--ignore", "flags,nonsense"],
+            ["ppo.py", "--format", "xml"],
+            ["--nonsense"],
+            ["transfroms"],
+        ],
+    )
+    def test_exit_code_2_and_a_reason(self, script: Path, args: list[str]) -> None:
+        result = run(*args)
+        assert result.exit_code == 2
+        assert "Error: " in result.stderr
+        assert result.stdout == ""
+
+    def test_misspelled_command(self) -> None:
+        assert "did you mean 'transforms'?" in run("transfroms").stderr
+
+    def test_script_with_a_commands_like_name(self) -> None:
+        Path("transfrom").write_text("x = 1\n")
+        assert run("transfrom").exit_code == 0
+
+    def test_names_are_separated_by_commas_or_repeated(self, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: dict[str, object] = {}
+
+        def record(source: str, **options: object) -> object:
+            seen.update(options)
+            return conversions.convert(source)
+
+        monkeypatch.setattr(pipeline, "convert", record)
+        run(script, "--select", "flags, storage", "--select", "compile")
+        assert (seen["select"], seen["ignore"]) == (("flags", "storage", "compile"), None)
+
+    @pytest.mark.parametrize("args", [["convert", "ppo.py"], ["ppo.py"], ["-q", "ppo.py"], ["--", "ppo.py"]])
+    def test_convert_is_the_default_command(self, script: Path, args: list[str]) -> None:
+        assert run(*args).stdout.startswith(MARK)
+
+    @pytest.mark.parametrize("args", [["--help"], ["-h"], ["convert", "--help"]])
+    def test_help(self, args: list[str]) -> None:
+        result = run(*args)
+        assert result.exit_code == 0
+        assert "Usage:" in result.stdout
+
+    def test_every_command_is_in_the_help(self) -> None:
+        lines = [line.split() for line in run("--help").stdout.splitlines()]
+        for name in cli.COMMANDS:
+            assert any(line[:1] == [name] and len(line) > 1 for line in lines), name
+
+    def test_version(self) -> None:
+        assert run("--version").stdout.startswith("lean-convert, version ")
+
+
+class TestReport:
+    def test_table(self, script: Path) -> None:
+        rows = [line.split() for line in run(script, "-o", "out.py").stdout.splitlines()]
+        assert ["flags", "applied", "+1", "-0", "Do", "flags.", "Two", "flags."] in rows
+        assert ["storage", "skipped", "buffers", "of", "[unknown]", "shape"] in rows
+
+    def test_warnings_have_positions_and_advice(self, script: Path) -> None:
+        script.write_text("WARN\n")
+        result = run(script, "-o", "out.py")
+        assert result.exit_code == 0
+        assert f"{script}:2:9: LC101 loss.item() remains\n    {CODES['LC101'].advice}\n" in result.stdout
+
+    def test_all_errors_at_once_with_advice(self, script: Path) -> None:
+        script.write_text("REFUSE\n")
+        errors = run(script).stderr
+        assert f"{script}:3:5: LC004 no [loop] found\n    {CODES['LC004'].advice}\n" in errors
+        assert f"{script}:7:1: LC005 two phases\n    {CODES['LC005'].advice}\n" in errors
+
+    def test_long_lines_are_not_wrapped(self, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "30")
+        script.write_text("REFUSE\n")
+        assert f"{script}:3:5: LC004 no [loop] found\n    {CODES['LC004'].advice}\n" in run(script).stderr
+
+    def test_binary_input(self, script: Path) -> None:
+        script.write_bytes(b"\x89PNG\r\n\0")
+        result = run(script, "-o", "out.py")
+        assert result.exit_code == 1
+        assert f"{script}:2:1: LC001" in result.stderr
+
+    def test_quiet(self, script: Path) -> None:
+        script.write_text("WARN\n")
+        result = run(script, "-o", "out.py", "-q")
+        assert (result.exit_code, result.output) == (0, "")
+
+    def test_quiet_reports_errors(self, script: Path) -> None:
+        script.write_text("REFUSE\n")
+        assert "LC004" in run(script, "-q").stderr
+
+    def test_no_progress_bar_without_a_terminal(self, script: Path) -> None:
+        (script.parent / "b.py").write_text("x\n")
+        assert run(script, "b.py", "--output-dir", "out").stderr == ""
+
+    def test_json(self, script: Path) -> None:
+        script.write_text("WARN\n")
+        result = run(script, "-o", "out.py", "--format", "json")
+        (entry,) = json.loads(result.stdout)["scripts"]
+        assert entry == {
+            "script": str(script),
+            "output": "out.py",
+            "converted": True,
+            "failure": None,
+            "transforms": [
+                _transform("flags", "applied", "Two flags.", 1),
+                _transform("storage", "skipped", "buffers of [unknown] shape", 0),
+                _transform("compile", "applied", "", 1),
+            ],
+            "diagnostics": [_diagnostic("LC101", "warning", 2, 9, "loss.item() remains")],
+            "commands": {"cpu": "python out.py --compile"},
+        }
+
+    def test_json_of_a_refusal(self, script: Path) -> None:
+        script.write_text("REFUSE\n")
+        result = run(script, "--format", "json")
+        assert result.exit_code == 1
+        (entry,) = json.loads(result.stderr)["scripts"]
+        assert (entry["converted"], entry["output"], entry["transforms"], entry["commands"]) == (False, None, [], {})
+        assert entry["diagnostics"] == [
+            _diagnostic("LC004", "error", 3, 5, "no [loop] found"),
+            _diagnostic("LC005", "error", 7, 1, "two phases"),
+        ]
+
+    def test_json_of_a_failure(self, script: Path) -> None:
+        Path("out.py").write_text("mine\n")
+        (entry,) = json.loads(run(script, "-o", "out.py", "--format", "json").stdout)["scripts"]
+        assert not entry["converted"]
+        assert "--force" in entry["failure"]
+
+
+def _transform(name: str, outcome: str, reason: str, added: int) -> dict[str, object]:
+    return {
+        "name": name,
+        "summary": f"Do {name}",
+        "outcome": outcome,
+        "reason": reason,
+        "lines_added": added,
+        "lines_removed": 0,
+    }
+
+
+def _diagnostic(code: str, severity: str, line: int, column: int, message: str) -> dict[str, object]:
+    return {
+        "code": code,
+        "severity": severity,
+        "line": line,
+        "column": column,
+        "message": message,
+        "advice": CODES[code].advice,
+    }
