@@ -1,0 +1,65 @@
+"""A clock that counts steps instead of seconds, so that speeds, durations and dates that a script logs are repeatable.
+
+One step of the environment or of an optimizer is a millisecond. Only the script itself and the gym packages
+(which report an episode's duration) see it; everything else keeps the real time.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .journal import Journal
+
+EPOCH = 1_700_000_000
+"""The moment at which every recorded run begins, in seconds since 1970."""
+
+_DECEIVED = ("__main__", "gym", "gymnasium")
+
+
+class VirtualClock:
+    """The time as a function of the steps that a journal counted."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def nanoseconds(self) -> int:
+        """Nanoseconds since 1970 on this clock."""
+        return EPOCH * 10**9 + sum(self._journal.moment()) * 10**6
+
+    def seconds(self) -> float:
+        """Seconds since 1970 on this clock."""
+        return self.nanoseconds() / 1e9
+
+    def install(self) -> None:
+        """Replace the clocks in `time`. Must come before the script's own imports."""
+        for name in ("time", "perf_counter", "monotonic", "process_time"):
+            _deceive(name, self.seconds)
+            _deceive(f"{name}_ns", self.nanoseconds)
+        localtime, strftime = time.localtime, time.strftime
+        _deceive("localtime", lambda t=None: localtime(self.seconds() if t is None else t))
+        _deceive("strftime", lambda form, t=None: strftime(form, localtime(self.seconds()) if t is None else t))
+
+    def replace_now(self, function: Any) -> Any:
+        """`function`, or what gives this clock's date if it is `datetime.now` or its like."""
+        owner = getattr(function, "__self__", None)
+        if not (isinstance(owner, type) and issubclass(owner, datetime.datetime)):
+            return function
+        if function.__name__ == "utcnow":
+            return lambda: owner.fromtimestamp(self.seconds(), datetime.timezone.utc).replace(tzinfo=None)
+        return functools.partial(owner.fromtimestamp, self.seconds())
+
+
+def _deceive(name: str, virtual: Callable[..., Any]) -> None:
+    """Replace `time.<name>` for callers in the script or in a gym."""
+    real = getattr(time, name)
+
+    def clock(*args: Any) -> Any:
+        module = sys._getframe(1).f_globals.get("__name__", "")
+        return (virtual if module.partition(".")[0] in _DECEIVED else real)(*args)
+
+    setattr(time, name, clock)

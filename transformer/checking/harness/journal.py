@@ -1,0 +1,78 @@
+"""Everything that is written down about one run, in memory until the end, array contents in one binary file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class Journal:
+    """The notes of one run.
+
+    A moment in a run is the pair (steps of the environment, steps of all optimizers) done before it; every
+    entry carries one, so that two runs' differences can be put in the order in which they arose.
+    """
+
+    def __init__(self, folder: Path, values_limit: int) -> None:
+        """Write into `folder`; keep at most `values_limit` bytes of array contents beside their digests."""
+        self.folder = folder
+        self.room = values_limit
+        self.env_steps = 0
+        self.optimizer_steps = 0
+        self.iterations = 0
+        self.entries: dict[str, list[Any]] = {
+            kind: [] for kind in ("actions", "scalars", "prints", "optimizers", "steps", "random", "final")
+        }
+        self._values = (folder / "values.bin").open("wb")
+        self._progress = (folder / "progress").open("wb", buffering=0)
+        self._updating = False
+
+    def moment(self) -> tuple[int, int]:
+        """(environment steps, optimizer steps) so far."""
+        return self.env_steps, self.optimizer_steps
+
+    def add(self, kind: str, *fields: Any) -> None:
+        """Write down one entry of `kind`, at this moment. `fields` must be JSON values."""
+        self.entries[kind].append([self.moment(), *fields])
+
+    def note_env_step(self) -> None:
+        """Count a step of the environment; the first one after an optimizer step ends an iteration."""
+        if self._updating:
+            self._updating = False
+            self.iterations += 1
+            self._progress.write(b".")
+        self.env_steps += 1
+
+    def note_optimizer_step(self) -> bool:
+        """Count an optimizer step; returns whether it is the first one of its iteration."""
+        first = not self._updating
+        self._updating = True
+        self.optimizer_steps += 1
+        return first
+
+    def store(self, array: np.ndarray[Any, Any]) -> int | None:
+        """Append the array's bytes to the binary file; returns their offset, None once the room is used up."""
+        if array.nbytes > self.room:
+            self.room = 0
+            return None
+        self.room -= array.nbytes
+        offset = self._values.tell()
+        self._values.write(np.ascontiguousarray(array).tobytes())
+        return offset
+
+    def store_described(self, array: np.ndarray[Any, Any]) -> tuple[str, list[int], int | None]:
+        """As `store`, with what is needed to read the array back: (dtype, shape, offset)."""
+        return array.dtype.str, list(array.shape), self.store(array)
+
+    def close(self, **summary: Any) -> None:
+        """Write the entries and `summary` to `journal.json`."""
+        if self._updating:
+            self._progress.write(b".")
+            self.iterations += 1
+        self._values.close()
+        self._progress.close()
+        text = json.dumps({"iterations": self.iterations, **summary, **self.entries})
+        (self.folder / "journal.json").write_text(text)

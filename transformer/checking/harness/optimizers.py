@@ -1,0 +1,85 @@
+"""Writes down parameters, gradient norm, hyperparameters and state after every step of every torch optimizer."""
+
+from __future__ import annotations
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from .journal import Journal
+from .randomness import state_digests
+from .tensors import digest, dtype_name, named_parameters, raw
+
+
+class OptimizerRecorder:
+    """Records optimizers from their first step on, numbered in the order of it."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._known: list[tuple[torch.optim.Optimizer, dict[str, torch.Tensor]]] = []
+        self._buffers: dict[str, torch.Tensor] = {}
+
+    def install(self) -> None:
+        """Ask torch to call back after each step of any optimizer."""
+        register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._record(optimizer))
+
+    def record_final(self) -> None:
+        """Write down the last values of all parameters, and of the buffers of the modules that they belong to."""
+        last = {
+            f"{name} of optimizer {number}" if number else name: parameter
+            for number, (_, parameters) in enumerate(self._known)
+            for name, parameter in parameters.items()
+        }
+        last |= {f"buffer {name}": buffer for name, buffer in sorted(self._buffers.items())}
+        self._journal.add("final", {name: self._describe(tensor) for name, tensor in last.items()})
+
+    def _describe(self, tensor: torch.Tensor) -> tuple[str, list[int], str, int | None]:
+        """(dtype, shape, digest, offset of the values) of a tensor."""
+        array = raw(tensor)
+        return dtype_name(tensor), list(tensor.shape), digest(array), self._journal.store(array)
+
+    def _record(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._journal.note_optimizer_step():
+            self._journal.add("random", state_digests())
+        number = self._number(optimizer)
+        parameters = self._known[number][1]
+        numbers = _hyperparameters(optimizer)
+        tensors = dict(parameters)
+        for name, parameter in parameters.items():
+            for key, value in sorted(optimizer.state.get(parameter, {}).items()):
+                if isinstance(value, torch.Tensor) and value.dim() > 0:
+                    tensors[f"{name}: {key}"] = value
+                elif isinstance(value, (int, float, torch.Tensor)):
+                    numbers[f"{name}: {key}"] = float(value)
+        described = {name: self._describe(tensor) for name, tensor in tensors.items()}
+        self._journal.add("steps", number, _gradient_norm(optimizer), numbers, described)
+
+    def _number(self, optimizer: torch.optim.Optimizer) -> int:
+        for number, (known, _) in enumerate(self._known):
+            if known is optimizer:
+                return number
+        parameters, buffers = named_parameters(optimizer)
+        self._buffers.update(buffers)
+        self._known.append((optimizer, parameters))
+        self._journal.add("optimizers", type(optimizer).__name__)
+        return len(self._known) - 1
+
+
+def _gradient_norm(optimizer: torch.optim.Optimizer) -> float:
+    """The L2 norm of all gradients together, summed up in float64."""
+    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    norms = [torch.linalg.vector_norm(g.detach(), dtype=torch.float64) for g in gradients]
+    return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
+
+
+def _hyperparameters(optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    """The numbers in the param groups, as float64; a learning rate in a tensor is its value. Switches are left out."""
+    numbers: dict[str, float] = {}
+    for i, group in enumerate(optimizer.param_groups):
+        for name, value in group.items():
+            if name == "params" or isinstance(value, bool):
+                continue
+            parts = value if isinstance(value, (tuple, list)) else [value]
+            for j, part in enumerate(parts):
+                if isinstance(part, (int, float, torch.Tensor)) and not isinstance(part, bool):
+                    numbers[f"{name}[{j}] of group {i}" if len(parts) > 1 else f"{name} of group {i}"] = float(part)
+    return numbers

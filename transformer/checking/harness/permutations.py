@@ -1,0 +1,112 @@
+"""One private stream of permutations, in the place of the ones that scripts shuffle their minibatches with.
+
+The original shuffles an index array with numpy, the converted script calls `torch.randperm`; the k-th time
+either asks for a permutation of n, both get the same one. torch's, numpy's and Python's own generators are
+neither read nor advanced by it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = np.ndarray[Any, Any]
+
+
+class Permutations:
+    """Permutations numbered by (n, how many of that n were served before)."""
+
+    def __init__(self) -> None:
+        self._served: Counter[int] = Counter()
+
+    def next(self, n: int) -> Array:
+        """The next permutation of range(n): int64, shape (n,)."""
+        number = self._served[n]
+        self._served[n] += 1
+        permutation: Array = np.random.Generator(np.random.Philox(key=(n << 64) | number)).permutation(n)
+        return permutation
+
+    def install(self) -> None:
+        """Serve numpy's, torch's and Python's shuffling of indices from this stream; all else stays theirs."""
+        self._install_numpy()
+        self._install_generator()
+        self._install_torch()
+        self._install_python()
+
+    def _shuffled(self, x: Any) -> Array | None:
+        """The next permutation in place of shuffling x; None where x holds anything but 0 .. n-1."""
+        return self.next(len(x)) if is_permutation(x) else None
+
+    def _permuted(self, x: Any) -> Array | None:
+        """The next permutation where x is a number n, or the indices 0 .. n-1; else None."""
+        return self.next(int(x)) if isinstance(x, (int, np.integer)) else self._shuffled(x)
+
+    def _install_numpy(self) -> None:
+        shuffle, permutation = np.random.shuffle, np.random.permutation
+
+        def served_shuffle(x: Any) -> None:
+            served = self._shuffled(x)
+            if served is None:
+                shuffle(x)
+            else:
+                x[:] = served
+
+        def served_permutation(x: Any) -> Any:
+            served = self._permuted(x)
+            return permutation(x) if served is None else served
+
+        np.random.shuffle, np.random.permutation = served_shuffle, served_permutation
+
+    def _install_generator(self) -> None:
+        stream, default_rng = self, np.random.default_rng
+
+        class ServedGenerator(np.random.Generator):
+            def shuffle(self, x: Any, axis: int = 0) -> None:
+                served = stream._shuffled(x)
+                if served is None:
+                    super().shuffle(x, axis)
+                else:
+                    x[:] = served
+
+            def permutation(self, x: Any, axis: int = 0) -> Any:
+                served = stream._permuted(x)
+                return super().permutation(x, axis) if served is None else served
+
+        np.random.default_rng = lambda seed=None: ServedGenerator(default_rng(seed).bit_generator)
+
+    def _install_torch(self) -> None:
+        def served_randperm(
+            n: int, *, out: torch.Tensor | None = None, dtype: Any = torch.int64, device: Any = None, **_: Any
+        ) -> torch.Tensor:
+            served = torch.tensor(self.next(n), dtype=dtype, device=device)
+            return served if out is None else out.resize_(n).copy_(served)
+
+        torch.randperm = served_randperm
+
+    def _install_python(self) -> None:
+        shuffle = random.shuffle
+
+        def served_shuffle(x: Any) -> None:
+            served = self._shuffled(x)
+            if served is None:
+                shuffle(x)
+            else:
+                x[:] = served.tolist()
+
+        random.shuffle = served_shuffle  # type: ignore[assignment]
+
+
+def is_permutation(x: Any) -> bool:
+    """Whether x is a one-dimensional array or list that holds each of 0 .. n-1 once."""
+    if not isinstance(x, (np.ndarray, list)) or len(x) == 0:
+        return False
+    if isinstance(x, list) and type(x[0]) is not int:
+        return False
+    array = np.asarray(x)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        return False
+    return bool(array.min() == 0 and array.max() == len(array) - 1 and (np.bincount(array) == 1).all())

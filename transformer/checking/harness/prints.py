@@ -1,0 +1,51 @@
+"""Writes down the lines that the script prints."""
+
+from __future__ import annotations
+
+import io
+from typing import TextIO
+
+from .journal import Journal
+
+
+class PrintRecorder(io.TextIOBase):
+    """A standard output that records complete lines and passes all text on."""
+
+    def __init__(self, journal: Journal, real: TextIO) -> None:
+        self._journal = journal
+        self._real = real
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        """Take in text; each line is recorded at the moment of its end."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._journal.add("prints", line)
+        return self._real.write(text)
+
+    def end(self) -> None:
+        """Record a last line that was not ended."""
+        if self._begun:
+            self.write("\n")
+
+    def flush(self) -> None:
+        """Flush the real output."""
+        self._real.flush()
+
+    def fileno(self) -> int:
+        """The real output's descriptor; what is written there is not recorded."""
+        return self._real.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The real output's encoding."""
+        return self._real.encoding
+
+    @property
+    def buffer(self) -> io.BufferedIOBase:
+        """The real output's bytes; what is written there is not recorded."""
+        return self._real.buffer  # type: ignore[return-value]
+
+    def isatty(self) -> bool:
+        """A recorded run has no terminal."""
+        return False

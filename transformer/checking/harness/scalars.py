@@ -1,0 +1,105 @@
+"""Writes down every scalar that the script logs, through whichever package it does so."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from .journal import Journal
+
+Patch = Callable[[ModuleType], None]
+
+
+class ScalarRecorder:
+    """Records tensorboard's and tensorboardX's `add_scalar` and `add_scalars`, and wandb's `log`."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._inside = False
+
+    def install(self) -> None:
+        """Patch these packages once the script imports them; none is imported here."""
+        patches: dict[str, Patch] = {
+            "torch.utils.tensorboard.writer": self._patch_writer,
+            "tensorboardX.writer": self._patch_writer,
+            "wandb.sdk.wandb_run": self._patch_wandb,
+        }
+        sys.meta_path.insert(0, _PatchOnImport(patches))
+
+    def _patch_writer(self, module: ModuleType) -> None:
+        self._replace(module.SummaryWriter, "add_scalar", self._note_scalar)
+        self._replace(module.SummaryWriter, "add_scalars", self._note_scalars)
+
+    def _patch_wandb(self, module: ModuleType) -> None:
+        self._replace(module.Run, "log", self._note_wandb)
+
+    def _replace(self, owner: type, name: str, note: Callable[..., None]) -> None:
+        """Make a method call `note` with its arguments first, unless another recorded method called it."""
+        real = getattr(owner, name)
+
+        def method(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._inside:
+                return real(this, *args, **kwargs)
+            note(*args, **kwargs)
+            self._inside = True
+            try:
+                return real(this, *args, **kwargs)
+            finally:
+                self._inside = False
+
+        setattr(owner, name, method)
+
+    def _note_scalar(self, tag: str, scalar_value: Any, global_step: Any = None, *_: Any, **__: Any) -> None:
+        self._add(tag, global_step, scalar_value)
+
+    def _note_scalars(
+        self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: Any = None, *_: Any, **__: Any
+    ) -> None:
+        for tag, value in tag_scalar_dict.items():
+            self._add(f"{main_tag}/{tag}", global_step, value)
+
+    def _note_wandb(self, data: Mapping[str, Any], step: Any = None, *_: Any, **__: Any) -> None:
+        for tag, value in data.items():
+            if isinstance(value, Mapping):
+                self._note_wandb({f"{tag}.{key}": part for key, part in value.items()}, step)
+            elif isinstance(value, (int, float, np.ndarray, np.generic, torch.Tensor)) and np.size(value) == 1:
+                self._add(tag, step, value)
+
+    def _add(self, tag: str, step: Any, value: Any) -> None:
+        self._journal.add("scalars", tag, None if step is None else int(step), _float64(value))
+
+
+def _float64(value: Any) -> float:
+    """A number, or an array or tensor of one element, as a float64; exact for every narrower dtype."""
+    return float(value.detach().item() if isinstance(value, torch.Tensor) else np.asarray(value).reshape(()))
+
+
+class _PatchOnImport(importlib.abc.MetaPathFinder):
+    """Finds no module itself; calls a patch on each of the named modules as soon as it is imported."""
+
+    def __init__(self, patches: dict[str, Patch]) -> None:
+        self._patches = patches
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        patch = self._patches.pop(fullname, None)
+        spec = importlib.util.find_spec(fullname) if patch is not None else None
+        if patch is None or spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            patch(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

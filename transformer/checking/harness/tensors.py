@@ -1,0 +1,63 @@
+"""Tensors as bytes, and the names of an optimizer's parameters."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = np.ndarray[Any, Any]
+
+
+def raw(tensor: torch.Tensor) -> Array:
+    """The tensor's contents as uint8, shape (bytes,), whatever its dtype and device."""
+    flat = tensor.detach().reshape(-1).contiguous()
+    return flat.view(torch.uint8).cpu().numpy()  # type: ignore[no-any-return]
+
+
+def digest(array: Array) -> str:
+    """A 64-bit digest of the array's bytes, in hexadecimal."""
+    return hashlib.blake2b(array.data, digest_size=8).hexdigest()
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """The dtype as torch spells it, without the package: `float32`."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def modules_with(parameters: Iterable[torch.Tensor]) -> list[torch.nn.Module]:
+    """The live modules that hold any of `parameters`, the one that holds most of them first."""
+    wanted = {id(p) for p in parameters}
+    held: list[tuple[int, str, torch.nn.Module]] = []
+    for thing in gc.get_objects():
+        # type() and not isinstance(): some live objects are proxies that import or compute when looked at
+        if issubclass(type(thing), torch.nn.Module) and "_parameters" in vars(thing):
+            count = sum(id(p) in wanted for p in thing.parameters())
+            if count:
+                held.append((-count, type(thing).__name__, thing))
+    # of modules that hold equally many, gc lists the inner ones first as they were made first
+    held.reverse()
+    return [module for *_, module in sorted(held, key=lambda entry: entry[:2])]
+
+
+def named_parameters(optimizer: torch.optim.Optimizer) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """An optimizer's parameters by name, in its own order, and the buffers of the modules that they belong to.
+
+    Names are `Class.path.to.parameter`, so that they are the same in two runs of differently written scripts.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    names: dict[int, str] = {}
+    buffers: dict[str, torch.Tensor] = {}
+    for module in modules_with(parameters):
+        own = [(path, p) for path, p in module.named_parameters() if id(p) not in names]
+        prefix = type(module).__name__
+        if any(f"{prefix}.{path}" in names.values() for path, _ in own):
+            prefix += f" {sum(name.startswith(prefix + '.') for name in names.values())}"
+        names.update((id(p), f"{prefix}.{path}") for path, p in own)
+        if own:
+            buffers.update((f"{prefix}.{path}", b) for path, b in module.named_buffers())
+    return {names.get(id(p), f"parameter {i}"): p for i, p in enumerate(parameters)}, buffers
