@@ -161,8 +161,8 @@ def _transforms_table(steps: Sequence[Step]) -> Table:
     for step in steps:
         outcome, reason = describe(step)
         if step.applied:
-            about = f"{step.transform.summary}. {reason}".rstrip()
-            row = Text(step.transform.name, "bold"), Text(outcome, "green"), _lines(*step.changed), Text(about)
+            about = Text.assemble(step.transform.summary, (f"\n{reason}" if reason else "", "dim"))
+            row = Text(step.transform.name, "bold"), Text(outcome, "green"), _lines(*step.changed), about
         else:
             row = Text(step.transform.name, "dim"), Text(outcome, "dim"), Text(), Text(reason, "dim")
         table.add_row(*row)

@@ -1,0 +1,109 @@
+"""What a conversion costs as a user meets it: whole processes, wall seconds and peak memory.
+
+Scripts of 350 and 1,500 lines, and 100 scripts in one call against one script a call. The figures depend on the
+machine, so they are printed, not tested; the limits beside them are the project's targets on two cores.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+FIXTURE = Path(__file__).parent.parent / "fixtures" / "gymnasium_continuous.py"
+MANY = 100
+
+HELPER = '''
+def summary_{index}(values: list[float], weight: float = 0.5) -> dict[str, float]:
+    """A running mean and spread of some values, as users keep beside their training loop."""
+    mean, spread = 0.0, 0.0
+    for value in values:
+        if value != value:
+            continue
+        difference = value - mean
+        mean = weight * mean + (1.0 - weight) * value
+        spread = max(spread, abs(difference))
+    return {{"mean_{index}": mean, "spread_{index}": spread}}
+
+'''
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one process took."""
+
+    seconds: float
+    """Wall time from start to exit."""
+    mebibytes: float
+    """Largest resident set."""
+
+
+def run(*args: str | Path) -> Cost:
+    """Run `lean-convert ARGS` quietly in a process of its own.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "transformer", "--quiet", *map(str, args)])
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"lean-convert ended with exit code {process.returncode}")
+    return Cost(seconds, usage.ru_maxrss / 1024)  # Linux counts it in KiB
+
+
+def script_of(lines: int) -> str:
+    """The fixture, lengthened by helper functions after its imports to about `lines` lines."""
+    text = FIXTURE.read_text(encoding="utf-8")
+    missing = lines - text.count("\n")
+    helpers = "".join(HELPER.format(index=i) for i in range(max(0, missing // HELPER.count("\n"))))
+    head, mark, tail = text.partition("\n@dataclass")
+    return f"{head}\n{helpers}{mark}{tail}"
+
+
+@click.command()
+@click.option("--rounds", default=5, show_default=True, help="Processes per figure; the median is shown.")
+def main(rounds: int) -> None:
+    """Measure, and print a table."""
+    table = Table("what", "lines", "median s", "spread s", "limit s", "peak MiB", "limit MiB")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for lines, limit in ((350, 1.0), (1500, 2.5)):
+            script = folder / f"ppo_{lines}.py"
+            script.write_text(script_of(lines), encoding="utf-8")
+            costs = [run(script, "-o", folder / "out.py") for _ in track(range(rounds), f"{lines} lines")]
+            seconds = [c.seconds for c in costs]
+            table.add_row(
+                "one script",
+                str(script.read_text(encoding="utf-8").count("\n")),
+                f"{statistics.median(seconds):.2f}",
+                f"{max(seconds) - min(seconds):.2f}",
+                f"{limit}",
+                f"{max(c.mebibytes for c in costs):.0f}",
+                "150",
+            )
+            if lines == 350:
+                one = statistics.median(seconds)
+        scripts = [shutil.copy(folder / "ppo_350.py", folder / f"ppo_{i}.py") for i in range(MANY)]
+        many = run(*scripts, "--output-dir", folder / "out")
+    table.add_row(
+        f"{MANY} scripts, one call", "", f"{many.seconds:.1f}", "", f"{MANY * one:.1f}", f"{many.mebibytes:.0f}", ""
+    )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Registry, README and `explain` agree, because all of them come from the registry."""
+
+import ast
+import importlib.resources
+import pkgutil
+import re
+from pathlib import Path
+
+import docs
+import pytest
+from click.testing import CliRunner
+
+import transformer.transforms
+from transformer import TransformInfo, cli, transforms
+from transformer.diagnostics import CODES, Code
+
+ROOT = Path(__file__).parent.parent
+by_name = pytest.mark.parametrize("info", transforms(), ids=lambda t: t.name)
+by_code = pytest.mark.parametrize("code", CODES.values(), ids=lambda c: c.code)
+
+
+def squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def run(*args: str) -> str:
+    result = CliRunner().invoke(cli.main, list(args))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_readme_has_todays_tables() -> None:
+    readme = docs.README.read_text(encoding="utf-8")
+    assert docs.with_tables(readme) == readme, "run `make docs`"
+
+
+def test_every_file_of_transforms_is_in_the_order() -> None:
+    modules = {m.name for m in pkgutil.iter_modules(transformer.transforms.__path__)} - {"base"}
+    assert {t.name.replace("-", "_") for t in transforms()} == modules
+
+
+def test_transforms_lists_all_in_order() -> None:
+    lines = run("transforms").splitlines()
+    assert [line.split()[0] for line in lines] == [t.name for t in transforms()]
+    for line, info in zip(lines, transforms(), strict=True):
+        assert info.summary in line
+
+
+@by_name
+def test_explain_tells_what_the_registry_holds(info: TransformInfo) -> None:
+    text = run("explain", info.name)
+    assert info.summary in squeezed(text)
+    assert squeezed(info.safety) in squeezed(text)
+    for example in (info.before, info.after):
+        assert squeezed(example) in squeezed(text)
+
+
+@by_code
+def test_explain_knows_every_code(code: Code) -> None:
+    text = squeezed(run("explain", code.code.lower()))
+    for part in (code.code, code.severity, code.title, code.reason, code.advice):
+        assert squeezed(part) in text
+
+
+def test_explain_refuses_what_it_does_not_know() -> None:
+    result = CliRunner().invoke(cli.main, ["explain", "LC0001"])
+    assert result.exit_code == 2
+    assert "did you mean 'LC001'?" in result.stderr
+
+
+@by_name
+def test_summary_is_one_line_without_full_stop(info: TransformInfo) -> None:
+    assert info.summary
+    assert "\n" not in info.summary
+    assert not info.summary.endswith(".")
+
+
+@by_name
+def test_example_is_python_and_shows_a_change(info: TransformInfo) -> None:
+    assert ast.dump(ast.parse(info.before)) != ast.dump(ast.parse(info.after))
+
+
+@by_name
+def test_needs_come_earlier(info: TransformInfo) -> None:
+    names = [t.name for t in transforms()]
+    assert set(info.needs) <= set(names[: names.index(info.name)])
+
+
+@by_code
+def test_every_code_is_raised_somewhere(code: Code) -> None:
+    sources = (p.read_text(encoding="utf-8") for p in (ROOT / "transformer").rglob("*.py"))
+    assert sum(source.count(f'"{code.code}"') for source in sources) > 1, "declared, but never raised"
+
+
+def test_commands_of_the_readme_exist() -> None:
+    readme = docs.README.read_text(encoding="utf-8")
+    mentioned = set(re.findall(r"lean-convert ([a-z]+)\b(?![./])", readme))
+    assert mentioned <= set(cli.COMMANDS)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)`", readme)) <= targets
+
+
+def test_templates_are_packaged_and_fit_every_encoding() -> None:
+    found = [f for f in importlib.resources.files("transformer.templates").iterdir() if f.name.endswith(".j2")]
+    assert found
+    for template in found:
+        if template.name.endswith(".py.j2"):
+            assert template.read_text(encoding="utf-8").isascii(), template.name
