@@ -1,12 +1,21 @@
-"""The README's tables of transforms and diagnostics, made from the registry: `make docs`."""
+"""The README's tables and its example, made from the registry and by a conversion: `make docs`."""
 
+import difflib
+import io
 import re
 from pathlib import Path
 
-from transformer import transforms
-from transformer.diagnostics import CODES
+from rich.console import Console
 
-README = Path(__file__).parent.parent / "README.md"
+from transformer import convert, transforms
+from transformer.diagnostics import CODES
+from transformer.report import Result, print_report
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+EXAMPLE = "fixtures/gym_classic_discrete.py"
+SHOWN_STEP = "gae-hoist"
+"""The step whose diff the README shows: short, and not a mere move of lines."""
 
 
 def transforms_table() -> str:
@@ -31,7 +40,28 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-TABLES = {"transforms": transforms_table, "diagnostics": diagnostics_table}
+def example() -> str:
+    """A conversion's report in full, and the diff of one of its steps."""
+    conversion = convert((ROOT / EXAMPLE).read_text(encoding="utf-8"))
+    output = EXAMPLE.replace(".py", "_lean.py")
+    report = io.StringIO()
+    print_report(Console(file=report, width=118), [Result(EXAMPLE, conversion, output)])
+    (step,) = (s for s in conversion.steps if s.transform.name == SHOWN_STEP)
+    diff = difflib.unified_diff(step.before.splitlines(), step.after.splitlines(), n=2, lineterm="")
+    return "\n".join(
+        [
+            f"```console\n$ lean-convert {EXAMPLE} -o {output}",
+            *(line.rstrip() for line in report.getvalue().splitlines()),
+            "```\n",
+            f"What `{SHOWN_STEP}` did there, as a diff:\n",
+            "```diff",
+            *list(diff)[2:],
+            "```",
+        ]
+    )
+
+
+TABLES = {"transforms": transforms_table, "diagnostics": diagnostics_table, "example": example}
 
 
 def with_tables(document: str) -> str:

@@ -1,0 +1,101 @@
+"""The real command on real files, in processes of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import golden
+import pytest
+
+FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"
+
+
+def lean_convert(*args: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "transformer", *map(str, args)]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False)
+
+
+def test_fixture_to_file(tmp_path: Path) -> None:
+    out = tmp_path / "out.py"
+    assert lean_convert(FIXTURE, "-o", out).returncode == 0
+    assert out.read_bytes() == (golden.CONVERTED / FIXTURE.name).read_bytes()
+    again = lean_convert(FIXTURE, "-o", out)
+    assert again.returncode == 0, "its own output may be overwritten"
+    other = lean_convert(golden.FIXTURES / "in_main.py", "-o", out)
+    assert other.returncode == 0, "another conversion is recognised as such"
+
+
+def test_fixture_through_pipes() -> None:
+    result = lean_convert("-", stdin=FIXTURE.read_bytes())
+    assert result.stdout == (golden.CONVERTED / FIXTURE.name).read_bytes()
+
+
+def test_carriage_returns_and_byte_order_mark_are_kept(tmp_path: Path) -> None:
+    script, out = tmp_path / "ppo.py", tmp_path / "out.py"
+    script.write_bytes(b"\xef\xbb\xbf" + FIXTURE.read_bytes().replace(b"\n", b"\r\n"))
+    assert lean_convert(script, "-o", out).returncode == 0
+    expected = (golden.CONVERTED / FIXTURE.name).read_bytes().replace(b"\n", b"\r\n")
+    assert out.read_bytes() == b"\xef\xbb\xbf" + expected
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", "LC001"),
+        (b"\n\n# nothing\n", "LC001"),
+        (b"def f(:\n", "LC001"),
+        (b"x = 1\n  y = 2\n", "LC001"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "LC001"),
+        (b"\xff\xfe\x00x", "LC001"),
+        (b"print('hello')\n", "LC004"),
+        (b"import jax\nimport flax\n\n@jax.jit\ndef update(x):\n    return x\n", "LC003"),
+    ],
+)
+def test_what_cannot_be_converted(tmp_path: Path, content: bytes, code: str) -> None:
+    script, out = tmp_path / "script.py", tmp_path / "out.py"
+    script.write_bytes(content)
+    result = lean_convert(script, "-o", out)
+    errors = result.stderr.decode()
+    assert result.returncode == 1
+    assert f" {code} " in errors
+    assert errors.startswith(f"{script}:")
+    assert "Traceback" not in errors
+    assert not out.exists()
+
+
+def test_converting_twice_says_so(tmp_path: Path) -> None:
+    result = lean_convert(golden.CONVERTED / FIXTURE.name, "-o", tmp_path / "out.py")
+    assert result.returncode == 1
+    assert " LC002 " in result.stderr.decode()
+
+
+def test_impossible_selection() -> None:
+    result = lean_convert(FIXTURE, "--ignore", "flags", "--format", "json")
+    assert result.returncode == 2
+    assert "needs flags" in result.stderr.decode()
+
+
+def test_ignored_transforms_are_left_out(tmp_path: Path) -> None:
+    result = lean_convert(FIXTURE, "--ignore", "measure", "-o", tmp_path / "out.py", "--format", "json")
+    (entry,) = json.loads(result.stdout)["scripts"]
+    outcomes = {t["name"]: t["outcome"] for t in entry["transforms"]}
+    assert outcomes.pop("measure") == "not selected"
+    assert "applied" in outcomes.values()
+
+
+def test_several_fixtures_in_one_call(tmp_path: Path) -> None:
+    fixtures = sorted(golden.FIXTURES.glob("*.py"))
+    assert lean_convert(*fixtures, "--output-dir", tmp_path).returncode == 0
+    for fixture in fixtures:
+        assert (tmp_path / fixture.name).read_bytes() == (golden.CONVERTED / fixture.name).read_bytes()
+
+
+@pytest.mark.parametrize("args", [["--help"], ["transforms"], ["explain", "LC001"], [str(FIXTURE)]])
+def test_nothing_heavy_is_imported(args: list[str]) -> None:
+    code = (
+        "import sys; from transformer.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "print(sorted({'torch', 'numpy', 'tensordict', 'gym'} & set(sys.modules)), file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, check=True)
+    assert result.stderr.decode().splitlines()[-1] == "[]"
