@@ -1,0 +1,18 @@
+"""lean-convert: rewrite an eager PPO script for torch.compile and CUDA graphs, with equal results."""
+
+from transformer.conversion import Applied, Conversion, Refused, Skipped, Step, TransformInfo
+from transformer.diagnostics import Diagnostic
+from transformer.pipeline import SelectionError, convert, transforms
+
+__all__ = [
+    "Applied",
+    "Conversion",
+    "Diagnostic",
+    "Refused",
+    "SelectionError",
+    "Skipped",
+    "Step",
+    "TransformInfo",
+    "convert",
+    "transforms",
+]

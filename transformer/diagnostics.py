@@ -1,0 +1,119 @@
+"""Diagnostics: what can be wrong with a script, where, why, and what to do about it.
+
+Every code is declared once, in :data:`CODES`; `lean-convert explain CODE`, the documentation table and
+the tests read it from there.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Code:
+    """A kind of diagnostic: its number, one-line title, the reason it exists and what the user can do."""
+
+    code: str
+    severity: Severity
+    title: str
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, order=True)
+class Diagnostic:
+    """One finding at one position of the script. `line` counts from 1, `column` from 1, as editors do."""
+
+    line: int
+    column: int
+    code: str
+    message: str
+
+    @property
+    def severity(self) -> Severity:
+        """`error` refuses the conversion; `warning` is shown with a conversion that went through."""
+        return CODES[self.code].severity
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it."""
+        return CODES[self.code].advice
+
+
+def at(node: ast.AST | None, code: str, message: str) -> Diagnostic:
+    """Make a diagnostic that points at `node` (line 1, column 1 where there is no node)."""
+    return Diagnostic(getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, code, message)
+
+
+CODES: dict[str, Code] = {
+    c.code: c
+    for c in (
+        Code(
+            "LC001",
+            "error",
+            "not Python source",
+            "The input is empty, binary, or does not parse, so nothing can be proved about it.",
+            "Give a UTF-8 Python file that the running Python version can parse.",
+        ),
+        Code(
+            "LC002",
+            "error",
+            "already converted",
+            "The script carries the marks of an earlier conversion; converting twice would wrap what is wrapped.",
+            "Convert the original script, not the converted one.",
+        ),
+        Code(
+            "LC003",
+            "error",
+            "a JAX script",
+            "The script trains with JAX, which already compiles its update; this tool rewrites eager PyTorch.",
+            "Convert the PyTorch version of the script.",
+        ),
+        Code(
+            "LC004",
+            "error",
+            "not a PPO training script",
+            "No loop was found that steps an environment and then an optimizer over the collected steps.",
+            "Give the script that holds the training loop, with env.step() and optimizer.step() in one loop nest.",
+        ),
+        Code(
+            "LC005",
+            "error",
+            "a training loop that cannot be understood",
+            "Rollout and update are not separate phases of one loop, so extracting either could change results.",
+            "Bring the script to the form: for iteration: rollout loop; advantages; epoch and minibatch loops.",
+        ),
+        Code(
+            "LC006",
+            "error",
+            "no transform applies",
+            "Every transform was skipped, so the converted script would be the original.",
+            "Read the reasons of the skipped transforms above.",
+        ),
+        Code(
+            "LC007",
+            "error",
+            "internal error: the converted script does not compile",
+            "A transform wrote something that is not Python. This is a defect of lean-convert, not of the script.",
+            "Report it with the script; until then leave the named transform out with --ignore.",
+        ),
+        Code(
+            "LC101",
+            "warning",
+            "a synchronization remains in the update",
+            "The minibatch loop still reads a tensor's value on the host, which stalls the GPU once per minibatch.",
+            "Keep the value as a tensor and read it once after the epochs.",
+        ),
+        Code(
+            "LC102",
+            "warning",
+            "part of the script was left as it is",
+            "A transform that would have made the script faster could not be proved safe here.",
+            "Read the reason; often a small edit of the script (shown in the message) makes it apply.",
+        ),
+    )
+}

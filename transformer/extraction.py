@@ -1,0 +1,218 @@
+"""Moving a region of statements into a function whose signature follows from dataflow.
+
+A name becomes a parameter if the region reads it and the training loop rebinds it; what the loop leaves
+alone (args, envs, writer, the networks) is read from the enclosing scope, as one writes it by hand. A name
+becomes a result if the region binds it and it is read afterwards, in the next turn of the loop included.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from transformer import layout
+from transformer.dataflow import Assignment, Liveness, access, exposed, free_names, scope_access, statements
+from transformer.kinds import Kinds
+from transformer.script import Function, Scope, Script
+from transformer.source import Edits, Line
+from transformer.transforms.base import Skip
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Parameters and results of a region, each in the order of first appearance."""
+
+    params: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def signature(
+    script: Script, region: Sequence[ast.stmt], scope: Scope | None = None, variant: frozenset[str] | None = None
+) -> Signature:
+    """What goes into a region and what comes out.
+
+    Args:
+        script: the state that the region belongs to.
+        region: consecutive statements of one block.
+        scope: the scope whose names it uses; the training scope where None.
+        variant: names that become parameters where they are read; what the training loop binds where None.
+
+    Raises:
+        Skip: the region cannot be a function; the message says which statement or name forbids it.
+    """
+    scope = scope or script.scope
+    variant = script.variant if variant is None else variant
+    check_moveable(script, region)
+    once = (*script.counted, *(s for s in region if isinstance(s, ast.For)))
+    binds = scope_access(region).binds
+    check_not_shared(scope, region, binds)
+    reads = exposed(region, once)
+    live = Liveness.of(scope.body, _read_by_functions(scope)).after[region[-1]]
+    flow = Assignment(once)
+    own = getattr(scope, "args", None)
+    given = frozenset(a.arg for a in (*own.posonlyargs, *own.args, *own.kwonlyargs)) if own else frozenset()
+    flow.after(scope.body, given)
+    at_entry = flow.before[region[0]]
+    bound = Assignment(once).after(region) or frozenset()
+    results = binds & live
+    perhaps = frozenset(n for n in results if n not in bound)
+    params = (reads & (binds | variant)) | perhaps
+    for name in sorted(params):
+        if name not in at_entry:
+            raise Skip(f"{name} may be unset where {_where(region)} begins, so it cannot be passed in")
+    order = _order(region)
+    return Signature(
+        tuple(sorted(params, key=lambda n: order.get(n, 0))),
+        tuple(sorted(results, key=lambda n: order.get(n, 0))),
+    )
+
+
+def check_moveable(script: Script, region: Sequence[ast.stmt]) -> None:
+    """Statements that mean something else in a function of their own.
+
+    Raises:
+        Skip: there is one.
+    """
+    inside = {id(n) for s in region for n in ast.walk(s)}
+    for stmt in statements(region):
+        if isinstance(stmt, (ast.Return, ast.Global, ast.Nonlocal, ast.Delete)):
+            raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
+        if isinstance(stmt, (ast.Break, ast.Continue)):
+            loops = script.loops_around(stmt)
+            if not loops or id(loops[0]) not in inside:
+                raise Skip(f"the {type(stmt).__name__.lower()} on line {stmt.lineno} leaves the region")
+    for stmt in region:
+        for node in ast.walk(stmt):
+            if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)):
+                raise Skip(f"line {node.lineno} has a {type(node).__name__.lower()} expression")
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                if node.func.id in ("locals", "globals", "exec", "eval") or (node.func.id == "vars" and not node.args):
+                    raise Skip(f"line {node.lineno} calls {node.func.id}(), which sees the names around it")
+
+
+def check_not_shared(scope: Scope, region: Sequence[ast.stmt], binds: frozenset[str]) -> None:
+    """A function elsewhere that reads a name from the training scope would no longer see the region's value.
+
+    Raises:
+        Skip: there is one.
+    """
+    inside = {id(n) for s in region for n in ast.walk(s)}
+    for node in ast.walk(scope):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and id(node) not in inside:
+            if node is scope:
+                continue
+            shared = sorted(free_names(node) & binds)
+            if shared:
+                name = getattr(node, "name", "the lambda")
+                raise Skip(f"{name} (line {node.lineno}) reads {shared[0]} from the training scope, which sets it here")
+
+
+def _read_by_functions(scope: Scope) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(scope):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and node is not scope:
+            names |= free_names(node)
+    return frozenset(names)
+
+
+def _where(region: Sequence[ast.stmt]) -> str:
+    return f"line {region[0].lineno}"
+
+
+def _order(region: Sequence[ast.stmt]) -> dict[str, int]:
+    order: dict[str, int] = {}
+    for stmt in statements(region):
+        one = access(stmt)
+        found = [n for n in ast.walk(stmt) if isinstance(n, ast.Name) and n.id in one.reads | one.binds]
+        for node in sorted(found, key=lambda n: (n.lineno, n.col_offset)):
+            order.setdefault(node.id, len(order))
+    return order
+
+
+def extract(
+    script: Script, edits: Edits, region: Sequence[ast.stmt], role: str, doc: str, *, detach: bool = False
+) -> Function:
+    """Move `region` into a new function `role` (or role_1, ... where the name is taken) and call it instead.
+
+    Args:
+        script: the state that `region` belongs to.
+        edits: where the edits are noted.
+        region: consecutive statements of one block.
+        role: the wanted name.
+        doc: the function's one-line docstring.
+        detach: return tensors detached from the autograd graph, which nothing may use after the backward pass.
+
+    Raises:
+        Skip: the region cannot be moved.
+    """
+    sig = signature(script, region)
+    kinds = Kinds(script)
+    name = script.names.fresh(role)
+    function = Function(name, sig.params, sig.results, all(kinds.tensor_name(p) for p in sig.params))
+    nested = not isinstance(script.scope, ast.Module)
+    anchor = script.phases.loop if nested else top_level(script, script.phases.loop)
+    indent = anchor.col_offset
+    results = [f"{r}.detach()" if detach and kinds.tensor_name(r) else r for r in sig.results]
+    call = layout.call(
+        ", ".join(sig.results) + " = " if sig.results else "", name, sig.params, region[0].col_offset, script.line_length
+    )
+    lines: list[Line] = [edits.move(region[0], call)]
+    lines += [edits.move(stmt) for stmt in region[1:]]
+    lines[0] = _without_blank_lines(lines[0])
+    edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
+    return function
+
+
+def extract_inner(
+    script: Script, edits: Edits, function: ast.FunctionDef, stmt: ast.stmt, role: str, doc: str, decorator: str
+) -> None:
+    """Move one statement of an extracted function into a function of its own above it.
+
+    Everything that the statement reads and `function` binds becomes a parameter.
+
+    Raises:
+        Skip: it cannot be moved.
+    """
+    own = scope_access(function.body).binds | {a.arg for a in function.args.args}
+    sig = signature(script, [stmt], function, own)
+    name = script.names.fresh(role)
+    call = layout.call(
+        ", ".join(sig.results) + " = " if sig.results else "", name, sig.params, stmt.col_offset, script.line_length
+    )
+    lines = [_without_blank_lines(edits.move(stmt, call))]
+    indent = function.col_offset
+    definition = define(script, name, sig.params, doc, lines, sig.results, indent)
+    mark = cst.Decorator(cst.parse_expression(decorator.removeprefix("@")))
+    edits.before(function, [definition.with_changes(decorators=[mark])], gap=1 if indent else 2)
+
+
+def define(
+    script: Script, name: str, params: Sequence[str], doc: str, lines: Sequence[Line], results: Sequence[str], indent: int
+) -> cst.FunctionDef:
+    """A function definition around moved lines."""
+    head = layout.call("def ", name, params, indent, script.line_length, suffix="):")
+    shell = cst.parse_module(f'{head}\n    """{doc}"""\n').body[0]
+    assert isinstance(shell, cst.FunctionDef)
+    body = [*shell.body.body, *lines]
+    if results:
+        body += cst.parse_module(layout.returns(results, indent + 4, script.line_length) + "\n").body
+    blank = [cst.EmptyLine(indent=False)] * (1 if indent else 2)
+    return shell.with_changes(leading_lines=blank, body=cst.IndentedBlock(body))
+
+
+def top_level(script: Script, node: ast.AST) -> ast.stmt:
+    """The module's statement that holds `node`."""
+    for stmt in script.tree.body:
+        if stmt is node or stmt in script.source.ancestors(node):
+            return stmt
+    raise AssertionError("every node stands in the module")
+
+
+def _without_blank_lines(line: Line) -> Line:
+    leading = list(line.leading_lines)
+    while leading and leading[0].comment is None:
+        leading.pop(0)
+    return line.with_changes(leading_lines=leading)

@@ -1,0 +1,37 @@
+"""Taken names, and fresh ones that collide with nothing."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+
+
+class Names:
+    """All identifiers of a script. A fresh name is the wanted one, or the wanted one with a number."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        taken: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                taken.add(node.id)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                taken.add(node.name)
+            elif isinstance(node, ast.arg):
+                taken.add(node.arg)
+            elif isinstance(node, ast.alias):
+                taken.add((node.asname or node.name).split(".")[0])
+            elif isinstance(node, (ast.Global, ast.Nonlocal)):
+                taken.update(node.names)
+            elif isinstance(node, ast.ExceptHandler) and node.name:
+                taken.add(node.name)
+        self._taken = taken
+
+    def fresh(self, wanted: str) -> str:
+        """A name that the script does not use yet; it counts as taken from now on."""
+        name, number = wanted, 0
+        while name in self._taken or keyword.iskeyword(name) or hasattr(builtins, name):
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        return name

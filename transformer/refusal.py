@@ -1,0 +1,119 @@
+"""Why a script is not converted: what it looks like instead, and where that shows."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from transformer.diagnostics import Diagnostic, at
+
+if TYPE_CHECKING:
+    from transformer.script import Loop, Script
+
+FLAGS = ("compile", "cudagraphs", "measure_burnin")
+"""The arguments that a conversion adds; a script that has them all was converted before."""
+
+
+def not_python(code: str) -> Diagnostic | None:
+    """Empty, binary or malformed text."""
+    if not code.strip():
+        return at(None, "LC001", "the file is empty")
+    if "\0" in code:
+        line = code.count("\n", 0, code.index("\0")) + 1
+        return Diagnostic(line, 1, "LC001", "the file holds NUL bytes: it is binary, not Python")
+    try:
+        ast.parse(code)
+    except SyntaxError as error:
+        return Diagnostic(error.lineno or 1, error.offset or 1, "LC001", f"syntax error: {error.msg}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return at(None, "LC001", f"the file cannot be parsed: {error}")
+    return None
+
+
+def unsuitable(script: Script) -> list[Diagnostic]:
+    """Scripts of another kind, recognised by what they import and hold."""
+    modules = {q.split(".")[0] for q in script.imports.values()}
+    for node in ast.walk(script.tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            name = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
+            if name.split(".")[0] in ("jax", "flax", "optax"):
+                return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
+    if "torch" not in modules:
+        return [at(None, "LC004", "the script does not import torch")]
+    text = {n.target.id for n in ast.walk(script.tree) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    text |= {
+        str(n.args[0].value).lstrip("-").replace("-", "_")
+        for n in ast.walk(script.tree)
+        if isinstance(n, ast.Call) and n.args and isinstance(n.args[0], ast.Constant)
+    }
+    if text.issuperset(FLAGS) and "tensordict" in modules:
+        return [at(None, "LC002", "the script has the arguments and imports of a converted script")]
+    return []
+
+
+def no_training_loop(script: Script) -> Diagnostic:
+    """No loop holds both an environment step and an optimizer step."""
+    if not script.optimizer_steps:
+        return at(None, "LC004", "no optimizer made by torch.optim is stepped in this script")
+    opt = script.optimizer_steps[0]
+    if not script.env_steps:
+        return at(opt, "LC004", "an optimizer is stepped here, but no environment is stepped anywhere in this file")
+    env = script.env_steps[0]
+    homes = {getattr(script.scope_of(n), "name", "the module") for n in (env, opt)}
+    if len(homes) > 1:
+        return at(
+            env,
+            "LC005",
+            f"the environment is stepped here in {getattr(script.scope_of(env), 'name', 'the module')}, the optimizer on "
+            f"line {opt.lineno} in {getattr(script.scope_of(opt), 'name', 'the module')}: not in one training loop",
+        )
+    return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
+
+
+def no_phases(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
+    """Both steps stand in one statement of the training loop."""
+    if off_policy(script, loop):
+        return at(loop, "LC004", off_policy(script, loop))
+    return at(
+        loop,
+        "LC005",
+        f"the environment (line {env.lineno}) and the optimizer (line {opt.lineno}) are stepped in one inner statement, "
+        "not in a rollout phase followed by an update phase",
+    )
+
+
+def no_rollout_loop(script: Script, loop: Loop, env: ast.Call) -> Diagnostic:
+    """The environment is stepped once per turn of the training loop."""
+    return at(
+        env,
+        "LC004",
+        off_policy(script, loop)
+        or "the environment is stepped once per turn of the training loop: there is no rollout loop to extract",
+    )
+
+
+def no_minibatches(script: Script, loop: Loop, opt: ast.Call) -> Diagnostic:
+    """The optimizer is stepped once per rollout."""
+    return at(
+        opt,
+        "LC004",
+        off_policy(script, loop)
+        or "the optimizer is stepped once per rollout, without epochs or minibatches: "
+        "this looks like REINFORCE or A2C, not PPO",
+    )
+
+
+def off_policy(script: Script, loop: Loop) -> str:
+    """A sentence that names an off-policy algorithm, or nothing."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
+            receiver = ast.unparse(node.func.value)
+            targets = [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and "target" in n.id.lower()]
+            if node.args and targets:
+                alpha = any(isinstance(n, ast.Name) and "alpha" in n.id.lower() for n in ast.walk(loop))
+                kind = "SAC" if alpha else "DQN, DDPG or TD3"
+                return (
+                    f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
+                    f"kept: this looks like {kind}, an off-policy algorithm, not PPO"
+                )
+    return ""

@@ -1,0 +1,507 @@
+"""The recognised script: which name is the optimizer, which loop is the rollout, where the update begins.
+
+Recognition is read-only and asks what code does, not what it is called: an optimizer is what `torch.optim`
+made, the rollout is the loop that steps the environment, the update is the loop that steps the optimizer.
+It is done once per state of the script; each role is worked out when a transform first asks for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import libcst as cst
+
+from transformer import refusal
+from transformer.dataflow import access, statements
+from transformer.diagnostics import Diagnostic, at
+from transformer.names import Names
+from transformer.source import Edits, Source
+
+Loop: TypeAlias = ast.For | ast.While
+Scope: TypeAlias = ast.Module | ast.FunctionDef
+
+
+class Unconvertible(Exception):
+    """The script cannot be converted; `diagnostics` says where and why, all findings at once."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("; ".join(d.message for d in diagnostics))
+        self.diagnostics = diagnostics
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer: its name, the statement and call that make it, and its class in `torch.optim` if known."""
+
+    name: str
+    stmt: ast.Assign
+    call: ast.Call
+    kind: str | None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A preallocated rollout buffer (num_steps, num_envs, ...), written once per step.
+
+    `shape` and `dtype` are the texts of the definition's arguments; dtype is None for torch's default.
+    """
+
+    name: str
+    stmt: ast.Assign
+    call: ast.Call
+    dtype: ast.expr | None
+    stores: tuple[ast.Assign, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that an earlier transform extracted."""
+
+    name: str
+    params: tuple[str, ...]
+    results: tuple[str, ...]
+    tensors: bool
+    """Whether every parameter is known to be a tensor."""
+
+
+@dataclass
+class Facts:
+    """What earlier transforms did that later ones need to know; names, never nodes."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    """By role: rollout, gae, update."""
+    flags: dict[str, str] = field(default_factory=dict)
+    """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
+    inference: dict[str, str] = field(default_factory=dict)
+    """Module name to its inference copy's name."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Role of an inference method (policy, get_value) to the name that it is called by."""
+    policy: str | None = None
+    """The alias whose result is the action."""
+    storage: str | None = None
+    """The TensorDict that replaced the buffers."""
+    even_minibatches: str | None = None
+    """An expression that is true where all minibatches have one size; None where unknown."""
+    recurrence: bool = False
+    """Whether GAE's loop holds only the recurrence."""
+    static_update: bool = False
+    """Whether no control flow of update() hangs on a tensor's value."""
+    step_counter: str | None = None
+    """The counter of environment steps, once the rollout is extracted."""
+    original: str = ""
+    """The text of the script before any transform; warnings point into it."""
+
+
+class Script:
+    """One recognised state of a script."""
+
+    def __init__(self, source: Source, line_length: int, facts: Facts) -> None:
+        self.source = source
+        self.line_length = line_length
+        self.facts = facts
+        self.notes: list[str] = []
+        self.warnings: list[Diagnostic] = []
+        self.module: cst.Module | None = None
+
+    @property
+    def code(self) -> str:
+        """The text of this state."""
+        return self.source.code
+
+    @property
+    def tree(self) -> ast.Module:
+        """The syntax tree of this state."""
+        return self.source.tree
+
+    def finish(self, edits: Edits) -> str:
+        """Apply `edits`; the new text. The edited LibCST tree is kept, so that the next state need not parse."""
+        code, self.module = edits.apply()
+        return code
+
+    @cached_property
+    def names(self) -> Names:
+        """Taken names, and fresh ones."""
+        return Names(self.tree)
+
+    def warn(self, node: ast.stmt, code: str, message: str) -> None:
+        """Note a finding at the line of the original script that `node` came from."""
+        here = self.code.splitlines()[node.lineno - 1].strip()
+        lines = [i for i, line in enumerate(self.facts.original.splitlines(), 1) if line.strip() == here]
+        line = min(lines, key=lambda i: abs(i - node.lineno), default=node.lineno)
+        self.warnings.append(Diagnostic(line, node.col_offset + 1, code, message))
+
+    # --- imports -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """Local name to qualified name, for every import in the file."""
+        found: dict[str, str] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for a in node.names:
+                    found[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for a in node.names:
+                    found[a.asname or a.name] = f"{node.module}.{a.name}"
+        return found
+
+    def qualified(self, node: ast.AST) -> str | None:
+        """The dotted name that an expression stands for, through imports: `optim.Adam` is torch.optim.Adam."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.imports:
+            return None
+        return ".".join([self.imports[node.id], *reversed(parts)])
+
+    def calls(self, node: ast.AST, *names: str) -> bool:
+        """Whether `node` is a call of one of these qualified functions."""
+        return isinstance(node, ast.Call) and self.qualified(node.func) in names
+
+    # --- scope and loops -----------------------------------------------------------------------------------
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """The function or module whose names `node` uses."""
+        for outer in self.source.ancestors(node):
+            if isinstance(outer, (ast.Module, ast.FunctionDef)):
+                return outer
+        return self.tree
+
+    def loops_around(self, node: ast.AST) -> list[Loop]:
+        """The loops around `node` in its own scope, innermost first."""
+        found: list[Loop] = []
+        for outer in self.source.ancestors(node):
+            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+                break
+            if isinstance(outer, (ast.For, ast.While)):
+                found.append(outer)
+        return found
+
+    @cached_property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        """Names that are made by `torch.optim`, or that both `zero_grad()` and `step()` are called on."""
+        methods: dict[str, set[str]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                methods.setdefault(ast.unparse(node.func.value), set()).add(node.func.attr)
+        found = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
+                target = node.targets[0]
+                if not isinstance(target, (ast.Name, ast.Attribute)):
+                    continue
+                name, qualified = ast.unparse(target), self.qualified(node.value.func) or ""
+                known = qualified.startswith("torch.optim.") and not qualified.startswith("torch.optim.lr_scheduler")
+                if known or methods.get(name, set()) >= {"zero_grad", "step"}:
+                    found.append(Optimizer(name, node, node.value, qualified.rsplit(".", 1)[-1] if known else None))
+        return tuple(found)
+
+    @cached_property
+    def optimizer_steps(self) -> tuple[ast.Call, ...]:
+        """Calls that change the parameters: `optimizer.step()`, `scaler.step(optimizer)`, the extracted update."""
+        names = {o.name for o in self.optimizers}
+        update = self.facts.functions.get("update")
+        found = []
+        for call in self._calls_in_scripts_own_code():
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+                receiver = ast.unparse(call.func.value)
+                first = ast.unparse(call.args[0]) if call.args else None
+                if receiver in names or first in names:
+                    found.append(call)
+            elif update and isinstance(call.func, ast.Name) and call.func.id == update.name:
+                found.append(call)
+        return tuple(found)
+
+    @cached_property
+    def env_steps(self) -> tuple[ast.Call, ...]:
+        """Calls that step an environment: `x.step(action)` whose result is kept, or the extracted rollout."""
+        stepped = set(self.optimizer_steps)
+        rollout = self.facts.functions.get("rollout")
+        found = []
+        for call in self._calls_in_scripts_own_code():
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+                kept = isinstance(self.source.parents[call], (ast.Assign, ast.NamedExpr))
+                if call not in stepped and call.args and kept:
+                    found.append(call)
+            elif rollout and isinstance(call.func, ast.Name) and call.func.id == rollout.name:
+                found.append(call)
+        return tuple(found)
+
+    def _calls_in_scripts_own_code(self) -> Iterator[ast.Call]:
+        extracted = {f.name for f in self.facts.functions.values()}
+        stack: list[ast.AST] = [self.tree]
+        calls: list[ast.Call] = []
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.FunctionDef) and node.name in extracted:
+                continue
+            if isinstance(node, ast.Call):
+                calls.append(node)
+            stack.extend(ast.iter_child_nodes(node))
+        return iter(sorted(calls, key=lambda c: (c.lineno, c.col_offset)))
+
+    @cached_property
+    def phases(self) -> Phases:
+        """The training loop and its phases.
+
+        Raises:
+            Unconvertible: there is no such loop; the diagnostics name what the script looks like instead.
+        """
+        best: tuple[int, Loop, ast.Call, ast.Call] | None = None
+        for step in self.env_steps:
+            for opt in self.optimizer_steps:
+                common = [x for x in self.loops_around(step) if x in self.loops_around(opt)]
+                if common and (best is None or len(self.loops_around(common[0])) > best[0]):
+                    best = (len(self.loops_around(common[0])), common[0], step, opt)
+        if best is None:
+            raise Unconvertible(refusal.no_training_loop(self))
+        _, loop, step, opt = best
+        block = self._common_block(loop, step, opt)
+        if block is None:
+            raise Unconvertible(refusal.no_phases(self, loop, step, opt))
+        collect, learn = (self._in_block(block, n) for n in (step, opt))
+        if block.index(learn) < block.index(collect):
+            raise Unconvertible(at(learn, "LC005", "the update stands above the rollout in the training loop"))
+        steps = [x for x in self.loops_around(step) if x in ast.walk(collect)]
+        updates = [x for x in self.loops_around(opt) if x in ast.walk(learn)]
+        if not steps and not self._is_call_of(step, "rollout"):
+            raise Unconvertible(refusal.no_rollout_loop(self, loop, step))
+        if not updates:
+            raise Unconvertible(refusal.no_minibatches(self, loop, opt))
+        return Phases(loop, block, collect, learn, tuple(steps), tuple(updates), step, opt)
+
+    def _is_call_of(self, call: ast.Call, role: str) -> bool:
+        function = self.facts.functions.get(role)
+        return function is not None and isinstance(call.func, ast.Name) and call.func.id == function.name
+
+    def _common_block(self, loop: Loop, *nodes: ast.AST) -> list[ast.stmt] | None:
+        """The innermost block in which the nodes stand in different statements."""
+        block: list[ast.stmt] = loop.body
+        while True:
+            tops = [self._in_block(block, n) for n in nodes]
+            if len({id(t) for t in tops}) > 1:
+                return block
+            inner = tops[0]
+            if not isinstance(inner, (ast.With, ast.If, ast.Try)):
+                return None
+            following = [b for b in (inner.body, getattr(inner, "orelse", [])) if self._holds(b, nodes[0])]
+            if not following or not all(self._holds(following[0], n) for n in nodes):
+                return None
+            block = following[0]
+
+    def _holds(self, block: Sequence[ast.stmt], node: ast.AST) -> bool:
+        return any(s is node or s in self.source.ancestors(node) for s in block)
+
+    def _in_block(self, block: Sequence[ast.stmt], node: ast.AST) -> ast.stmt:
+        around = {id(n) for n in (node, *self.source.ancestors(node))}
+        return next(s for s in block if id(s) in around)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The scope that trains: the module (main guard or bare) or a function."""
+        return self.scope_of(self.phases.loop)
+
+    @cached_property
+    def loop_block(self) -> list[ast.stmt]:
+        """The block in which the training loop stands."""
+        return self.source.block(self.phases.loop)
+
+    @cached_property
+    def rollout(self) -> Loop | None:
+        """The loop that steps the environment (outermost); None once it is extracted."""
+        return self.phases.steps[-1] if self.phases.steps else None
+
+    @cached_property
+    def minibatch_loop(self) -> Loop:
+        """The innermost loop around the optimizer's step."""
+        return self.phases.updates[0]
+
+    @cached_property
+    def gae_loops(self) -> tuple[ast.For, ...]:
+        """Loops backwards over time in the phase block that step neither environment nor optimizer."""
+        found = []
+        p = self.phases
+        for stmt in statements(p.block):
+            if isinstance(stmt, ast.For) and stmt not in p.steps and stmt not in p.updates:
+                if backwards(stmt.iter) is not None and not any(s in ast.walk(stmt) for s in (p.env_step, p.opt_step)):
+                    found.append(stmt)
+        return tuple(found)
+
+    @cached_property
+    def step_counter(self) -> str | None:
+        """The counter that the rollout raises by the number of environments at every step."""
+        if self.rollout is None:
+            return self.facts.step_counter
+        for stmt in self.rollout.body:
+            if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
+                return stmt.target.id
+        return None
+
+    @cached_property
+    def variant(self) -> frozenset[str]:
+        """Names that the training loop binds: a function extracted from it takes them as parameters."""
+        loop = self.phases.loop
+        bound = set(access(loop).binds)
+        for stmt in statements(loop.body):
+            bound |= access(stmt).binds
+        return frozenset(bound)
+
+    @cached_property
+    def counted(self) -> tuple[Loop, ...]:
+        """Loops that a training run enters: rollout, GAE, epochs, minibatches."""
+        p = self.phases
+        return (*p.steps, *p.updates, *self.gae_loops)
+
+    # --- the parts that the script is made of -----------------------------------------------------------------
+
+    @cached_property
+    def modules(self) -> tuple[str, ...]:
+        """Names of the networks whose parameters the optimizers hold."""
+        found: dict[str, None] = {}
+        for optimizer in self.optimizers:
+            for node in ast.walk(optimizer.call):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    if node.func.attr in ("parameters", "named_parameters") and isinstance(node.func.value, ast.Name):
+                        found[node.func.value.id] = None
+        return tuple(found)
+
+    def module_class(self, name: str) -> ast.ClassDef | None:
+        """The class in this file that `name` is an instance of."""
+        classes = {n.name: n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef)}
+        for stmt in self.assignments(name):
+            for node in ast.walk(stmt.value):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in classes:
+                    return classes[node.func.id]
+        return None
+
+    def assignments(self, name: str) -> Iterator[ast.Assign]:
+        """Plain assignments to a name in the training scope."""
+        for stmt in statements(self.scope.body):
+            if isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets):
+                yield stmt
+
+    @cached_property
+    def device(self) -> str | None:
+        """The name of the device that the networks are moved to with `.to(device)`."""
+        counts: dict[str, int] = {}
+        for node in ast.walk(self.scope):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+                if node.args and isinstance(node.args[0], (ast.Name, ast.Attribute)):
+                    text = ast.unparse(node.args[0])
+                    if not text.startswith("torch."):
+                        counts[text] = counts.get(text, 0) + 1
+        return max(counts, key=lambda k: counts[k]) if counts else None
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Preallocated tensors that the rollout writes at its step index."""
+        rollout = self.rollout
+        if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
+            return ()
+        index = rollout.target.id
+        stores: dict[str, list[ast.Assign]] = {}
+        for stmt in statements(rollout.body):
+            if isinstance(stmt, ast.Assign):
+                for target in stmt.targets:
+                    if (
+                        isinstance(target, ast.Subscript)
+                        and isinstance(target.value, ast.Name)
+                        and isinstance(target.slice, ast.Name)
+                        and target.slice.id == index
+                    ):
+                        stores.setdefault(target.value.id, []).append(stmt)
+        found = []
+        for stmt in statements(self.scope.body):
+            if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
+                name = stmt.targets[0].id
+                call = self.allocation(stmt.value)
+                if name in stores and call is not None:
+                    dtype = next((k.value for k in call.keywords if k.arg == "dtype"), None)
+                    found.append(Buffer(name, stmt, call, dtype, tuple(stores[name])))
+        return tuple(found)
+
+    def allocation(self, value: ast.expr) -> ast.Call | None:
+        """The `torch.zeros(...)` of an allocation that is at most moved to a device."""
+        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+            value = value.func.value
+        if isinstance(value, ast.Call) and self.qualified(value.func) in ALLOCATIONS:
+            return value
+        return None
+
+
+ALLOCATIONS = ("torch.zeros", "torch.empty", "torch.ones")
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The training loop and the two phases that stand in one block of it."""
+
+    loop: Loop
+    block: list[ast.stmt]
+    """The statements among which rollout, advantage estimation and update stand side by side."""
+    collect: ast.stmt
+    """The statement of the block that steps the environment."""
+    learn: ast.stmt
+    """The statement of the block that steps the optimizer."""
+    steps: tuple[Loop, ...]
+    """Loops around the environment step inside `collect`, innermost first; empty once extracted."""
+    updates: tuple[Loop, ...]
+    """Loops around the optimizer step inside `learn`, innermost first."""
+    env_step: ast.Call
+    opt_step: ast.Call
+
+
+def backwards(iterable: ast.expr) -> ast.expr | None:
+    """The number of steps T of `reversed(range(T))`, `reversed(range(0, T))` or `range(T - 1, -1, -1)`."""
+    if not isinstance(iterable, ast.Call) or not isinstance(iterable.func, ast.Name):
+        return None
+    args = iterable.args
+    if iterable.func.id == "reversed" and len(args) == 1:
+        inner = args[0]
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "range":
+            if len(inner.args) == 1:
+                return inner.args[0]
+            if len(inner.args) == 2 and is_number(inner.args[0], 0):
+                return inner.args[1]
+    if iterable.func.id == "range" and len(args) == 3 and is_number(args[1], -1) and is_number(args[2], -1):
+        start = args[0]
+        if isinstance(start, ast.BinOp) and isinstance(start.op, ast.Sub) and is_number(start.right, 1):
+            return start.left
+    return None
+
+
+def is_number(node: ast.AST, value: float) -> bool:
+    """Whether `node` is this literal number."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return is_number(node.operand, -value)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == value
+
+
+def recognise(code: str, line_length: int, *, earlier: Script | None = None) -> Script:
+    """Recognise one state of a script; `earlier` is the state before it, whose facts are carried on.
+
+    Raises:
+        Unconvertible: the text is not a script that this tool converts.
+    """
+    if earlier is None:
+        diagnostic = refusal.not_python(code)
+        if diagnostic:
+            raise Unconvertible(diagnostic)
+    source = Source(code, earlier.module if earlier else None)
+    script = Script(source, line_length, earlier.facts if earlier else Facts(original=code))
+    if earlier is None:
+        found = refusal.unsuitable(script)
+        if found:
+            raise Unconvertible(*found)
+    _ = script.phases
+    return script
+
+
+def names_in(nodes: Iterable[ast.AST]) -> set[str]:
+    """All names that occur in the nodes."""
+    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}

@@ -1,0 +1,398 @@
+"""A script as text, `ast` and LibCST at once: analysis reads the `ast`, edits are made on LibCST nodes.
+
+The `ast` is cheap to build for every state and has positions; LibCST keeps every byte. The two are paired
+statement by statement, so a transform names the `ast` statement that it means, and the edit happens on the
+LibCST statement that it stands for. Statements that no edit names come out byte for byte as they were.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import libcst as cst
+
+Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
+CstStatement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
+
+
+class Pair(NamedTuple):
+    """A statement in LibCST, and the line it stands on (itself, where it is compound)."""
+
+    node: CstStatement
+    line: Line
+
+
+class Source:
+    """One state of a script.
+
+    Raises:
+        SyntaxError, ValueError: the text is not Python.
+    """
+
+    def __init__(self, code: str, module: cst.Module | None = None) -> None:
+        self.code = code
+        self.tree = ast.parse(code)
+        self._module = module
+
+    @cached_property
+    def module(self) -> cst.Module:
+        """The LibCST tree; built on first use, since a state that no transform edits needs none."""
+        return self._module or cst.parse_module(self.code)
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """Every node's parent."""
+        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+
+    @cached_property
+    def pairs(self) -> dict[ast.stmt, Pair]:
+        """Every `ast` statement's LibCST statement."""
+        pairs: dict[ast.stmt, Pair] = {}
+        _pair(self.tree.body, self.module.body, pairs)
+        return pairs
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around `node`, innermost first."""
+        while node in self.parents:
+            node = self.parents[node]
+            yield node
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that holds `node` (itself, if it is one)."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def text(self, node: ast.expr | ast.stmt) -> str:
+        """The source text of `node`."""
+        return ast.get_source_segment(self.code, node) or ""
+
+    def block(self, stmt: ast.stmt) -> list[ast.stmt]:
+        """The statement list in which `stmt` stands."""
+        parent = self.parents[stmt]
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(parent, name, None)
+            if isinstance(block, list) and stmt in block:
+                return block
+        raise AssertionError("a statement stands in a block")
+
+    def indent(self, stmt: ast.stmt) -> int:
+        """Columns before `stmt`."""
+        return stmt.col_offset
+
+    def splice(self, owner: ast.expr | ast.stmt, edits: Iterable[tuple[ast.expr, str]]) -> str:
+        """The text of `owner` with the texts of some expressions inside it replaced; the others are kept."""
+        start = self.offset(owner.lineno, owner.col_offset)
+        assert owner.end_lineno is not None and owner.end_col_offset is not None
+        text = self.code[start : self.offset(owner.end_lineno, owner.end_col_offset)]
+        for node, new in sorted(edits, key=lambda e: (e[0].lineno, e[0].col_offset), reverse=True):
+            assert node.end_lineno is not None and node.end_col_offset is not None
+            begin = self.offset(node.lineno, node.col_offset) - start
+            end = self.offset(node.end_lineno, node.end_col_offset) - start
+            text = text[:begin] + new + text[end:]
+        return text
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts, total = [], 0
+        for line in _ast_lines(self.code):
+            starts.append(total)
+            total += len(line)
+        return [*starts, total]
+
+    def offset(self, lineno: int, col_offset: int) -> int:
+        """The character index of an `ast` position (whose columns count UTF-8 bytes)."""
+        start = self._starts[lineno - 1]
+        line = self.code[start : self._starts[lineno]]
+        if line.isascii():
+            return start + col_offset
+        return start + len(line.encode()[:col_offset].decode())
+
+
+def _ast_lines(code: str) -> list[str]:
+    """Split as Python's parser counts lines: at newlines only, not at form feeds and the like."""
+    return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
+
+
+def _pair(body: Sequence[ast.stmt], lines: Sequence[CstStatement], pairs: dict[ast.stmt, Pair]) -> None:
+    flat: list[Pair] = []
+    for line in lines:
+        if isinstance(line, cst.SimpleStatementLine):
+            flat.extend(Pair(small, line) for small in line.body)
+        elif isinstance(line, cst.BaseSmallStatement):  # `if x: a; b` on one line
+            flat.append(Pair(line, cst.SimpleStatementLine([line])))
+        else:
+            flat.append(Pair(line, cast(Line, line)))
+    for stmt, pair in zip(body, flat, strict=True):
+        pairs[stmt] = pair
+        _pair_parts(stmt, pair.node, pairs)
+
+
+def _pair_parts(stmt: Any, node: Any, pairs: dict[ast.stmt, Pair]) -> None:
+    if isinstance(getattr(node, "body", None), cst.BaseSuite):
+        _pair(stmt.body, node.body.body, pairs)
+    orelse = getattr(node, "orelse", None)
+    if isinstance(orelse, cst.If):
+        pairs[stmt.orelse[0]] = Pair(orelse, orelse)
+        _pair_parts(stmt.orelse[0], orelse, pairs)
+    elif isinstance(orelse, cst.Else):
+        _pair(stmt.orelse, orelse.body.body, pairs)
+    for name in ("handlers", "cases"):
+        for sub, part in zip(getattr(stmt, name, ()), getattr(node, name, ())):
+            _pair_parts(sub, part, pairs)
+    if isinstance(getattr(node, "finalbody", None), cst.Finally):
+        _pair(stmt.finalbody, node.finalbody.body.body, pairs)
+
+
+class Edits:
+    """Edits of one state, made together by :meth:`apply`.
+
+    Statements and expressions are named by their `ast` nodes. Comments above a statement stay with what
+    replaces it; comments of a removed statement go to the statement that follows.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._expressions: dict[ast.stmt, list[tuple[ast.expr, str]]] = {}
+        self._replaced: dict[ast.stmt, list[Line]] = {}
+        self._before: dict[ast.stmt, list[Line]] = {}
+        self._after: dict[ast.stmt, list[Line]] = {}
+        self._moved: set[ast.stmt] = set()
+        self._gaps: dict[ast.stmt, int] = {}
+
+    def substitute(self, node: ast.expr, text: str) -> None:
+        """Replace one expression by other source text."""
+        self._expressions.setdefault(self._source.statement(node), []).append((node, text))
+
+    def replace(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
+        """Replace a statement; its own comments stay above the first of the new statements."""
+        self._replaced[stmt] = parse(code)
+
+    def remove(self, stmt: ast.stmt) -> None:
+        """Remove a statement; its comments go to what follows."""
+        self._replaced[stmt] = []
+
+    def move(self, stmt: ast.stmt, code: str | Sequence[Line] = ()) -> Line:
+        """Take a statement out, with its comments, to put it elsewhere; `code` takes its place."""
+        line = self.lines_of(stmt)
+        self._replaced[stmt] = parse(code)
+        self._moved.add(stmt)
+        return line
+
+    def before(self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0) -> None:
+        """Insert statements above `stmt` and its comments, with at least `gap` blank lines between."""
+        self._before.setdefault(stmt, []).extend(parse(code))
+        self._gaps[stmt] = max(gap, self._gaps.get(stmt, 0))
+
+    def after(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
+        """Insert statements below `stmt`."""
+        self._after.setdefault(stmt, []).extend(parse(code))
+
+    def lines_of(self, stmt: ast.stmt) -> Line:
+        """`stmt` with the expression edits made so far, as a LibCST line of its own: to move it elsewhere."""
+        return _Rebuild(self._source, self).line_of(stmt)
+
+    def apply(self) -> tuple[str, cst.Module]:
+        """The edited script: its text and its LibCST tree."""
+        module = _Rebuild(self._source, self).module()
+        return module.code, module
+
+
+def parse(code: str | Sequence[Line]) -> list[Line]:
+    """Source text (dedented) as LibCST lines; lines are passed through."""
+    if not isinstance(code, str):
+        return list(code)
+    return [cast(Line, line) for line in cst.parse_module(textwrap.dedent(code)).body]
+
+
+class _Rebuild:
+    """Builds the edited tree, entering only blocks that hold an edit."""
+
+    def __init__(self, source: Source, edits: Edits) -> None:
+        self._source = source
+        self._edits = edits
+        self._stmt_of = {id(pair.node): stmt for stmt, pair in source.pairs.items()}
+        self._dirty: set[int] = set()
+        e = edits
+        for stmt in (*e._expressions, *e._replaced, *e._before, *e._after):
+            for node in (stmt, *source.ancestors(stmt)):
+                if isinstance(node, ast.stmt):
+                    self._dirty.add(id(source.pairs[node].node))
+
+    def module(self) -> cst.Module:
+        module = self._source.module
+        lines, rest = self._lines(module.body)
+        return module.with_changes(body=lines, footer=[*rest, *module.footer])
+
+    def line_of(self, stmt: ast.stmt) -> Line:
+        node, line = self._source.pairs[stmt]
+        if not isinstance(line, cst.SimpleStatementLine):
+            return cast(Line, self._compound(node)) if id(node) in self._dirty else line
+        if len(line.body) > 1:
+            line = next(one for s, one in self._split(line) if s is stmt)
+        return self._expressions(stmt, line)
+
+    def _lines(self, body: Sequence[CstStatement]) -> tuple[list[Line], list[cst.EmptyLine]]:
+        """A block's new lines, and the comments of removed statements that nothing follows."""
+        out: list[Line] = []
+        orphans: list[cst.EmptyLine] = []
+        for line in body:
+            for stmt, one in self._statements(cast(Line, line)):
+                new = self._statement(stmt, one)
+                if new and orphans:
+                    new[0] = new[0].with_changes(leading_lines=[*orphans, *new[0].leading_lines])
+                    orphans = []
+                elif not new and stmt not in self._edits._moved:
+                    orphans += _comments(one)
+                out += new
+        return out, orphans
+
+    def _statements(self, line: Line) -> Iterator[tuple[ast.stmt | None, Line]]:
+        """The statements of a line: `a; b` is split where one of them is edited."""
+        if isinstance(line, cst.SimpleStatementLine):
+            if not any(id(small) in self._dirty for small in line.body):
+                yield None, line
+            elif len(line.body) == 1:
+                yield self._stmt_of[id(line.body[0])], line
+            else:
+                yield from self._split(line)
+        else:
+            yield (self._stmt_of[id(line)] if id(line) in self._dirty else None), line
+
+    def _split(self, line: cst.SimpleStatementLine) -> list[tuple[ast.stmt, cst.SimpleStatementLine]]:
+        parts: list[tuple[ast.stmt, cst.SimpleStatementLine]] = []
+        for i, small in enumerate(line.body):
+            one = cst.SimpleStatementLine([small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+            if i == 0:
+                one = one.with_changes(leading_lines=line.leading_lines)
+            if i == len(line.body) - 1:
+                one = one.with_changes(trailing_whitespace=line.trailing_whitespace)
+            parts.append((self._stmt_of[id(small)], one))
+        return parts
+
+    def _statement(self, stmt: ast.stmt | None, line: Line) -> list[Line]:
+        if stmt is None:
+            return [line]
+        e = self._edits
+        if stmt in e._replaced:
+            new = list(e._replaced[stmt])
+            if new and stmt in e._moved:
+                new[0] = new[0].with_changes(leading_lines=[*_leading_blanks(line), *new[0].leading_lines])
+            elif new:
+                new[0] = new[0].with_changes(leading_lines=[*line.leading_lines, *new[0].leading_lines])
+                trailing = getattr(line, "trailing_whitespace", None)
+                if trailing is not None and trailing.comment and isinstance(new[-1], cst.SimpleStatementLine):
+                    new[-1] = new[-1].with_changes(trailing_whitespace=trailing)
+        elif isinstance(line, cst.SimpleStatementLine):
+            new = [self._expressions(stmt, line)]
+        else:
+            new = [cast(Line, self._compound(line))]
+        before = list(e._before.get(stmt, ()))
+        if before and new and not before[0].leading_lines:
+            # Blank lines above the statement stay above what is inserted; its comments stay with it.
+            blank = [x for x in _leading_blanks(new[0])]
+            before[0] = before[0].with_changes(leading_lines=blank)
+            new[0] = new[0].with_changes(leading_lines=list(new[0].leading_lines)[len(blank) :])
+        if before and new:
+            missing = e._gaps.get(stmt, 0) - len(_leading_blanks(new[0]))
+            if missing > 0:
+                padding = [cst.EmptyLine(indent=False)] * missing
+                new[0] = new[0].with_changes(leading_lines=[*padding, *new[0].leading_lines])
+        return [*before, *new, *e._after.get(stmt, ())]
+
+    def _expressions(self, stmt: ast.stmt, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        edits = self._edits._expressions.get(stmt)
+        if not edits:
+            return line
+        text = self._source.splice(stmt, edits)
+        parsed = cst.parse_statement(_undent(text, stmt.col_offset), config=self._source.module.config_for_parsing)
+        assert isinstance(parsed, cst.SimpleStatementLine)
+        return line.with_changes(body=parsed.body)
+
+    def _compound(self, node: Any) -> Any:
+        """A compound statement (or `else`, handler, case) with the edits inside it made."""
+        changes: dict[str, Any] = {}
+        stmt = self._stmt_of.get(id(node))
+        if stmt is not None and stmt in self._edits._expressions:
+            changes |= self._header(stmt, self._edits._expressions[stmt], node)
+        if isinstance(getattr(node, "body", None), cst.BaseSuite):
+            changes["body"] = self._suite(node.body)
+        for name in ("orelse", "finalbody"):
+            part = getattr(node, name, None)
+            if part is not None:
+                changes[name] = self._compound(part)
+        for name in ("handlers", "cases"):
+            if getattr(node, name, None):
+                changes[name] = [self._compound(part) for part in getattr(node, name)]
+        return node.with_changes(**changes)
+
+    def _suite(self, suite: cst.BaseSuite) -> cst.BaseSuite:
+        lines, rest = self._lines(
+            [cst.SimpleStatementLine(suite.body)] if isinstance(suite, cst.SimpleStatementSuite) else list(suite.body)
+        )
+        if isinstance(suite, cst.SimpleStatementSuite):
+            if len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine) and not rest:
+                return suite.with_changes(body=lines[0].body)
+            suite = cst.IndentedBlock([])
+        assert isinstance(suite, cst.IndentedBlock)
+        if not lines:
+            lines = [cst.SimpleStatementLine([cst.Pass()])]
+        return suite.with_changes(body=lines, footer=[*rest, *suite.footer])
+
+    def _header(self, stmt: ast.stmt, edits: list[tuple[ast.expr, str]], node: Any) -> dict[str, Any]:
+        """Edits in a header: the loop's iterable or target, a test, a with item."""
+        source, changes = self._source, {}
+        for name in ("iter", "test", "target", "subject"):
+            part = getattr(stmt, name, None)
+            inside = [e for e in edits if part is not None and _within(source, e[0], part)]
+            if inside:
+                new = cst.parse_expression(source.splice(part, inside))
+                changes[name] = new
+        if isinstance(stmt, (ast.With, ast.AsyncWith)):
+            items = list(node.items)
+            for i, item in enumerate(stmt.items):
+                inside = [e for e in edits if _within(source, e[0], item.context_expr)]
+                if inside:
+                    new = cst.parse_expression(source.splice(item.context_expr, inside))
+                    items[i] = items[i].with_changes(item=new)
+                    changes["items"] = items
+        return changes
+
+
+def _within(source: Source, node: ast.AST, part: ast.AST) -> bool:
+    return node is part or part in source.ancestors(node)
+
+
+def _undent(text: str, column: int) -> str:
+    """Continuation lines of a statement, moved left as its first line was; enough for LibCST to re-indent them."""
+    lines = text.split("\n")
+    pad = " " * column
+    if all(line.startswith(pad) or not line.strip() for line in lines[1:]):
+        if '"""' not in text and "'''" not in text:
+            return "\n".join([lines[0], *(line[column:] if line.strip() else line for line in lines[1:])])
+    return text
+
+
+def _leading_blanks(line: Line) -> list[cst.EmptyLine]:
+    blanks: list[cst.EmptyLine] = []
+    for empty in line.leading_lines:
+        if empty.comment is not None:
+            break
+        blanks.append(empty)
+    return blanks
+
+
+def _comments(line: Line) -> list[cst.EmptyLine]:
+    """All comments of a statement that is removed, as lines of their own; blank lines between them stay."""
+    lines = list(line.leading_lines)
+    while lines and lines[-1].comment is None:
+        lines.pop()
+    trailing = getattr(line, "trailing_whitespace", None)
+    if trailing is not None and trailing.comment is not None:
+        lines.append(cst.EmptyLine(comment=trailing.comment))
+    return lines

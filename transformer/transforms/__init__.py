@@ -1,0 +1,41 @@
+"""The transforms, in the order in which they are applied.
+
+Rewrites of the loop's own statements come first, while everything stands in one place; then the phases are
+extracted, so that the functions' signatures follow from what the rewrites left; then the functions are
+compiled and captured.
+"""
+
+from transformer.transforms import (
+    compile,
+    cudagraphs,
+    deferred_sync,
+    flags,
+    gae,
+    gae_hoist,
+    inference_agent,
+    measure,
+    rollout,
+    shuffle,
+    storage,
+    tensor_lr,
+    transfers,
+    update,
+)
+from transformer.transforms.base import Transform
+
+ORDER: tuple[Transform, ...] = (
+    flags.TRANSFORM,
+    tensor_lr.TRANSFORM,
+    inference_agent.TRANSFORM,
+    storage.TRANSFORM,
+    gae_hoist.TRANSFORM,
+    shuffle.TRANSFORM,
+    transfers.TRANSFORM,
+    deferred_sync.TRANSFORM,
+    rollout.TRANSFORM,
+    gae.TRANSFORM,
+    update.TRANSFORM,
+    compile.TRANSFORM,
+    cudagraphs.TRANSFORM,
+    measure.TRANSFORM,
+)

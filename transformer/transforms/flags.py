@@ -1,0 +1,121 @@
+"""Add the flags `compile`, `cudagraphs` and `measure_burnin` to the script's own arguments."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from transformer.conversion import TransformInfo
+from transformer.dataflow import statements
+from transformer.rendering import render
+from transformer.script import Script
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="flags",
+    summary="add --compile, --cudagraphs and --measure-burnin to the script's own arguments",
+    safety="The new arguments default to off and nothing reads them yet, so the script runs as before.",
+    needs=(),
+    before="@dataclass\nclass Args:\n    seed: int = 1",
+    after=(
+        "@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False\n"
+        "    measure_burnin: int = 3"
+    ),
+)
+
+FLAGS = ("compile", "cudagraphs", "measure_burnin")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Where arguments are defined: the statement to add after, the defined names, and how flags are written."""
+
+    last: ast.stmt
+    fields: frozenset[str]
+    template: str
+    values: dict[str, str]
+
+
+def apply(script: Script) -> str:
+    """Add the flags; note the expressions that read them.
+
+    Raises:
+        Skip: the script has no argument definition that flags could join.
+    """
+    definition = _dataclass(script) or _argparse(script)
+    if definition is None:
+        raise Skip("the script defines no arguments with tyro (a dataclass) or argparse that flags could join")
+    reader = _reader(script, definition.fields)
+    if reader is None:
+        raise Skip("no name in the training scope holds the parsed arguments")
+    flags = {flag: flag if flag not in definition.fields else f"lean_{flag}" for flag in FLAGS}
+    edits = Edits(script.source)
+    edits.after(definition.last, render(definition.template, **flags, **definition.values))
+    script.facts.flags = {flag: f"{reader}.{name}" for flag, name in flags.items()}
+    return script.finish(edits)
+
+
+def _dataclass(script: Script) -> Definition | None:
+    classes = {n.name: n for n in script.tree.body if isinstance(n, ast.ClassDef)}
+    for call in ast.walk(script.tree):
+        if script.calls(call, "tyro.cli") and isinstance(call, ast.Call) and call.args:
+            cls = classes.get(ast.unparse(call.args[0]))
+            fields = [s for s in cls.body if isinstance(s, ast.AnnAssign)] if cls else []
+            if cls is None or not fields:
+                continue
+            last = cls.body[cls.body.index(fields[-1])]
+            following = cls.body[cls.body.index(last) + 1 :][:1]
+            documented = any(_is_text(s) for s in cls.body[1:])
+            if following and _is_text(following[0]):
+                last = following[0]
+            names = frozenset(ast.unparse(f.target) for f in fields)
+            return Definition(last, names, "flags_dataclass", {"documented": "yes" if documented else ""})
+    return None
+
+
+def _is_text(stmt: ast.stmt) -> bool:
+    return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) and isinstance(stmt.value.value, str)
+
+
+def _argparse(script: Script) -> Definition | None:
+    parsers = {}
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Assign) and script.calls(node.value, "argparse.ArgumentParser"):
+            parsers[ast.unparse(node.targets[0])] = script.scope_of(node)
+    for parser, scope in parsers.items():
+        added = [
+            s
+            for s in statements(scope.body)
+            if isinstance(s, ast.Expr)
+            and isinstance(s.value, ast.Call)
+            and isinstance(s.value.func, ast.Attribute)
+            and s.value.func.attr == "add_argument"
+            and ast.unparse(s.value.func.value) == parser
+        ]
+        if added:
+            names = frozenset(filter(None, (_destination(s.value) for s in added if isinstance(s.value, ast.Call))))
+            return Definition(added[-1], names, "flags_argparse", {"parser": parser})
+    return None
+
+
+def _destination(call: ast.Call) -> str | None:
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    options = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    long = [o for o in options if o.startswith("--")] or options
+    return long[0].lstrip("-").replace("-", "_") if long else None
+
+
+def _reader(script: Script, fields: frozenset[str]) -> str | None:
+    """The expression in the training scope on which the most argument names are read."""
+    counts: dict[str, int] = {}
+    for node in ast.walk(script.scope):
+        if isinstance(node, ast.Attribute) and node.attr in fields and isinstance(node.value, (ast.Name, ast.Attribute)):
+            reader = ast.unparse(node.value)
+            counts[reader] = counts.get(reader, 0) + 1
+    return max(sorted(counts), key=lambda k: counts[k]) if counts else None
+
+
+TRANSFORM = Transform(INFO, apply)

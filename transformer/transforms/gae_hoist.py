@@ -1,0 +1,272 @@
+"""Take the boundary branch and all elementwise work out of the loop backwards over time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformer.conversion import TransformInfo
+from transformer.dataflow import Liveness, statements
+from transformer.script import Script, backwards, is_number, names_in
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="gae-hoist",
+    summary="remove the boundary branch of the advantage loop and compute all but the recurrence for all steps at once",
+    safety=(
+        "Each element goes through the same operations in the same order as in the loop, so the bits are the same; "
+        "the values of the step after the last one are appended where the branch chose them. Only the recurrence, "
+        "where a step needs the next one's result, stays a loop."
+    ),
+    needs=(),
+    before=(
+        "for t in reversed(range(args.num_steps)):\n    if t == args.num_steps - 1:\n        nextvalues = next_value\n"
+        "    else:\n        nextvalues = values[t + 1]\n    delta = rewards[t] + args.gamma * nextvalues - values[t]\n"
+        "    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * lastgaelam"
+    ),
+    after=(
+        "nextvalues = torch.cat([values[1:], next_value.expand_as(values[:1])])\n"
+        "delta = rewards + args.gamma * nextvalues - values\nfor t in reversed(range(args.num_steps)):\n"
+        "    advantages[t] = lastgaelam = delta[t] + args.gamma * args.gae_lambda * lastgaelam"
+    ),
+)
+
+ELEMENTWISE = frozenset("float double long int bool clamp clip abs exp log sqrt neg logical_not logical_and logical_or".split())
+
+
+def apply(script: Script) -> str:
+    """Rewrite each loop backwards over time.
+
+    Raises:
+        Skip: no loop has work that can be proved to be elementwise in time.
+    """
+    edits, reasons, done = Edits(script.source), [], 0
+    for loop in script.gae_loops:
+        try:
+            Hoist(script, loop).rewrite(edits)
+            done += 1
+        except Skip as skip:
+            reasons.append(f"line {loop.lineno}: {skip}")
+    if not done:
+        raise Skip("; ".join(reasons) or "no loop backwards over the rollout's steps was found")
+    script.notes.extend(reasons)
+    script.facts.recurrence = not reasons
+    return script.finish(edits)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """`if t == T - 1: a = last; else: a = inner`: what each name is at the last step and before it."""
+
+    stmt: ast.If
+    last: dict[str, ast.expr]
+    inner: dict[str, ast.expr]
+
+
+class Hoist:
+    """The rewriting of one loop."""
+
+    def __init__(self, script: Script, loop: ast.For) -> None:
+        self.script, self.loop, self.source = script, loop, script.source
+        count = backwards(loop.iter)
+        if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
+            raise Skip("it does not run over all steps with a plain index")
+        self.count, self.index = count, loop.target.id
+        self.bound = {n.id for s in statements(loop.body) for n in ast.walk(s)
+                      if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} - {self.index}  # fmt: skip
+        self.written = {
+            ast.unparse(n.value) for s in loop.body for n in ast.walk(s)
+            if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
+        }  # fmt: skip
+        self.boundary = self._boundary()
+        self.whole: set[str] = set()
+        """Names whose value for all steps is computed before the loop."""
+
+    def _boundary(self) -> Boundary | None:
+        ifs = [s for s in self.loop.body if isinstance(s, ast.If)]
+        if not ifs:
+            return None
+        stmt = ifs[0]
+        if len(ifs) > 1 or self.loop.body[0] is not stmt:
+            raise Skip("its branch is not a single one at the top")
+        last, inner = stmt.body, stmt.orelse
+        if self._is_last_step(stmt.test, ast.NotEq, ast.Lt):
+            last, inner = inner, last
+        elif not self._is_last_step(stmt.test, ast.Eq, ast.GtE):
+            raise Skip(f"the branch on line {stmt.lineno} does not test for the last step")
+        sides = []
+        for side in (last, inner):
+            values: dict[str, ast.expr] = {}
+            for s in side:
+                if not isinstance(s, ast.Assign) or len(s.targets) != 1 or not isinstance(s.targets[0], ast.Name):
+                    raise Skip(f"line {s.lineno}: the branch does more than choose values")
+                values[s.targets[0].id] = s.value
+            sides.append(values)
+        if set(sides[0]) != set(sides[1]):
+            raise Skip("the sides of its branch set different names")
+        return Boundary(stmt, sides[0], sides[1])
+
+    def _is_last_step(self, test: ast.expr, *ops: type[ast.cmpop]) -> bool:
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ops):
+            return False
+        right = test.comparators[0]
+        return (
+            isinstance(test.left, ast.Name)
+            and test.left.id == self.index
+            and isinstance(right, ast.BinOp)
+            and isinstance(right.op, ast.Sub)
+            and is_number(right.right, 1)
+            and ast.dump(right.left) == ast.dump(self.count)
+        )
+
+    def rewrite(self, edits: Edits) -> None:
+        """Note the edits of this loop."""
+        self._check_scope()
+        lines: list[str] = []
+        if self.boundary:
+            for name, inner in self.boundary.inner.items():
+                lines.append(self._joined(name, inner, self.boundary.last[name]))
+                self.whole.add(name)
+        body = [s for s in self.loop.body if not (self.boundary and s is self.boundary.stmt)]
+        hoisted: list[ast.stmt] = []
+        for stmt in body:
+            if self._elementwise_assignment(stmt):
+                assert isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name)
+                lines.append(f"{stmt.targets[0].id} = {self._at_all_steps(stmt.value)}")
+                self.whole.add(stmt.targets[0].id)
+                hoisted.append(stmt)
+        left = [s for s in body if s not in hoisted]
+        if not lines or not left:
+            raise Skip("nothing in it is elementwise in time")
+        for stmt in left:
+            lines += self._hoist_from(edits, stmt)
+        for stmt in hoisted:
+            edits.remove(stmt)
+        if self.boundary:
+            edits.remove(self.boundary.stmt)
+        edits.before(self.loop, "\n".join(lines))
+
+    def _check_scope(self) -> None:
+        live = Liveness.of(self.script.scope.body).after[self.loop]
+        results = {n for n in self.bound if n in live}
+        whole = {n for n in results if n not in self._carried()}
+        if whole:
+            raise Skip(f"{sorted(whole)[0]} of its last turn is read after it")
+        for stmt in statements(self.loop.body):
+            if isinstance(stmt, (ast.For, ast.While, ast.Try, ast.With, ast.Break, ast.Continue, ast.Return)):
+                raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
+
+    def _carried(self) -> set[str]:
+        """Names that a turn reads from the turn before: the recurrence."""
+        seen: set[str] = set()
+        carried: set[str] = set()
+        for stmt in self.loop.body:
+            reads = names_in([stmt]) if isinstance(stmt, ast.If) else names_in([getattr(stmt, "value", stmt)])
+            if isinstance(stmt, ast.AugAssign):
+                reads |= names_in([stmt.target])
+            carried |= (reads & self.bound) - seen - (set(self.boundary.last) if self.boundary else set())
+            targets = getattr(stmt, "targets", [])
+            seen |= {t.id for t in targets if isinstance(t, ast.Name)}
+            if isinstance(stmt, ast.If) and self.boundary:
+                seen |= set(self.boundary.last)
+        return carried
+
+    def _elementwise_assignment(self, stmt: ast.stmt) -> bool:
+        return (
+            isinstance(stmt, ast.Assign)
+            and len(stmt.targets) == 1
+            and isinstance(stmt.targets[0], ast.Name)
+            and self._elementwise(stmt.value)
+            and self._in_time(stmt.value)
+        )
+
+    def _elementwise(self, node: ast.expr, shift: bool = False) -> bool:
+        """Whether an expression's value at a step depends on that step's elements alone, not on the recurrence."""
+        if isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, ast.Name):
+            return node.id in self.whole or (node.id not in self.bound and node.id != self.index and node.id not in self.written)
+        if isinstance(node, ast.Attribute):
+            return isinstance(node.value, ast.Name) and node.value.id not in self.bound
+        if isinstance(node, ast.BinOp):
+            fine = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.BitAnd, ast.BitOr))
+            return fine and self._elementwise(node.left, shift) and self._elementwise(node.right, shift)
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, (ast.USub, ast.UAdd, ast.Invert)) and self._elementwise(node.operand, shift)
+        if isinstance(node, ast.Subscript):
+            return self._base(node, shift) is not None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if self.script.qualified(node.func) in ("torch.where", "torch.minimum", "torch.maximum", "torch.clamp"):
+                return not node.keywords and all(self._elementwise(a, shift) for a in node.args)
+            constant = all(isinstance(a, ast.Constant) for a in (*node.args, *(k.value for k in node.keywords)))
+            return node.func.attr in ELEMENTWISE and constant and self._elementwise(node.func.value, shift)
+        return False
+
+    def _base(self, node: ast.Subscript, shift: bool) -> ast.expr | None:
+        """`X` in `X[t]` (or in `X[t + 1]`, where `shift`), for an `X` that the loop does not write."""
+        index = node.slice
+        if shift:
+            ahead = isinstance(index, ast.BinOp) and isinstance(index.op, ast.Add) and is_number(index.right, 1)
+            index = index.left if ahead and isinstance(index, ast.BinOp) else ast.Constant(0)
+        if not isinstance(index, ast.Name) or index.id != self.index:
+            return None
+        if ast.unparse(node.value) in self.written or names_in([node.value]) & (self.bound | {self.index}):
+            return None
+        entry = isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Constant)
+        return node.value if entry or isinstance(node.value, (ast.Name, ast.Attribute)) else None
+
+    def _in_time(self, node: ast.expr) -> bool:
+        """Whether an expression changes from step to step at all."""
+        return any(
+            isinstance(n, ast.Subscript) and self._base(n, False) is not None or isinstance(n, ast.Name) and n.id in self.whole
+            for n in ast.walk(node)
+        )
+
+    def _at_all_steps(self, node: ast.expr) -> str:
+        edits = [
+            (n, self.source.text(base))
+            for n in ast.walk(node)
+            if isinstance(n, ast.Subscript) and (base := self._base(n, False)) is not None
+        ]
+        return self.source.splice(node, edits)
+
+    def _joined(self, name: str, inner: ast.expr, last: ast.expr) -> str:
+        """The chosen values of all steps: those of the next step, then those after the last one."""
+        bases = [b for n in ast.walk(inner) if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None]
+        if not bases or not self._elementwise(inner, shift=True):
+            raise Skip(f"{name} before the last step is not elementwise in the next step's values")
+        if not self._elementwise(last) or self._in_time(last):
+            raise Skip(f"{name} at the last step is not a plain expression")
+        edits = [
+            (n, f"{self.source.text(b)}[1:]")
+            for n in ast.walk(inner)
+            if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None
+        ]
+        ends = self.source.text(last)
+        ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
+        return f"{name} = torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({self.source.text(bases[0])}[:1])])"
+
+    def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
+        """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
+        if not isinstance(stmt, (ast.Assign, ast.AugAssign)):
+            raise Skip(f"line {stmt.lineno} is neither elementwise nor a recurrence")
+        lines = []
+        for part in self._largest(stmt.value):
+            if isinstance(part, ast.Name):
+                edits.substitute(part, f"{part.id}[{self.index}]")
+            elif not (isinstance(part, ast.Subscript) and self._base(part, False) is not None):
+                name = self.script.names.fresh("discount" if "delta" in self.whole or not lines else "term")
+                lines.append(f"{name} = {self._at_all_steps(part)}")
+                edits.substitute(part, f"{name}[{self.index}]")
+        return lines
+
+    def _largest(self, node: ast.expr) -> Sequence[ast.expr]:
+        if self._elementwise(node) and self._in_time(node):
+            return [node]
+        children = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
+        return [part for child in children for part in self._largest(child)]
+
+
+TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,183 @@
+"""Act with a copy of the networks that shares their parameters and needs no gradients."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion import TransformInfo
+from transformer.dataflow import statements
+from transformer.imports import add_imports
+from transformer.rendering import render
+from transformer.script import Script, names_in
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="inference-agent",
+    summary="act with a copy of the agent that shares its parameters and needs no gradients",
+    safety=(
+        "The copy's parameters are the trained ones' storage, which the optimizer changes in place, so it is never "
+        "stale. It is made by deepcopy, not by constructing a second agent, so no random number is drawn."
+    ),
+    needs=(),
+    before="with torch.no_grad():\n    action, logprob, _, value = agent.get_action_and_value(next_obs)",
+    after=(
+        "agent_inference = deepcopy(agent).requires_grad_(False)\nfrom_module(agent).data.to_module(agent_inference)\n"
+        "policy = agent_inference.get_action_and_value\n\nwith torch.no_grad():\n"
+        "    action, logprob, _, value = policy(next_obs)"
+    ),
+)
+
+PARAMETRIZED = ("spectral_norm", "weight_norm", "parametrize", "BatchNorm1d", "BatchNorm2d")
+
+
+def apply(script: Script) -> str:
+    """Make the copy after the last statement that sets the networks up, and call it where no gradient is needed.
+
+    Raises:
+        Skip: no such call, or a copy could differ from the trained network.
+    """
+    calls = _acting_calls(script)
+    if not calls:
+        raise Skip("no call of a trained network under torch.no_grad() was found in the rollout or the advantages")
+    roots = list(dict.fromkeys(_root(c) for c in calls))
+    for name in roots:
+        _check_copyable(script, name)
+    edits = Edits(script.source)
+    copies = {name: script.names.fresh(f"{name}_inference") for name in roots}
+    aliases: dict[str, str] = {}
+    acting = _action_callee(script)
+    for call in calls:
+        callee = ast.unparse(call.func)
+        if callee not in aliases:
+            wanted = "policy" if callee == acting else _method(call) or "policy"
+            aliases[callee] = script.names.fresh(wanted)
+        edits.substitute(call.func, aliases[callee])
+    targets = {c: copies[c.split(".")[0]] + c[len(c.split(".")[0]) :] for c in aliases}
+    anchor = _last_setup(script, roots)
+    edits.after(
+        anchor, render("inference_agent", copies=copies, aliases=[(aliases[c], targets[c]) for c in aliases])
+    )
+    add_imports(script, edits, "from copy import deepcopy", "from tensordict import from_module")
+    script.facts.inference = copies
+    script.facts.aliases = {targets[c]: name for c, name in aliases.items()}
+    script.facts.policy = aliases.get(acting) if acting else None
+    return script.finish(edits)
+
+
+def _acting_calls(script: Script) -> list[ast.Call]:
+    """Calls of networks, or of their methods, before the update and without gradients."""
+    p = script.phases
+    found = []
+    for stmt in p.block[: p.block.index(p.learn)]:
+        for node in ast.walk(stmt):
+            if isinstance(node, ast.Call) and _root(node) in script.modules and _without_gradients(script, node):
+                if _method(node) not in ("parameters", "train", "eval", "state_dict", "to", "load_state_dict", "modules"):
+                    found.append(node)
+    return sorted(found, key=lambda c: (c.lineno, c.col_offset))
+
+
+def _root(call: ast.Call) -> str:
+    """The network's name in `agent(x)` or `agent.method(x)`; '' for anything else."""
+    func = call.func
+    if isinstance(func, ast.Attribute):
+        func = func.value
+    return func.id if isinstance(func, ast.Name) else ""
+
+
+def _method(call: ast.Call) -> str | None:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else None
+
+
+def _without_gradients(script: Script, node: ast.AST) -> bool:
+    for outer in script.source.ancestors(node):
+        if isinstance(outer, ast.With):
+            for item in outer.items:
+                if script.calls(item.context_expr, "torch.no_grad", "torch.inference_mode"):
+                    return True
+    return False
+
+
+def _action_callee(script: Script) -> str | None:
+    """The callee whose result reaches the environment's step."""
+    step = script.phases.env_step
+    wanted = names_in([*step.args, *(k.value for k in step.keywords)])
+    scope = list(statements(script.phases.block))
+    for _ in range(4):  # action -> clipped action -> numpy action: a short chain of assignments
+        for stmt in scope:
+            if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
+                if isinstance(stmt.value, ast.Call) and _root(stmt.value) in script.modules:
+                    return ast.unparse(stmt.value.func)
+                wanted |= names_in([stmt.value])
+    return None
+
+
+def _last_setup(script: Script, roots: list[str]) -> ast.stmt:
+    """The last statement before the training loop, in its block, that mentions a network or its optimizer."""
+    names = set(roots) | {o.name for o in script.optimizers}
+    before = script.loop_block[: script.loop_block.index(script.phases.loop)]
+    anchors = [s for s in before if names_in([s]) & names]
+    if not anchors:
+        raise Skip("the networks are not made in the block of the training loop")
+    return anchors[-1]
+
+
+def _check_copyable(script: Script, name: str) -> None:
+    """A copy acts as the original as long as both hold the same tensors.
+
+    Raises:
+        Skip: something else than the parameters may change.
+    """
+    made = list(script.assignments(name))
+    cls = script.module_class(name)
+    if cls is None or len(made) != 1:
+        raise Skip(f"the class of {name} is not in this file, or {name} is assigned more than once")
+    for node in ast.walk(script.scope):
+        if isinstance(node, ast.Call) and _root(node) == name and _method(node) in ("train", "eval"):
+            raise Skip(f"line {node.lineno} switches {name} between training and evaluation")
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            if ast.unparse(node.value).split(".")[0] == name:
+                raise Skip(f"line {node.lineno} writes an attribute of {name}")
+    constructor = next((n for n in ast.walk(made[0].value) if isinstance(n, ast.Call)
+                        and isinstance(n.func, ast.Name) and n.func.id == cls.name), None)  # fmt: skip
+    env = names_in([script.phases.env_step.func])
+    env_arguments = {i for i, a in enumerate(constructor.args) if names_in([a]) & env} if constructor else set()
+    for inner in (n for n in ast.walk(script.tree) if isinstance(n, ast.ClassDef)):
+        if inner is not cls and not any(inner.name in names_in([c]) for c in _used_classes(script, cls)):
+            continue
+        for method in (n for n in inner.body if isinstance(n, ast.FunctionDef)):
+            _check_method(method, inner is cls, env_arguments)
+    for node in ast.walk(cls):
+        if isinstance(node, ast.Name) and node.id in PARAMETRIZED or isinstance(node, ast.Attribute) and node.attr in PARAMETRIZED:
+            raise Skip(f"{cls.name} uses {ast.unparse(node)} (line {node.lineno}), whose state changes when called")
+
+
+def _used_classes(script: Script, cls: ast.ClassDef) -> list[ast.ClassDef]:
+    classes = {n.name: n for n in ast.walk(script.tree) if isinstance(n, ast.ClassDef)}
+    seen, stack = {cls.name: cls}, [cls]
+    while stack:
+        for name in sorted(names_in([stack.pop()]) & set(classes) - set(seen)):
+            seen[name] = classes[name]
+            stack.append(classes[name])
+    return list(seen.values())
+
+
+def _check_method(method: ast.FunctionDef, outer: bool, env_arguments: set[int]) -> None:
+    own = method.args.args[0].arg if method.args.args else "self"
+    params = [a.arg for a in method.args.args[1:]]
+    envs = {params[i] for i in env_arguments if i < len(params)} if outer else set()
+    for node in ast.walk(method):
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            written = [t for t in targets if ast.unparse(t).startswith(f"{own}.")]
+            if written and method.name != "__init__":
+                raise Skip(f"{method.name} (line {node.lineno}) changes the network's own state when called")
+            if written and isinstance(node.value, ast.Name) and node.value.id in envs:
+                raise Skip(f"the network keeps the environment (line {node.lineno}), which must not be copied")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and method.name != "__init__":
+            receiver = ast.unparse(node.func.value)
+            if receiver.startswith(f"{own}.") and node.func.attr in ("append", "extend", "update", "pop", "clear", "add"):
+                raise Skip(f"{method.name} (line {node.lineno}) keeps a history on the network")
+
+
+TRANSFORM = Transform(INFO, apply)

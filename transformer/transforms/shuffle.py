@@ -1,0 +1,165 @@
+"""Shuffle on the device: torch.randperm(...).split(...) in place of a shuffled numpy index array."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from transformer.conversion import TransformInfo
+from transformer.dataflow import statements
+from transformer.kinds import Kinds
+from transformer.script import Script, is_number, names_in
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="shuffle",
+    summary="draw the minibatches with torch.randperm on the device instead of shuffling numpy indices",
+    safety=(
+        "Both draw a uniformly random permutation per epoch and cut it into the same pieces, a last smaller one "
+        "included. Only the source of the permutation changes, from numpy's generator to torch's; given the same "
+        "permutations, all results are the same bits."
+    ),
+    needs=(),
+    before=(
+        "b_inds = np.arange(args.batch_size)\nfor epoch in range(args.update_epochs):\n    np.random.shuffle(b_inds)\n"
+        "    for start in range(0, args.batch_size, args.minibatch_size):\n        end = start + args.minibatch_size\n"
+        "        mb_inds = b_inds[start:end]"
+    ),
+    after=(
+        "for epoch in range(args.update_epochs):\n"
+        "    for mb_inds in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):"
+    ),
+)
+
+
+@dataclass
+class Pattern:
+    """The statements of a numpy shuffle, and what they compute."""
+
+    indices: str
+    size: ast.expr
+    shuffle: ast.stmt
+    definition: ast.Assign | None
+    loop: ast.For
+    start: str
+    chunk: ast.expr
+    slices: list[ast.stmt]
+    minibatch: str
+
+
+def apply(script: Script) -> str:
+    """Rewrite the minibatch loop.
+
+    Raises:
+        Skip: the minibatches are not consecutive slices of one shuffled index array.
+    """
+    found = _match(script)
+    _check_uses(script, found)
+    edits, source = Edits(script.source), script.source
+    device = f", device={script.device}" if script.device else ""
+    size, chunk = source.text(found.size), source.text(found.chunk)
+    for stmt in (found.shuffle, found.definition, *found.slices):
+        if stmt is not None:
+            edits.remove(stmt)
+    edits.substitute(found.loop.target, found.minibatch)
+    edits.substitute(found.loop.iter, f"torch.randperm({size}{device}).split({chunk})")
+    script.facts.even_minibatches = f"{size} % {chunk} == 0"
+    return script.finish(edits)
+
+
+def _match(script: Script) -> Pattern:
+    loop = script.minibatch_loop
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
+        raise Skip("the minibatch loop is not a for loop over slice starts")
+    span = loop.iter
+    if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
+        raise Skip("the minibatch loop does not run over range(0, batch size, minibatch size)")
+    if not is_number(span.args[0], 0):
+        raise Skip("the minibatch loop does not start at 0")
+    start, chunk = loop.target.id, span.args[2]
+    slices, indices, minibatch = _slices(loop, start, chunk)
+    shuffle, definition, size = _source(script, loop, indices)
+    stop = ast.unparse(span.args[1])
+    if stop not in (ast.unparse(size), f"len({indices})", f"{indices}.shape[0]", f"{indices}.size"):
+        raise Skip(f"the minibatch loop runs to {stop}, but {ast.unparse(size)} indices are shuffled")
+    return Pattern(indices, size, shuffle, definition, loop, start, chunk, slices, minibatch)
+
+
+def _slices(loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.stmt], str, str]:
+    """The statements `end = start + size` and `mb = indices[start:end]`, the array's name and the minibatch's."""
+    used: list[ast.stmt] = []
+    ends = {f"{start} + {ast.unparse(chunk)}", f"{ast.unparse(chunk)} + {start}"}
+    for stmt in loop.body:
+        if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
+            break
+        text = ast.unparse(stmt.value)
+        if text in ends:
+            ends.add(stmt.targets[0].id)
+            used.append(stmt)
+            continue
+        value = stmt.value
+        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and isinstance(value.value, ast.Name):
+            cut = value.slice
+            if cut.lower and cut.upper and ast.unparse(cut.lower) == start and ast.unparse(cut.upper) in ends:
+                return [*used, stmt], value.value.id, stmt.targets[0].id
+        break
+    raise Skip("the minibatch loop does not begin by slicing an index array from start to start + minibatch size")
+
+
+def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt, ast.Assign | None, ast.expr]:
+    """The statement that shuffles, the array's definition where it then goes, and the number of indices."""
+    block = script.source.block(loop)
+    definitions = list(script.assignments(indices))
+    if len(definitions) != 1:
+        raise Skip(f"{indices} is assigned {len(definitions)} times")
+    definition = definitions[0]
+    value = definition.value
+    for stmt in block[: block.index(loop)]:
+        if stmt is definition and isinstance(value, ast.Call) and script.calls(value, "numpy.random.permutation"):
+            if len(value.args) == 1 and not isinstance(value.args[0], ast.Starred):
+                return stmt, None, value.args[0]
+        if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and _shuffles(script, stmt.value, indices):
+            if isinstance(value, ast.Call) and script.calls(value, "numpy.arange") and len(value.args) == 1:
+                return stmt, definition, value.args[0]
+            raise Skip(f"{indices} is not numpy.arange(batch size)")
+    raise Skip(f"no numpy shuffle of {indices} was found just above the minibatch loop")
+
+
+def _shuffles(script: Script, call: ast.Call, indices: str) -> bool:
+    same = len(call.args) == 1 and ast.unparse(call.args[0]) == indices
+    generator = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
+    return same and generator and script.calls(call, "numpy.random.shuffle")
+
+
+def _check_uses(script: Script, found: Pattern) -> None:
+    """The start, the end and the array must be needed for nothing else; minibatch indices must index tensors.
+
+    Raises:
+        Skip: they are.
+    """
+    removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in ast.walk(s)}
+    removed |= {id(n) for n in ast.walk(found.loop.iter)} | {id(found.loop.target)}
+    helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(getattr(s, "targets"))}
+    kinds = Kinds(script)
+    for stmt in statements(script.scope.body):
+        for node in ast.walk(stmt) if not isinstance(stmt, (ast.For, ast.While, ast.If, ast.With, ast.Try)) else _own(stmt):
+            if not isinstance(node, ast.Name) or id(node) in removed:
+                continue
+            if node.id in helpers:
+                raise Skip(f"{node.id} is also used on line {node.lineno}")
+            if node.id == found.minibatch:
+                parent = script.source.parents[node]
+                tensor = isinstance(parent, ast.Subscript) and parent.slice is node and kinds.tensor(parent.value)
+                if not tensor:
+                    raise Skip(f"{node.id} is used on line {node.lineno} otherwise than to index a tensor")
+
+
+def _own(stmt: ast.stmt) -> list[ast.AST]:
+    """The nodes of a compound statement's header."""
+    heads = [getattr(stmt, name, None) for name in ("test", "iter", "target")]
+    heads += [i.context_expr for i in getattr(stmt, "items", ())]
+    return [n for h in heads if h is not None for n in ast.walk(h)]
+
+
+TRANSFORM = Transform(INFO, apply)

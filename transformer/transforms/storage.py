@@ -1,0 +1,197 @@
+"""Collect the rollout's steps and stack them once into a TensorDict, in place of preallocated buffers."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion import TransformInfo
+from transformer.dataflow import statements
+from transformer.imports import add_imports
+from transformer.kinds import Kinds
+from transformer.rendering import render
+from transformer.script import Buffer, Script, is_number, names_in
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="storage",
+    summary="stack the rollout's steps once into a TensorDict instead of writing into preallocated buffers",
+    safety=(
+        "Every buffer was written exactly once per step and read only after the rollout, so the stacked steps hold "
+        "the same values; they are cast to the buffers' dtypes, and a value that may share memory with the "
+        "environment or is changed in place later is cloned when it is recorded."
+    ),
+    needs=(),
+    before=(
+        "values = torch.zeros((args.num_steps, args.num_envs)).to(device)\nfor step in range(args.num_steps):\n"
+        "    values[step] = value.flatten()\nreturns = advantages + values"
+    ),
+    after=(
+        "transitions = []\nfor step in range(args.num_steps):\n    transition = {}\n    transitions.append(transition)\n"
+        '    transition["values"] = value.flatten()\nstorage = TensorDict(\n'
+        "    {key: torch.stack([t[key] for t in transitions]) for key in transition}, batch_size=[args.num_steps]\n"
+        ').to(device, torch.float32)\nreturns = advantages + storage["values"]'
+    ),
+)
+
+
+def apply(script: Script) -> str:
+    """Replace the buffers that are only written in the rollout and only read after it.
+
+    Raises:
+        Skip: there are not at least two such buffers, or the rollout may end early.
+    """
+    rollout = script.rollout
+    if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
+        raise Skip("the rollout is not a for loop over a step index")
+    if rollout is not script.phases.collect:
+        raise Skip("the rollout loop stands inside another statement")
+    steps = _count(rollout.iter)
+    if steps is None:
+        raise Skip("the rollout does not run over range(number of steps)")
+    for node in statements(rollout.body):
+        if isinstance(node, ast.Break) and script.loops_around(node)[0] is rollout:
+            raise Skip(f"the break on line {node.lineno} may end the rollout before the buffers are full")
+    if rollout.orelse:
+        raise Skip("the rollout loop has an else block")
+    kinds = Kinds(script)
+    kept: list[Buffer] = []
+    for buffer in script.buffers:
+        reason = _obstacle(script, kinds, rollout, buffer)
+        if reason:
+            script.notes.append(f"{buffer.name} stays a preallocated buffer: {reason}")
+        else:
+            kept.append(buffer)
+    if len(kept) < 2:
+        raise Skip("; ".join(script.notes) or "the rollout writes no preallocated torch buffers at its step index")
+    return _rewrite(script, rollout, kept, script.source.text(steps))
+
+
+def _count(iterable: ast.expr) -> ast.expr | None:
+    if isinstance(iterable, ast.Call) and ast.unparse(iterable.func) == "range" and not iterable.keywords:
+        if len(iterable.args) == 1:
+            return iterable.args[0]
+        if len(iterable.args) == 2 and is_number(iterable.args[0], 0):
+            return iterable.args[1]
+    return None
+
+
+def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer) -> str | None:
+    """Why a buffer cannot become an entry of the TensorDict."""
+    if len(buffer.stores) != 1:
+        return "it is written more than once per step"
+    if any(k.arg not in ("dtype", "device") for k in buffer.call.keywords):
+        return "it is allocated with unusual arguments"
+    store = buffer.stores[0]
+    if len(store.targets) != 1:
+        return f"line {store.lineno} assigns it together with other targets"
+    for outer in script.source.ancestors(store):
+        if outer is rollout:
+            break
+        if not isinstance(outer, ast.With):
+            return f"line {store.lineno} writes it only under a condition"
+    for node in statements(rollout.body):
+        if isinstance(node, ast.Continue) and script.loops_around(node)[0] is rollout and node.lineno < store.lineno:
+            return f"the continue on line {node.lineno} may skip its write"
+    if not kinds.tensor(store.value):
+        return f"the value written on line {store.lineno} is not known to be a tensor"
+    if sum(1 for _ in script.assignments(buffer.name)) != 1:
+        return "its name is bound more than once"
+    for use in _uses(script, buffer):
+        where = script.source.ancestors(use)
+        if any(isinstance(n, ast.JoinedStr) for n in script.source.ancestors(use)):
+            return f"line {use.lineno} reads it inside an f-string"
+        if script.scope_of(use) is not script.scope or any(isinstance(n, (ast.Lambda, ast.ClassDef)) for n in where):
+            return f"a function reads it on line {use.lineno}"
+        if use.lineno <= (rollout.end_lineno or 0):
+            return f"line {use.lineno} uses it before the rollout is complete"
+        if isinstance(use.ctx, ast.Del):
+            return f"line {use.lineno} deletes it"
+    return None
+
+
+def _uses(script: Script, buffer: Buffer) -> list[ast.Name]:
+    """Every use of a buffer but its definition and its store."""
+    ours = {id(n) for s in (buffer.stmt, *buffer.stores) for t in s.targets for n in ast.walk(t)}
+    return [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and n.id == buffer.name and id(n) not in ours]
+
+
+def _rewrite(script: Script, rollout: ast.For, buffers: list[Buffer], steps: str) -> str:
+    edits, source, names = Edits(script.source), script.source, script.names
+    storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
+    dtypes = {source.text(b.dtype) if b.dtype else "torch.float32" for b in buffers}
+    common = dtypes.pop() if len(dtypes) == 1 else None
+    for buffer in buffers:
+        edits.remove(buffer.stmt)
+        store = buffer.stores[0]
+        value = _recorded(script, rollout, buffer, None if common else _dtype(script, buffer))
+        edits.replace(store, f'{transition}["{buffer.name}"] = {value}')
+        for use in _uses(script, buffer):
+            edits.substitute(use, f'{storage}["{buffer.name}"]')
+    edits.before(rollout, f"{transitions} = []")
+    edits.before(rollout.body[0], f"{transition} = {{}}\n{transitions}.append({transition})")
+    target = ", ".join(filter(None, (script.device, common)))
+    edits.after(
+        rollout,
+        render(
+            "storage", storage=storage, transition=transition, transitions=transitions, steps=steps,
+            target=target, t=names.fresh("t"), key=names.fresh("key"),
+        ),
+    )  # fmt: skip
+    add_imports(script, edits, "from tensordict import TensorDict")
+    script.facts.storage = storage
+    return script.finish(edits)
+
+
+def _dtype(script: Script, buffer: Buffer) -> str:
+    return script.source.text(buffer.dtype) if buffer.dtype else "torch.float32"
+
+
+def _recorded(script: Script, rollout: ast.For, buffer: Buffer, dtype: str | None) -> str:
+    """The text of the value that a step records: in the buffer's row shape, and never shared with the environment."""
+    value = buffer.stores[0].value
+    text = script.source.text(value)
+    if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp)):
+        text = f"({text})"
+    shape = buffer.call.args[0] if len(buffer.call.args) == 1 else None
+    two = len(buffer.call.args) == 2 or (isinstance(shape, (ast.Tuple, ast.List)) and len(shape.elts) == 2)
+    if two and not _is_flat(value):
+        text += ".flatten()"
+    if dtype:
+        text += f".to({dtype})"
+    if not _is_fresh(script, rollout, value):
+        text += ".clone()"
+    return text
+
+
+def _is_flat(value: ast.expr) -> bool:
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return False
+    flat = value.func.attr in ("view", "reshape") and len(value.args) == 1 and is_number(value.args[0], -1)
+    return flat or value.func.attr == "flatten" and not value.args
+
+
+def _is_fresh(script: Script, rollout: ast.For, value: ast.expr) -> bool:
+    """Whether nothing else holds or changes the value's memory: it was computed in this step and is left alone."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if script.calls(value, "torch.tensor"):
+            return True  # always copies, unlike torch.Tensor, as_tensor and from_numpy
+        if script.qualified(value.func):
+            return False
+        value = value.func.value
+    if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare)):
+        return True
+    if not isinstance(value, ast.Name) or value.id not in Kinds(script).policy_results:
+        return False
+    for node in (n for s in rollout.body for n in ast.walk(s)):
+        if isinstance(node, ast.AugAssign) and value.id in names_in([node.target]):
+            return False
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and value.id in names_in([node.value]):
+            return False
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+            if value.id in names_in([node.func.value]):
+                return False
+    return True
+
+
+TRANSFORM = Transform(INFO, apply)

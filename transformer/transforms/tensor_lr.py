@@ -1,0 +1,166 @@
+"""Keep the learning rate in a tensor that annealing fills in place."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer import layout
+from transformer.conversion import TransformInfo
+from transformer.dataflow import statements
+from transformer.rendering import render
+from transformer.script import Optimizer, Script
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="tensor-lr",
+    summary="keep an annealed learning rate in a tensor, filled in place; make the optimizer capturable",
+    safety=(
+        "The tensor is float64, the precision of the Python float it replaces, so the optimizer computes the same "
+        "bits; a compiled update reads its present value instead of being compiled anew for every rate. Reads get "
+        "`.item()`, so what is logged or printed stays a float. `capturable` is on only under --cudagraphs."
+    ),
+    needs=("flags",),
+    before='optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)\noptimizer.param_groups[0]["lr"] = lrnow',
+    after=(
+        "optimizer = optim.Adam(\n    agent.parameters(),\n"
+        '    lr=torch.tensor(args.learning_rate, dtype=torch.float64, device=device if args.cudagraphs else "cpu"),\n'
+        '    capturable=args.cudagraphs,\n)\noptimizer.param_groups[0]["lr"].fill_(lrnow)'
+    ),
+)
+
+CAPTURABLE = frozenset("Adam AdamW NAdam RAdam RMSprop Adadelta Adamax ASGD Rprop".split())
+TENSOR_LR = CAPTURABLE | {"SGD", "Adagrad"}
+
+
+def apply(script: Script) -> str:
+    """Edit every optimizer that torch.optim made.
+
+    Raises:
+        Skip: no optimizer needs it, or none can take it.
+    """
+    edits = Edits(script.source)
+    reasons: list[str] = []
+    for optimizer in script.optimizers:
+        reason = _edit(script, edits, optimizer)
+        if reason:
+            reasons.append(f"{optimizer.name}: {reason}")
+    after = script.finish(edits)
+    if after == script.code:
+        raise Skip("; ".join(reasons) or "no optimizer made by torch.optim was found")
+    script.notes.extend(reasons)
+    return after
+
+
+def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> str | None:
+    """Edit one optimizer; or the reason why its learning rate stays a float."""
+    if optimizer.kind not in TENSOR_LR:
+        return f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate"
+    given = {k.arg for k in optimizer.call.keywords}
+    if None in given:
+        return "its arguments are passed as **keywords"
+    uses = Uses(script, optimizer.name)
+    if uses.obstacle:
+        return uses.obstacle
+    capturable = optimizer.kind in CAPTURABLE and "capturable" not in given and "fused" not in given
+    extra = [f"capturable={script.facts.flags['cudagraphs']}"] if capturable else []
+    if not (uses.writes or uses.scheduled):
+        if extra:
+            _replace_call(script, edits, optimizer, None, extra)
+        return "its learning rate never changes and may stay a float"
+    if any(k.arg == "foreach" for k in optimizer.call.keywords):
+        return "foreach=True takes no tensor learning rate unless the optimizer is capturable"
+    device = script.device
+    place = f', device={device} if {script.facts.flags["cudagraphs"]} else "cpu"' if device else ""
+    lr = next((k.value for k in optimizer.call.keywords if k.arg == "lr"), None)
+    if lr is None and len(optimizer.call.args) > 1:
+        lr = optimizer.call.args[1]
+    if lr is not None and _single_group(optimizer.call):
+        tensor = f"torch.tensor({script.source.text(lr)}, dtype=torch.float64{place})"
+        _replace_call(script, edits, optimizer, (lr, tensor), extra)
+    else:
+        if extra:
+            _replace_call(script, edits, optimizer, None, extra)
+        group = script.names.fresh("group")
+        edits.after(optimizer.stmt, render("tensor_lr", optimizer=optimizer.name, group=group, place=place))
+    for stmt, target in uses.writes:
+        edits.replace(stmt, f"{script.source.text(target)}.fill_({script.source.text(stmt.value)})")
+    for read in uses.reads:
+        edits.substitute(read, f"{script.source.text(read)}.item()")
+    return None
+
+
+def _replace_call(
+    script: Script, edits: Edits, optimizer: Optimizer, lr: tuple[ast.expr, str] | None, extra: list[str]
+) -> None:
+    source, call, stmt = script.source, optimizer.call, optimizer.stmt
+    args = [source.splice(a, [lr]) if lr and a is lr[0] else source.text(a) for a in call.args]
+    args += [f"{k.arg}={source.splice(k.value, [lr]) if lr and k.value is lr[0] else source.text(k.value)}" for k in call.keywords]
+    prefix = f"{source.text(stmt.targets[0])} = "
+    edits.replace(stmt, layout.call(prefix, source.text(call.func), [*args, *extra], stmt.col_offset, script.line_length))
+
+
+def _single_group(call: ast.Call) -> bool:
+    """Whether the parameters form one group: a shared tensor in several groups would be annealed for all."""
+    params = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "params"), None)
+    if params is None or isinstance(params, (ast.Name, ast.Attribute)):
+        return False
+    return not any(isinstance(n, (ast.Dict, ast.DictComp)) or (isinstance(n, ast.Call) and ast.unparse(n.func) == "dict")
+                   for n in ast.walk(params))  # fmt: skip
+
+
+class Uses:
+    """Where an optimizer's learning rate is written and read."""
+
+    def __init__(self, script: Script, name: str) -> None:
+        self.writes: list[tuple[ast.Assign, ast.Subscript]] = []
+        self.reads: list[ast.expr] = []
+        self.scheduled = False
+        self.obstacle: str | None = None
+        self._script, self._name = script, name
+        groups = {f"{name}.param_groups"}
+        schedulers = set()
+        for stmt in statements(script.scope.body):
+            if isinstance(stmt, ast.For) and ast.unparse(stmt.iter) == f"{name}.param_groups":
+                groups.add(ast.unparse(stmt.target))
+            if isinstance(stmt, ast.Assign) and isinstance(stmt.value, ast.Call):
+                made = script.qualified(stmt.value.func) or ""
+                if made.startswith("torch.optim.lr_scheduler.") and stmt.value.args:
+                    if ast.unparse(stmt.value.args[0]) == name:
+                        self.scheduled = True
+                        schedulers.add(ast.unparse(stmt.targets[0]))
+        for node in ast.walk(script.scope):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                receiver = ast.unparse(node.func.value)
+                if receiver == name and node.func.attr in ("load_state_dict", "add_param_group"):
+                    self.obstacle = f"{node.func.attr}() on line {node.lineno} replaces its parameter groups"
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr":
+                root = ast.unparse(node.value)
+                if root in groups or any(root.startswith(f"{g}[") for g in groups):
+                    self._use(node)
+            elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+                func = node.value.func
+                if isinstance(func, ast.Attribute) and func.attr == "get_last_lr" and ast.unparse(func.value) in schedulers:
+                    self._read(node)
+
+    def _use(self, node: ast.Subscript) -> None:
+        parent = self._script.source.parents[node]
+        if isinstance(node.ctx, ast.Load):
+            self._read(node)
+        elif isinstance(parent, ast.Assign) and len(parent.targets) == 1 and parent.targets[0] is node:
+            self.writes.append((parent, node))
+        elif isinstance(parent, ast.AugAssign):
+            self.scheduled = True  # `tensor *= x` already works in place
+        else:
+            self.obstacle = f"line {node.lineno} assigns it together with other targets"
+
+    def _read(self, node: ast.expr) -> None:
+        if any(isinstance(n, ast.JoinedStr) for n in self._script.source.ancestors(node)):
+            parent = self._script.source.parents[node]
+            if not isinstance(parent, ast.FormattedValue) or parent.conversion != -1:
+                self.obstacle = f"line {node.lineno} computes with it inside an f-string"
+            return  # a 0-dim tensor formats itself as the float that it holds
+        self.reads.append(node)
+
+
+TRANSFORM = Transform(INFO, apply)

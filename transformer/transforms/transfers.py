@@ -1,0 +1,130 @@
+"""Move the environment's arrays to the device without blocking, and without a synchronization per element."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion import TransformInfo
+from transformer.dataflow import statements
+from transformer.kinds import Kinds
+from transformer.script import Script
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="transfers",
+    summary="copy the environment's arrays to the device without blocking, in their own width",
+    safety=(
+        "torch.as_tensor(x).to(device, torch.float32) holds the same float32 values as torch.Tensor(x).to(device): "
+        "both round once, to the nearest. Pageable memory is staged before the call returns, so the environment may "
+        "reuse its arrays. A loop over a tensor's elements reads them all at once instead of one synchronization each."
+    ),
+    needs=(),
+    before="next_obs = torch.Tensor(next_obs).to(device)\nfor idx, d in enumerate(next_done):\n    if d: ...",
+    after=(
+        "next_obs = torch.as_tensor(next_obs).to(device, torch.float32, non_blocking=True)\n"
+        "for idx, d in enumerate(next_done.tolist()):\n    if d: ..."
+    ),
+)
+
+
+def apply(script: Script) -> str:
+    """Rewrite the transfers of the rollout loop.
+
+    Raises:
+        Skip: there is none that blocks.
+    """
+    rollout, device = script.rollout, script.device
+    if rollout is None:
+        raise Skip("the rollout loop is gone")
+    edits, kinds = Edits(script.source), Kinds(script)
+    for stmt in statements(rollout.body):
+        for node in _own_nodes(stmt):
+            if device and isinstance(node, ast.Call):
+                _edit_transfer(script, edits, kinds, node, device)
+        if isinstance(stmt, ast.For):
+            _edit_loop(script, edits, kinds, stmt)
+    after = script.finish(edits)
+    if after == script.code:
+        raise Skip("the rollout has no blocking transfer of the environment's arrays")
+    return after
+
+
+def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
+    if isinstance(stmt, (ast.Assign, ast.Expr, ast.AugAssign, ast.AnnAssign)):
+        return list(ast.walk(stmt))
+    return []
+
+
+def _edit_transfer(script: Script, edits: Edits, kinds: Kinds, call: ast.Call, device: str) -> None:
+    """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is not a tensor."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or call.keywords:
+        return
+    if len(call.args) != 1 or ast.unparse(call.args[0]) != device:
+        return
+    made = call.func.value
+    if not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
+        return
+    source, array = script.source, made.args[0]
+    if kinds.tensor(array) and not _from_environment(script, array):
+        return
+    if script.calls(made, "torch.Tensor", "torch.FloatTensor") and not isinstance(array, ast.Constant):
+        module = ast.unparse(made.func).rpartition(".")[0]
+        text = f"{module}.as_tensor({source.text(array)}).to({device}, {module}.float32, non_blocking=True)"
+        edits.substitute(call, text)
+    elif script.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
+        edits.substitute(call, f"{source.text(made)}.to({device}, non_blocking=True)")
+
+
+def _from_environment(script: Script, array: ast.expr) -> bool:
+    """`next_obs` in `next_obs = torch.Tensor(next_obs)`: the environment's array, although a tensor afterwards."""
+    if not isinstance(array, ast.Name):
+        return False
+    stmt = script.source.statement(script.phases.env_step)
+    return isinstance(stmt, ast.Assign) and any(
+        isinstance(n, ast.Name) and n.id == array.id for t in stmt.targets for n in ast.walk(t)
+    )
+
+
+def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
+    """`for i, d in enumerate(next_done)` over a tensor, where `d` is only asked for its truth."""
+    call, target = loop.iter, loop.target
+    if not isinstance(call, ast.Call) or ast.unparse(call.func) != "enumerate" or len(call.args) != 1:
+        return
+    if not isinstance(target, ast.Tuple) or len(target.elts) != 2 or not isinstance(target.elts[1], ast.Name):
+        return
+    array = call.args[0]
+    if not isinstance(array, ast.Name) or not _tensor_here(script, array, loop):
+        return
+    name = target.elts[1].id
+    for stmt in statements(script.scope.body):
+        for node in ast.walk(stmt):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+                parent = script.source.parents[node]
+                truth = isinstance(parent, (ast.If, ast.BoolOp, ast.IfExp)) or (
+                    isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+                )
+                if not truth:
+                    return
+    edits.substitute(array, f"{array.id}.tolist()")
+
+
+def _tensor_here(script: Script, array: ast.Name, loop: ast.For) -> bool:
+    """Whether the last assignment above the loop, in its block, makes a tensor of the name."""
+    block = script.source.block(loop)
+    for stmt in reversed(block[: block.index(loop)]):
+        if isinstance(stmt, ast.Assign):
+            for target in stmt.targets:
+                pairs = [(target, stmt.value)]
+                if isinstance(target, ast.Tuple) and isinstance(stmt.value, ast.Tuple):
+                    pairs = list(zip(target.elts, stmt.value.elts))
+                for t, value in pairs:
+                    if isinstance(t, ast.Name) and t.id == array.id:
+                        return any(
+                            script.calls(n, "torch.Tensor", "torch.tensor", "torch.as_tensor", "torch.from_numpy")
+                            for n in ast.walk(value)
+                        )
+    return False
+
+
+TRANSFORM = Transform(INFO, apply)
