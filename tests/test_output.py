@@ -92,9 +92,16 @@ def test_symbolic_link_is_followed_and_stays(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
 
 
-def test_device_is_written_to_and_not_replaced() -> None:
-    output.write(Path(os.devnull), b"x")
-    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        output.write(pipe, b"new")
+        assert os.read(reader, 10) == b"new"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("alias", ["same", "symbolic", "hard", "dotted"])
