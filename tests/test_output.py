@@ -97,7 +97,7 @@ def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        output.write(pipe, b"new")
+        output.write(pipe, b"new", force=True)
         assert os.read(reader, 10) == b"new"
     finally:
         os.close(reader)
