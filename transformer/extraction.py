@@ -50,7 +50,7 @@ def signature(
     binds = scope_access(region).binds
     check_not_shared(scope, region, binds)
     reads = exposed(region, once)
-    live = Liveness.of(scope.body, _read_by_functions(scope)).after[region[-1]]
+    live = Liveness.of(scope.body, _read_by_functions(scope), once).after[region[-1]]
     flow = Assignment(once)
     own = getattr(scope, "args", None)
     given = frozenset(a.arg for a in (*own.posonlyargs, *own.args, *own.kwonlyargs)) if own else frozenset()
@@ -151,11 +151,18 @@ def extract(
     sig = signature(script, region)
     kinds = Kinds(script)
     name = script.names.fresh(role)
-    function = Function(name, sig.params, sig.results, all(kinds.tensor_name(p) for p in sig.params))
+    function = Function(
+        name,
+        sig.params,
+        sig.results,
+        tensors=all(p == script.facts.storage or kinds.tensor_before(p, region[0]) for p in sig.params),
+        results_tensors=all(kinds.tensor_after(r, region[-1]) for r in sig.results),
+    )
     nested = not isinstance(script.scope, ast.Module)
     anchor = script.phases.loop if nested else top_level(script, script.phases.loop)
     indent = anchor.col_offset
-    results = [f"{r}.detach()" if detach and kinds.tensor_name(r) else r for r in sig.results]
+    in_graph = {r for r in sig.results if kinds.tensor_after(r, region[-1]) and not _without_graph(script, region, r)}
+    results = [f"{r}.detach()" if detach and r in in_graph else r for r in sig.results]
     call = layout.call(
         ", ".join(sig.results) + " = " if sig.results else "", name, sig.params, region[0].col_offset, script.line_length
     )
@@ -164,6 +171,18 @@ def extract(
     lines[0] = _without_blank_lines(lines[0])
     edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
     return function
+
+
+def _without_graph(script: Script, region: Sequence[ast.stmt], name: str) -> bool:
+    """Whether a region binds a name under torch.no_grad() alone."""
+    binding = [s for s in statements(region) if name in access(s).binds]
+    return all(
+        any(
+            isinstance(n, ast.With) and any(script.calls(i.context_expr, "torch.no_grad") for i in n.items)
+            for n in script.source.ancestors(s)
+        )
+        for s in binding
+    )
 
 
 def extract_inner(

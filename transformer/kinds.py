@@ -1,94 +1,96 @@
-"""Which names and expressions of the training scope are torch tensors.
+"""Which expressions of the training scope are torch tensors, by the assignments that reach them.
 
-Flow-insensitive: a name is a tensor where everything that is assigned to it is one. What cannot be told is
-not a tensor, so a transform that needs one leaves it alone.
+What cannot be told is not a tensor, so a transform that needs one leaves it alone.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from transformer.dataflow import statements
+from transformer.reaching import Reaching
 
 if TYPE_CHECKING:
     from transformer.script import Script
 
 HOST_METHODS = frozenset("item tolist numpy size dim numel ndimension element_size data_ptr is_contiguous type".split())
-NOT_TENSORS = frozenset(
+HOST_FUNCTIONS = frozenset(
     "device manual_seed Size no_grad inference_mode enable_grad set_default_dtype set_num_threads load save "
-    "is_tensor numel get_rng_state Generator compile jit".split()
+    "is_tensor numel get_rng_state Generator compile".split()
 )
-FRESH = frozenset("tensor zeros ones empty full randn rand stack cat where max min clamp exp mean sum".split())
+NETWORK_METHODS = frozenset("parameters named_parameters state_dict load_state_dict train eval to modules".split())
+"""Methods of a network that compute nothing with it."""
 
 
 class Kinds:
-    """Tensor or not, for the names of the training scope."""
+    """Tensor or not, for expressions of the training scope, each where it stands."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
-        self._bindings: dict[str, list[ast.expr | None]] = {}
-        self._known: dict[str, bool] = {}
-        self.policy_results: set[str] = set()
-        """Names bound by calling a network or an alias of its methods: new tensors at every call."""
-        self._producers = set(script.modules) | set(script.facts.inference.values()) | set(script.facts.aliases.values())
-        functions = {f.name: f for f in script.facts.functions.values()}
-        for stmt in statements(script.scope.body):
-            if isinstance(stmt, ast.Assign):
-                for target in stmt.targets:
-                    self._bind(target, stmt.value, functions.keys())
-            elif isinstance(stmt, ast.AnnAssign) and stmt.value is not None:
-                self._bind(stmt.target, stmt.value, functions.keys())
-            elif isinstance(stmt, (ast.For, ast.AsyncFor)):
-                self._bind_loop(stmt.target, stmt.iter)
-            elif isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
-                self._bindings.setdefault(stmt.name, []).append(None)
-            elif isinstance(stmt, (ast.With, ast.AsyncWith)):
-                for item in stmt.items:
-                    if item.optional_vars is not None:
-                        self._bind(item.optional_vars, None, ())
-        args = getattr(script.scope, "args", None)
-        for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs) if args else ():
-            self._bindings.setdefault(arg.arg, []).append(None)
+        self._flow: dict[str, Reaching] = {}
+        self._known: dict[tuple[str, ast.stmt], bool] = {}
+        facts = script.facts
+        self._producers = {*script.modules, *facts.inference.values(), *facts.aliases.values()}
+        self._functions = {f.name: f for f in facts.functions.values()}
 
-    def _bind(self, target: ast.expr, value: ast.expr | None, functions: object) -> None:
-        if isinstance(target, ast.Name):
-            self._bindings.setdefault(target.id, []).append(value)
-            if value is not None and self.produced(value):
-                self.policy_results.add(target.id)
-        elif isinstance(target, ast.Starred):
-            self._bind(target.value, None, functions)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
-                for t, v in zip(target.elts, value.elts):
-                    self._bind(t, v, functions)
-            else:
-                # A network's results are tensors; what else is unpacked is not known.
-                for t in target.elts:
-                    self._bind(t, value if value is not None and self._yields_tensors(value) else None, functions)
+    def tensor(self, node: ast.expr) -> bool:
+        """Whether an expression of the script is a tensor, where it stands."""
+        return self._tensor(node, self._script.source.statement(node))
 
-    def _bind_loop(self, target: ast.expr, iterable: ast.expr) -> None:
-        chunks = isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Attribute)
-        split = chunks and iterable.func.attr in ("split", "chunk", "unbind")  # type: ignore[attr-defined]
-        self._bind(target, iterable.func.value if split else None, ())  # type: ignore[attr-defined]
+    def tensor_before(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is a tensor where `stmt` begins."""
+        return self._all(name, self._reaching(name).before.get(stmt, ()))
 
-    def _yields_tensors(self, value: ast.expr) -> bool:
-        if self.produced(value):
-            return True
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-            return any(f.name == value.func.id and f.tensors for f in self._script.facts.functions.values())
-        return isinstance(value, ast.Call) and self._torch_function(value) in ("max", "min", "sort", "topk")
+    def tensor_after(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is a tensor where `stmt` has ended."""
+        return self._all(name, self._reaching(name).after.get(stmt, ()))
 
-    def produced(self, value: ast.expr) -> bool:
-        """Whether `value` is a call of a network, of its method, or of an alias of it."""
-        if not isinstance(value, ast.Call):
+    def produced(self, node: ast.AST) -> bool:
+        """Whether a node is a call of a network, of its method, or of an alias of it: its results are new tensors."""
+        if not isinstance(node, ast.Call):
             return False
-        func = value.func
+        func = node.func
         if isinstance(func, ast.Attribute):
-            if func.attr in ("parameters", "named_parameters", "state_dict", "train", "eval", "to", "modules"):
+            if func.attr in NETWORK_METHODS:
                 return False
             func = func.value
         return isinstance(func, ast.Name) and func.id in self._producers
+
+    def new(self, name: ast.Name) -> bool:
+        """Whether a name holds, where it stands, what a network has just returned."""
+        stmt = self._script.source.statement(name)
+        bindings = self._reaching(name.id).before.get(stmt, frozenset())
+        return bool(bindings) and all(b is not None and any(self.produced(v) for v in _values(b, name.id)) for b in bindings)
+
+    def bindings(self, name: str, stmt: ast.stmt) -> Iterable[ast.stmt | None]:
+        """The statements whose assignment to a name may reach `stmt`."""
+        return self._reaching(name).before.get(stmt, ())
+
+    def _reaching(self, name: str) -> Reaching:
+        if name not in self._flow:
+            self._flow[name] = Reaching(self._script.scope.body, name)
+        return self._flow[name]
+
+    def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
+        found = list(bindings)
+        return bool(found) and all(b is not None and self._binds_tensor(name, b) for b in found)
+
+    def _binds_tensor(self, name: str, stmt: ast.stmt) -> bool:
+        if (name, stmt) not in self._known:
+            self._known[name, stmt] = True  # a cycle (x = x + 1) does not speak against it
+            values = list(_values(stmt, name))
+            self._known[name, stmt] = bool(values) and all(self._yields(v, stmt) for v in values)
+        return self._known[name, stmt]
+
+    def _yields(self, value: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether a value, or what it is unpacked or iterated into, is a tensor."""
+        if isinstance(stmt, ast.For):
+            pieces = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr
+            return pieces in ("split", "chunk", "unbind") and self._tensor(value, stmt)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._functions:
+            return self._functions[value.func.id].results_tensors
+        return self._tensor(value, stmt)
 
     def _torch_function(self, call: ast.Call) -> str | None:
         qualified = self._script.qualified(call.func) or ""
@@ -97,40 +99,58 @@ class Kinds:
                 return qualified[len(prefix) :]
         return None
 
-    def tensor(self, node: ast.expr | None) -> bool:
-        """Whether an expression is a tensor."""
+    def _tensor(self, node: ast.expr, stmt: ast.stmt) -> bool:
         if isinstance(node, ast.Name):
-            return self.tensor_name(node.id)
+            return self.tensor_before(node.id, stmt)
         if isinstance(node, ast.Call):
-            if self.produced(node):
-                return True
-            if isinstance(node.func, ast.Attribute):
-                function = self._torch_function(node)
-                if function is not None:
-                    return function not in NOT_TENSORS and not function[:1].isupper() or function == "Tensor"
-                return node.func.attr not in HOST_METHODS and self.tensor(node.func.value)
-            return False
+            return self._call(node, stmt)
         if isinstance(node, ast.Subscript):
             storage = self._script.facts.storage
             if isinstance(node.value, ast.Name) and node.value.id == storage:
                 return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
-            return self.tensor(node.value)
+            return self._tensor(node.value, stmt)
         if isinstance(node, ast.Attribute):
-            return node.attr in ("T", "data", "grad", "mT") and self.tensor(node.value)
+            return node.attr in ("T", "data", "grad", "mT") and self._tensor(node.value, stmt)
         if isinstance(node, ast.BinOp):
-            return self.tensor(node.left) or self.tensor(node.right)
+            return self._tensor(node.left, stmt) or self._tensor(node.right, stmt)
         if isinstance(node, ast.UnaryOp):
-            return not isinstance(node.op, ast.Not) and self.tensor(node.operand)
+            return not isinstance(node.op, ast.Not) and self._tensor(node.operand, stmt)
         if isinstance(node, ast.Compare):
-            return self.tensor(node.left) or any(self.tensor(c) for c in node.comparators)
+            return any(self._tensor(n, stmt) for n in (node.left, *node.comparators))
         if isinstance(node, ast.IfExp):
-            return self.tensor(node.body) and self.tensor(node.orelse)
+            return self._tensor(node.body, stmt) and self._tensor(node.orelse, stmt)
         return False
 
-    def tensor_name(self, name: str) -> bool:
-        """Whether everything assigned to a name is a tensor, numbers that start a recurrence aside."""
-        if name not in self._known:
-            self._known[name] = True  # a cycle (x = x + 1) does not speak against it
-            values = self._bindings.get(name, [])
-            self._known[name] = bool(values) and all(self.tensor(v) for v in values)
-        return self._known[name]
+    def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
+        if self.produced(node):
+            return True
+        if not isinstance(node.func, ast.Attribute):
+            return False
+        function = self._torch_function(node)
+        if function is not None:
+            return function == "Tensor" or (function not in HOST_FUNCTIONS and not function[:1].isupper())
+        return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
+
+
+def _values(stmt: ast.stmt, name: str) -> Iterator[ast.expr]:
+    """What a statement assigns to a name; the whole right side where it is unpacked."""
+    if isinstance(stmt, ast.Assign):
+        for target in stmt.targets:
+            yield from _matched(target, stmt.value, name)
+    elif isinstance(stmt, (ast.AnnAssign, ast.AugAssign)) and stmt.value is not None:
+        yield stmt.value
+        if isinstance(stmt, ast.AugAssign):
+            yield ast.copy_location(ast.Name(name, ast.Load()), stmt)
+    elif isinstance(stmt, ast.For):
+        yield stmt.iter
+
+
+def _matched(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
+    if isinstance(target, ast.Name) and target.id == name:
+        yield value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+            for t, v in zip(target.elts, value.elts):
+                yield from _matched(t, v, name)
+        elif any(isinstance(t, ast.Name) and t.id == name for t in target.elts):
+            yield value

@@ -12,7 +12,10 @@ class Names:
 
     def __init__(self, tree: ast.Module) -> None:
         taken: set[str] = set()
+        methods = {id(m) for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for m in c.body}
         for node in ast.walk(tree):
+            if id(node) in methods:
+                continue  # reached through an object only
             if isinstance(node, ast.Name):
                 taken.add(node.id)
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

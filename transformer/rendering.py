@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import cast
 
 import jinja2
 import libcst as cst
 
-from transformer.source import Line
-
+from transformer.source import Line, lines_of
 
 @cache
 def _environment() -> jinja2.Environment:
@@ -22,7 +20,6 @@ def _environment() -> jinja2.Environment:
         autoescape=False,
     )
 
-
 def render(template: str, **values: object) -> list[Line]:
     """A template's statements, as LibCST nodes.
 
@@ -31,4 +28,4 @@ def render(template: str, **values: object) -> list[Line]:
         libcst.ParserSyntaxError: the filled template is not Python.
     """
     text = _environment().get_template(f"{template}.py.j2").render(**values)
-    return [cast(Line, line) for line in cst.parse_module(text).body]
+    return lines_of(cst.parse_module(text))

@@ -66,6 +66,8 @@ class Function:
     results: tuple[str, ...]
     tensors: bool
     """Whether every parameter is known to be a tensor."""
+    results_tensors: bool
+    """Whether every result is known to be a tensor."""
 
 
 @dataclass

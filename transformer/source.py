@@ -207,7 +207,15 @@ def parse(code: str | Sequence[Line]) -> list[Line]:
     """Source text (dedented) as LibCST lines; lines are passed through."""
     if not isinstance(code, str):
         return list(code)
-    return [cast(Line, line) for line in cst.parse_module(textwrap.dedent(code)).body]
+    return lines_of(cst.parse_module(textwrap.dedent(code)))
+
+
+def lines_of(module: cst.Module) -> list[Line]:
+    """A module's lines; comments above the first one go with it."""
+    lines = [cast(Line, line) for line in module.body]
+    if lines and module.header:
+        lines[0] = lines[0].with_changes(leading_lines=[*module.header, *lines[0].leading_lines])
+    return lines
 
 
 class _Rebuild:

@@ -64,7 +64,7 @@ def apply(script: Script) -> str:
             kept.append(buffer)
     if len(kept) < 2:
         raise Skip("; ".join(script.notes) or "the rollout writes no preallocated torch buffers at its step index")
-    return _rewrite(script, rollout, kept, script.source.text(steps))
+    return _rewrite(script, kinds, rollout, kept, script.source.text(steps))
 
 
 def _count(iterable: ast.expr) -> ast.expr | None:
@@ -116,7 +116,7 @@ def _uses(script: Script, buffer: Buffer) -> list[ast.Name]:
     return [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and n.id == buffer.name and id(n) not in ours]
 
 
-def _rewrite(script: Script, rollout: ast.For, buffers: list[Buffer], steps: str) -> str:
+def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: str) -> str:
     edits, source, names = Edits(script.source), script.source, script.names
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
     dtypes = {source.text(b.dtype) if b.dtype else "torch.float32" for b in buffers}
@@ -124,7 +124,7 @@ def _rewrite(script: Script, rollout: ast.For, buffers: list[Buffer], steps: str
     for buffer in buffers:
         edits.remove(buffer.stmt)
         store = buffer.stores[0]
-        value = _recorded(script, rollout, buffer, None if common else _dtype(script, buffer))
+        value = _recorded(script, kinds, rollout, buffer, None if common else _dtype(script, buffer))
         edits.replace(store, f'{transition}["{buffer.name}"] = {value}')
         for use in _uses(script, buffer):
             edits.substitute(use, f'{storage}["{buffer.name}"]')
@@ -135,7 +135,7 @@ def _rewrite(script: Script, rollout: ast.For, buffers: list[Buffer], steps: str
         rollout,
         render(
             "storage", storage=storage, transition=transition, transitions=transitions, steps=steps,
-            target=target, t=names.fresh("t"), key=names.fresh("key"),
+            target=target, 
         ),
     )  # fmt: skip
     add_imports(script, edits, "from tensordict import TensorDict")
@@ -147,7 +147,7 @@ def _dtype(script: Script, buffer: Buffer) -> str:
     return script.source.text(buffer.dtype) if buffer.dtype else "torch.float32"
 
 
-def _recorded(script: Script, rollout: ast.For, buffer: Buffer, dtype: str | None) -> str:
+def _recorded(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, dtype: str | None) -> str:
     """The text of the value that a step records: in the buffer's row shape, and never shared with the environment."""
     value = buffer.stores[0].value
     text = script.source.text(value)
@@ -159,7 +159,7 @@ def _recorded(script: Script, rollout: ast.For, buffer: Buffer, dtype: str | Non
         text += ".flatten()"
     if dtype:
         text += f".to({dtype})"
-    if not _is_fresh(script, rollout, value):
+    if not _is_fresh(script, kinds, rollout, value):
         text += ".clone()"
     return text
 
@@ -171,7 +171,7 @@ def _is_flat(value: ast.expr) -> bool:
     return flat or value.func.attr == "flatten" and not value.args
 
 
-def _is_fresh(script: Script, rollout: ast.For, value: ast.expr) -> bool:
+def _is_fresh(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr) -> bool:
     """Whether nothing else holds or changes the value's memory: it was computed in this step and is left alone."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         if script.calls(value, "torch.tensor"):
@@ -181,7 +181,7 @@ def _is_fresh(script: Script, rollout: ast.For, value: ast.expr) -> bool:
         value = value.func.value
     if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare)):
         return True
-    if not isinstance(value, ast.Name) or value.id not in Kinds(script).policy_results:
+    if not isinstance(value, ast.Name) or not kinds.new(value):
         return False
     for node in (n for s in rollout.body for n in ast.walk(s)):
         if isinstance(node, ast.AugAssign) and value.id in names_in([node.target]):

@@ -66,7 +66,7 @@ def _edit_transfer(script: Script, edits: Edits, kinds: Kinds, call: ast.Call, d
     if not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
         return
     source, array = script.source, made.args[0]
-    if kinds.tensor(array) and not _from_environment(script, array):
+    if kinds.tensor(array):
         return
     if script.calls(made, "torch.Tensor", "torch.FloatTensor") and not isinstance(array, ast.Constant):
         module = ast.unparse(made.func).rpartition(".")[0]
@@ -74,16 +74,6 @@ def _edit_transfer(script: Script, edits: Edits, kinds: Kinds, call: ast.Call, d
         edits.substitute(call, text)
     elif script.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
         edits.substitute(call, f"{source.text(made)}.to({device}, non_blocking=True)")
-
-
-def _from_environment(script: Script, array: ast.expr) -> bool:
-    """`next_obs` in `next_obs = torch.Tensor(next_obs)`: the environment's array, although a tensor afterwards."""
-    if not isinstance(array, ast.Name):
-        return False
-    stmt = script.source.statement(script.phases.env_step)
-    return isinstance(stmt, ast.Assign) and any(
-        isinstance(n, ast.Name) and n.id == array.id for t in stmt.targets for n in ast.walk(t)
-    )
 
 
 def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
@@ -94,7 +84,7 @@ def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> Non
     if not isinstance(target, ast.Tuple) or len(target.elts) != 2 or not isinstance(target.elts[1], ast.Name):
         return
     array = call.args[0]
-    if not isinstance(array, ast.Name) or not _tensor_here(script, array, loop):
+    if not isinstance(array, ast.Name) or not kinds.tensor_before(array.id, loop):
         return
     name = target.elts[1].id
     for stmt in statements(script.scope.body):
@@ -107,24 +97,6 @@ def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> Non
                 if not truth:
                     return
     edits.substitute(array, f"{array.id}.tolist()")
-
-
-def _tensor_here(script: Script, array: ast.Name, loop: ast.For) -> bool:
-    """Whether the last assignment above the loop, in its block, makes a tensor of the name."""
-    block = script.source.block(loop)
-    for stmt in reversed(block[: block.index(loop)]):
-        if isinstance(stmt, ast.Assign):
-            for target in stmt.targets:
-                pairs = [(target, stmt.value)]
-                if isinstance(target, ast.Tuple) and isinstance(stmt.value, ast.Tuple):
-                    pairs = list(zip(target.elts, stmt.value.elts))
-                for t, value in pairs:
-                    if isinstance(t, ast.Name) and t.id == array.id:
-                        return any(
-                            script.calls(n, "torch.Tensor", "torch.tensor", "torch.as_tensor", "torch.from_numpy")
-                            for n in ast.walk(value)
-                        )
-    return False
 
 
 TRANSFORM = Transform(INFO, apply)
