@@ -111,9 +111,9 @@ def _keyed(scalars: Iterable[Scalar]) -> dict[tuple[str, int | None, int], Scala
     seen: Counter[tuple[str, int | None]] = Counter()
     keyed = {}
     for scalar in scalars:
-        place = (scalar.tag, scalar.step)
-        keyed[(*place, seen[place])] = scalar
-        seen[place] += 1
+        tag, step = scalar.tag, scalar.step
+        keyed[tag, step, seen[tag, step]] = scalar
+        seen[tag, step] += 1
     return keyed
 
 
@@ -132,14 +132,30 @@ def _compare_steps(found: _Findings, left: Recording, right: Recording) -> None:
     for number, (a, b) in enumerate(zip_longest(left.optimizers, right.optimizers)):
         if a != b:
             found.add(end, "optimizer", f"optimizer {number}", "its first step", (a or LACKING, b or LACKING))
-        ours, theirs = ([s for s in run.steps if s.optimizer == number] for run in (left, right))
         prefix = "" if number == 0 else f"optimizer {number}: "
-        for i, (x, y) in enumerate(zip_longest(ours, theirs), start=1):
+        ours, theirs = _placed(left.steps, number), _placed(right.steps, number)
+        for i, place in enumerate(sorted(ours.keys() | theirs.keys()), start=1):
+            x, y = ours.get(place), theirs.get(place)
             where = f"optimizer step {i}"
             if x is None or y is None:
                 found.add(_moment(x, y), "optimizer", f"{prefix}step", where, _presence(x, y, "taken"))
             else:
                 _compare_step(found, prefix, where, x, y)
+
+
+def _placed(steps: Iterable[OptimizerStep], optimizer: int) -> dict[tuple[int, int], OptimizerStep]:
+    """One optimizer's steps by the environment steps before them and their number since the last of those.
+
+    So a step that is missing in one iteration does not shift the steps of the next.
+    """
+    since: Counter[int] = Counter()
+    placed = {}
+    for step in steps:
+        if step.optimizer == optimizer:
+            env_steps = step.moment.env_steps
+            placed[env_steps, since[env_steps]] = step
+            since[env_steps] += 1
+    return placed
 
 
 def _compare_step(found: _Findings, prefix: str, where: str, x: OptimizerStep, y: OptimizerStep) -> None:
