@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -57,6 +58,23 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
         _replace(target, data, permissions)
     except OSError as error:
         raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def write_stdout(data: bytes) -> None:
+    """Write `data` to standard output as it is.
+
+    Raises:
+        OutputError: the reader went away, or the system refuses.
+    """
+    stream = sys.stdout.buffer
+    # Without the buffer, which would fail again at exit; such a stream may take a part at a time.
+    unbuffered = getattr(stream, "raw", stream)
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[unbuffered.write(rest) :]
+    except OSError as error:
+        raise OutputError(f"standard output cannot be written: {error.strerror or error}") from error
 
 
 def is_converted(file: Path) -> bool:

@@ -138,15 +138,14 @@ def _convert_one(
     if not conversion.converted:
         return Result(name, conversion)
     data = original.encode(conversion.source)
-    if target is None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return Result(name, conversion)
     try:
-        output.write(target, data, mode=None if path is None else path.stat().st_mode & 0o777, force=force)
+        if target is None:
+            output.write_stdout(data)
+        else:
+            output.write(target, data, mode=None if path is None else path.stat().st_mode & 0o777, force=force)
     except output.OutputError as error:
         return Result(name, conversion, failure=str(error))
-    return Result(name, conversion, output=str(target))
+    return Result(name, conversion, output=None if target is None else str(target))
 
 
 def _with_progress(work: Sequence[tuple[str, Path | None]], *, shown: bool) -> Iterator[tuple[str, Path | None]]:

@@ -44,7 +44,8 @@ def _explain_transform(console: Console, info: TransformInfo) -> None:
         console.print(Text(f"\nNeeds: {', '.join(info.needs)}"))
     for heading, example in (("Before", info.before), ("After", info.after)):
         console.print(Text(f"\n{heading}", "bold"))
-        console.print(Syntax(example.strip("\n"), "python", theme="ansi_dark", background_color="default"))
+        code = Syntax("", "python", theme="ansi_dark", background_color="default").highlight(example.strip("\n"))
+        console.print(code, soft_wrap=True)  # a Syntax itself would cut what is longer than the terminal is wide
 
 
 def _explain_code(console: Console, code: Code) -> None:
