@@ -151,6 +151,14 @@ class TestSeveralScripts:
         assert "c.py:2:9: LC101 loss.item() remains" in result.stdout
         assert "b.py:3:5: LC004" in result.stderr
 
+    def test_long_names_are_not_shortened(self, scripts: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "60")
+        long = Path("a" * 70 + ".py")
+        scripts[0].rename(long)
+        report = run(long, scripts[2], "--output-dir", "out").stdout
+        assert "…" not in report
+        assert report.count("a") >= 2 * 70
+
     def test_unwritable_output_counts_more_than_a_refusal(self, scripts: list[Path]) -> None:
         Path("out").mkdir()
         Path("out/c.py").write_text("mine\n")

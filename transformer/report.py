@@ -148,9 +148,10 @@ def _print_line(console: Console, *parts: str | tuple[str, str]) -> None:
 
 
 def _table(*headings: str) -> Table:
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    return Table(*headings, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    columns = (Column(h, overflow="fold") for h in headings)  # a long path is broken, not shortened
+    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
 
 
 def _transforms_table(steps: Sequence[Step]) -> Table:

@@ -45,6 +45,7 @@ def _explain_transform(console: Console, info: TransformInfo) -> None:
     for heading, example in (("Before", info.before), ("After", info.after)):
         console.print(Text(f"\n{heading}", "bold"))
         code = Syntax("", "python", theme="ansi_dark", background_color="default").highlight(example.strip("\n"))
+        code.rstrip()
         console.print(code, soft_wrap=True)  # a Syntax itself would cut what is longer than the terminal is wide
 
 

@@ -1,0 +1,40 @@
+"""What `pip install .` gives: a working command with its templates, and no more than it needs."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import golden
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"
+
+
+@pytest.mark.slow
+def test_base_install_converts(tmp_path: Path) -> None:
+    environment = tmp_path / "venv"
+    venv.create(environment, with_pip=True)
+    scripts = environment / "bin"
+    source = tmp_path / "source"  # building leaves files in the tree it builds from
+    tracked = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    source.mkdir()
+    subprocess.run(["tar", "x"], input=tracked, cwd=source, check=True)
+    subprocess.run([scripts / "pip", "install", "--quiet", source], check=True)
+
+    installed = subprocess.run([scripts / "pip", "list"], capture_output=True, text=True, check=True).stdout
+    names = {line.split()[0].lower() for line in installed.splitlines()[2:]}
+    assert "lean-convert" in names
+    assert not names & {"torch", "numpy", "tensordict", "gym", "gymnasium"}
+
+    shipped = {p.name for p in (ROOT / "templates").iterdir() if p.is_file()}
+    assert shipped
+    folder = environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    assert {p.name for p in (folder / "transformer" / "templates").iterdir() if p.is_file()} == shipped
+
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    command = [scripts / "lean-convert", FIXTURE, "-o", tmp_path / "out.py"]
+    subprocess.run(command, cwd=tmp_path, env=clean, check=True)
+    assert (tmp_path / "out.py").read_bytes() == (golden.CONVERTED / FIXTURE.name).read_bytes()
