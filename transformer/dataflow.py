@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -26,6 +27,7 @@ class Access:
     binds: Names
 
 
+@lru_cache(maxsize=1 << 14)
 def access(node: ast.AST) -> Access:
     """Reads and binds of one statement's own expressions, or of one expression; blocks inside are not entered.
 

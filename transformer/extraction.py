@@ -17,7 +17,7 @@ from transformer import layout
 from transformer.dataflow import Assignment, Liveness, access, exposed, free_names, scope_access, statements
 from transformer.kinds import Kinds
 from transformer.script import Function, Scope, Script
-from transformer.source import Edits, Line
+from transformer.source import Edits, Line, without_blank_lines
 from transformer.transforms.base import Skip
 
 
@@ -168,7 +168,7 @@ def extract(
     )
     lines: list[Line] = [edits.move(region[0], call)]
     lines += [edits.move(stmt) for stmt in region[1:]]
-    lines[0] = _without_blank_lines(lines[0])
+    lines[0] = without_blank_lines(lines[0])
     edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
     return function
 
@@ -201,7 +201,7 @@ def extract_inner(
     call = layout.call(
         ", ".join(sig.results) + " = " if sig.results else "", name, sig.params, stmt.col_offset, script.line_length
     )
-    lines = [_without_blank_lines(edits.move(stmt, call))]
+    lines = [without_blank_lines(edits.move(stmt, call))]
     indent = function.col_offset
     definition = define(script, name, sig.params, doc, lines, sig.results, indent)
     mark = cst.Decorator(cst.parse_expression(decorator.removeprefix("@")))
@@ -228,10 +228,3 @@ def top_level(script: Script, node: ast.AST) -> ast.stmt:
         if stmt is node or stmt in script.source.ancestors(node):
             return stmt
     raise AssertionError("every node stands in the module")
-
-
-def _without_blank_lines(line: Line) -> Line:
-    leading = list(line.leading_lines)
-    while leading and leading[0].comment is None:
-        leading.pop(0)
-    return line.with_changes(leading_lines=leading)

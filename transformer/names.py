@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
+from collections.abc import Sequence
 
 
 class Names:
     """All identifiers of a script. A fresh name is the wanted one, or the wanted one with a number."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, nodes: Sequence[ast.AST]) -> None:
         taken: set[str] = set()
-        methods = {id(m) for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for m in c.body}
-        for node in ast.walk(tree):
+        methods = {id(m) for c in nodes if isinstance(c, ast.ClassDef) for m in c.body}
+        for node in nodes:
             if id(node) in methods:
                 continue  # reached through an object only
             if isinstance(node, ast.Name):

@@ -125,9 +125,14 @@ class Script:
         return code
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree."""
+        return (self.tree, *self.source.parents)
+
+    @cached_property
     def names(self) -> Names:
         """Taken names, and fresh ones."""
-        return Names(self.tree)
+        return Names(self.nodes)
 
     def warn(self, node: ast.stmt, code: str, message: str) -> None:
         """Note a finding at the line of the original script that `node` came from."""
@@ -142,7 +147,7 @@ class Script:
     def imports(self) -> dict[str, str]:
         """Local name to qualified name, for every import in the file."""
         found: dict[str, str] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for a in node.names:
                     found[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
@@ -188,11 +193,12 @@ class Script:
     def optimizers(self) -> tuple[Optimizer, ...]:
         """Names that are made by `torch.optim`, or that both `zero_grad()` and `step()` are called on."""
         methods: dict[str, set[str]] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                methods.setdefault(ast.unparse(node.func.value), set()).add(node.func.attr)
+                if node.func.attr in ("zero_grad", "step"):
+                    methods.setdefault(ast.unparse(node.func.value), set()).add(node.func.attr)
         found = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
                 target = node.targets[0]
                 if not isinstance(target, (ast.Name, ast.Attribute)):
@@ -201,7 +207,7 @@ class Script:
                 known = qualified.startswith("torch.optim.") and not qualified.startswith("torch.optim.lr_scheduler")
                 if known or methods.get(name, set()) >= {"zero_grad", "step"}:
                     found.append(Optimizer(name, node, node.value, qualified.rsplit(".", 1)[-1] if known else None))
-        return tuple(found)
+        return tuple(sorted(found, key=lambda o: o.stmt.lineno))
 
     @cached_property
     def optimizer_steps(self) -> tuple[ast.Call, ...]:
@@ -209,7 +215,7 @@ class Script:
         names = {o.name for o in self.optimizers}
         update = self.facts.functions.get("update")
         found = []
-        for call in self._calls_in_scripts_own_code():
+        for call in self._own_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
                 receiver = ast.unparse(call.func.value)
                 first = ast.unparse(call.args[0]) if call.args else None
@@ -225,7 +231,7 @@ class Script:
         stepped = set(self.optimizer_steps)
         rollout = self.facts.functions.get("rollout")
         found = []
-        for call in self._calls_in_scripts_own_code():
+        for call in self._own_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
                 kept = isinstance(self.source.parents[call], (ast.Assign, ast.NamedExpr))
                 if call not in stepped and call.args and kept:
@@ -234,7 +240,9 @@ class Script:
                 found.append(call)
         return tuple(found)
 
-    def _calls_in_scripts_own_code(self) -> Iterator[ast.Call]:
+    @cached_property
+    def _own_calls(self) -> tuple[ast.Call, ...]:
+        """Calls in the script, those in extracted functions left out, in the order of the text."""
         extracted = {f.name for f in self.facts.functions.values()}
         stack: list[ast.AST] = [self.tree]
         calls: list[ast.Call] = []
@@ -245,7 +253,7 @@ class Script:
             if isinstance(node, ast.Call):
                 calls.append(node)
             stack.extend(ast.iter_child_nodes(node))
-        return iter(sorted(calls, key=lambda c: (c.lineno, c.col_offset)))
+        return tuple(sorted(calls, key=lambda c: (c.lineno, c.col_offset)))
 
     @cached_property
     def phases(self) -> Phases:
@@ -269,8 +277,9 @@ class Script:
         collect, learn = (self._in_block(block, n) for n in (step, opt))
         if block.index(learn) < block.index(collect):
             raise Unconvertible(at(learn, "LC005", "the update stands above the rollout in the training loop"))
-        steps = [x for x in self.loops_around(step) if x in ast.walk(collect)]
-        updates = [x for x in self.loops_around(opt) if x in ast.walk(learn)]
+        outer = set(self.loops_around(collect))
+        steps = [x for x in self.loops_around(step) if x not in outer]
+        updates = [x for x in self.loops_around(opt) if x not in outer]
         if not steps and not self._is_call_of(step, "rollout"):
             raise Unconvertible(refusal.no_rollout_loop(self, loop, step))
         if not updates:
@@ -368,8 +377,12 @@ class Script:
         for optimizer in self.optimizers:
             for node in ast.walk(optimizer.call):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                    if node.func.attr in ("parameters", "named_parameters") and isinstance(node.func.value, ast.Name):
-                        found[node.func.value.id] = None
+                    if node.func.attr in ("parameters", "named_parameters"):
+                        owner = node.func.value  # agent, or a part of it: agent.actor
+                        while isinstance(owner, ast.Attribute):
+                            owner = owner.value
+                        if isinstance(owner, ast.Name):
+                            found[owner.id] = None
         return tuple(found)
 
     def module_class(self, name: str) -> ast.ClassDef | None:

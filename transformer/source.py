@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import libcst as cst
@@ -46,8 +47,15 @@ class Source:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """Every node's parent."""
-        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        """Every node's parent, in breadth-first order."""
+        parents: dict[ast.AST, ast.AST] = {}
+        queue: deque[ast.AST] = deque([self.tree])
+        while queue:
+            node = queue.popleft()
+            for child in ast.iter_child_nodes(node):
+                parents[child] = node
+                queue.append(child)
+        return parents
 
     @cached_property
     def pairs(self) -> dict[ast.stmt, Pair]:
@@ -70,7 +78,7 @@ class Source:
 
     def text(self, node: ast.expr | ast.stmt) -> str:
         """The source text of `node`."""
-        return ast.get_source_segment(self.code, node) or ""
+        return self.splice(node, ())
 
     def block(self, stmt: ast.stmt) -> list[ast.stmt]:
         """The statement list in which `stmt` stands."""
@@ -200,7 +208,7 @@ class Edits:
     def apply(self) -> tuple[str, cst.Module]:
         """The edited script: its text and its LibCST tree."""
         module = _Rebuild(self._source, self).module()
-        return module.code, module
+        return _text(module), module
 
 
 def parse(code: str | Sequence[Line]) -> list[Line]:
@@ -216,6 +224,20 @@ def lines_of(module: cst.Module) -> list[Line]:
     if lines and module.header:
         lines[0] = lines[0].with_changes(leading_lines=[*module.header, *lines[0].leading_lines])
     return lines
+
+
+@lru_cache(maxsize=1 << 10)
+def _text_of(line: Line, newline: str, indent: str) -> str:
+    """A top-level statement's text; most are the same from state to state."""
+    return cst.Module([], default_newline=newline, default_indent=indent).code_for_node(line)
+
+
+def _text(module: cst.Module) -> str:
+    if not module.has_trailing_newline:
+        return module.code
+    ends = [cst.Module([], header=part, default_newline=module.default_newline).code for part in (module.header, module.footer)]
+    body = [_text_of(cast(Line, line), module.default_newline, module.default_indent) for line in module.body]
+    return "".join([ends[0], *body, ends[1]])
 
 
 class _Rebuild:
@@ -350,6 +372,8 @@ class _Rebuild:
         assert isinstance(suite, cst.IndentedBlock)
         if not lines:
             lines = [cst.SimpleStatementLine([cst.Pass()])]
+        elif not suite.body or lines[0] is not suite.body[0]:
+            lines[0] = without_blank_lines(lines[0])
         return suite.with_changes(body=lines, footer=[*rest, *suite.footer])
 
     def _header(self, stmt: ast.stmt, edits: list[tuple[ast.expr, str]], node: Any) -> dict[str, Any]:
@@ -384,6 +408,14 @@ def _undent(text: str, column: int) -> str:
         if '"""' not in text and "'''" not in text:
             return "\n".join([lines[0], *(line[column:] if line.strip() else line for line in lines[1:])])
     return text
+
+
+def without_blank_lines(line: Line) -> Line:
+    """A line without the blank lines above it and its comments."""
+    leading = list(line.leading_lines)
+    while leading and leading[0].comment is None:
+        leading.pop(0)
+    return line.with_changes(leading_lines=leading)
 
 
 def _leading_blanks(line: Line) -> list[cst.EmptyLine]:

@@ -80,13 +80,13 @@ def _is_text(stmt: ast.stmt) -> bool:
 
 def _argparse(script: Script) -> Definition | None:
     parsers = {}
-    for node in ast.walk(script.tree):
+    for node in script.nodes:
         if isinstance(node, ast.Assign) and script.calls(node.value, "argparse.ArgumentParser"):
-            parsers[ast.unparse(node.targets[0])] = script.scope_of(node)
-    for parser, scope in parsers.items():
+            parsers[ast.unparse(node.targets[0])] = node
+    for parser, made in parsers.items():
         added = [
             s
-            for s in statements(scope.body)
+            for s in statements(script.scope_of(made).body)
             if isinstance(s, ast.Expr)
             and isinstance(s.value, ast.Call)
             and isinstance(s.value.func, ast.Attribute)
@@ -95,7 +95,8 @@ def _argparse(script: Script) -> Definition | None:
         ]
         if added:
             names = frozenset(filter(None, (_destination(s.value) for s in added if isinstance(s.value, ast.Call))))
-            return Definition(added[-1], names, "flags_argparse", {"parser": parser})
+            unconditional = [s for s in added if s in script.source.block(made)]
+            return Definition((unconditional or [made])[-1], names, "flags_argparse", {"parser": parser})
     return None
 
 

@@ -100,9 +100,10 @@ class Hoist:
         for side in (last, inner):
             values: dict[str, ast.expr] = {}
             for s in side:
-                if not isinstance(s, ast.Assign) or len(s.targets) != 1 or not isinstance(s.targets[0], ast.Name):
+                chosen = _choices(s)
+                if chosen is None:
                     raise Skip(f"line {s.lineno}: the branch does more than choose values")
-                values[s.targets[0].id] = s.value
+                values |= chosen
             sides.append(values)
         if set(sides[0]) != set(sides[1]):
             raise Skip("the sides of its branch set different names")
@@ -267,6 +268,19 @@ class Hoist:
             return [node]
         children = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
         return [part for child in children for part in self._largest(child)]
+
+
+def _choices(stmt: ast.stmt) -> dict[str, ast.expr] | None:
+    """Names and values of `a = x` or `a, b = x, y`."""
+    if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
+        return None
+    target, value = stmt.targets[0], stmt.value
+    targets, values = [target], [value]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        targets, values = target.elts, value.elts
+    if not all(isinstance(t, ast.Name) for t in targets):
+        return None
+    return {t.id: v for t, v in zip(targets, values) if isinstance(t, ast.Name)}
 
 
 TRANSFORM = Transform(INFO, apply)

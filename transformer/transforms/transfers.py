@@ -39,9 +39,9 @@ def apply(script: Script) -> str:
         raise Skip("the rollout loop is gone")
     edits, kinds = Edits(script.source), Kinds(script)
     for stmt in statements(rollout.body):
-        for node in _own_nodes(stmt):
-            if device and isinstance(node, ast.Call):
-                _edit_transfer(script, edits, kinds, node, device)
+        changes = [c for n in _own_nodes(stmt) if device and (c := _transfer(script, kinds, n, device)) is not None]
+        if changes:
+            edits.replace(stmt, _laid_out(script, stmt, changes))
         if isinstance(stmt, ast.For):
             _edit_loop(script, edits, kinds, stmt)
     after = script.finish(edits)
@@ -56,24 +56,37 @@ def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
     return []
 
 
-def _edit_transfer(script: Script, edits: Edits, kinds: Kinds, call: ast.Call, device: str) -> None:
+def _laid_out(script: Script, stmt: ast.stmt, changes: list[tuple[ast.expr, str]]) -> str:
+    """The changed statement; a tuple that no longer fits its line gets one element a line."""
+    text = script.source.splice(stmt, changes)
+    if stmt.col_offset + len(text) <= script.line_length or "\n" in text:
+        return text
+    if not isinstance(stmt, ast.Assign) or not isinstance(stmt.value, ast.Tuple):
+        return text
+    parts = [script.source.splice(e, [c for c in changes if c[0] in ast.walk(e)]) for e in stmt.value.elts]
+    targets = " = ".join(script.source.text(t) for t in stmt.targets)
+    return f"{targets} = (\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
+def _transfer(script: Script, kinds: Kinds, call: ast.AST, device: str) -> tuple[ast.expr, str] | None:
     """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is not a tensor."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or call.keywords:
-        return
-    if len(call.args) != 1 or ast.unparse(call.args[0]) != device:
-        return
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    if call.func.attr != "to" or call.keywords or len(call.args) != 1 or ast.unparse(call.args[0]) != device:
+        return None
     made = call.func.value
     if not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
-        return
+        return None
     source, array = script.source, made.args[0]
     if kinds.tensor(array):
-        return
+        return None
     if script.calls(made, "torch.Tensor", "torch.FloatTensor") and not isinstance(array, ast.Constant):
         module = ast.unparse(made.func).rpartition(".")[0]
         text = f"{module}.as_tensor({source.text(array)}).to({device}, {module}.float32, non_blocking=True)"
-        edits.substitute(call, text)
-    elif script.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
-        edits.substitute(call, f"{source.text(made)}.to({device}, non_blocking=True)")
+        return call, text
+    if script.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
+        return call, f"{source.text(made)}.to({device}, non_blocking=True)"
+    return None
 
 
 def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
