@@ -19,7 +19,7 @@ def lean_convert(*args: str | Path, stdin: bytes | None = None) -> subprocess.Co
 def test_fixture_to_file(tmp_path: Path) -> None:
     out = tmp_path / "out.py"
     assert lean_convert(FIXTURE, "-o", out).returncode == 0
-    assert out.read_bytes() == (golden.CONVERTED / FIXTURE.name).read_bytes()
+    assert out.read_bytes() == golden.convert_fixture(FIXTURE).encode()
     again = lean_convert(FIXTURE, "-o", out)
     assert again.returncode == 0, "its own output may be overwritten"
     other = lean_convert(golden.FIXTURES / "in_main.py", "-o", out)
@@ -28,14 +28,14 @@ def test_fixture_to_file(tmp_path: Path) -> None:
 
 def test_fixture_through_pipes() -> None:
     result = lean_convert("-", stdin=FIXTURE.read_bytes())
-    assert result.stdout == (golden.CONVERTED / FIXTURE.name).read_bytes()
+    assert result.stdout == golden.convert_fixture(FIXTURE).encode()
 
 
 def test_carriage_returns_and_byte_order_mark_are_kept(tmp_path: Path) -> None:
     script, out = tmp_path / "ppo.py", tmp_path / "out.py"
     script.write_bytes(b"\xef\xbb\xbf" + FIXTURE.read_bytes().replace(b"\n", b"\r\n"))
     assert lean_convert(script, "-o", out).returncode == 0
-    expected = (golden.CONVERTED / FIXTURE.name).read_bytes().replace(b"\n", b"\r\n")
+    expected = golden.convert_fixture(FIXTURE).encode().replace(b"\n", b"\r\n")
     assert out.read_bytes() == b"\xef\xbb\xbf" + expected
 
 
@@ -88,7 +88,7 @@ def test_several_fixtures_in_one_call(tmp_path: Path) -> None:
     fixtures = sorted(golden.FIXTURES.glob("*.py"))
     assert lean_convert(*fixtures, "--output-dir", tmp_path).returncode == 0
     for fixture in fixtures:
-        assert (tmp_path / fixture.name).read_bytes() == (golden.CONVERTED / fixture.name).read_bytes()
+        assert (tmp_path / fixture.name).read_bytes() == golden.convert_fixture(fixture).encode()
 
 
 @pytest.mark.parametrize("args", [["--help"], ["transforms"], ["explain", "LC001"], [str(FIXTURE)]])

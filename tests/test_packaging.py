@@ -40,4 +40,4 @@ def test_base_install_converts(tmp_path: Path) -> None:
     clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     command = [scripts / "lean-convert", FIXTURE, "-o", tmp_path / "out.py"]
     subprocess.run(command, cwd=tmp_path, env=clean, check=True)
-    assert (tmp_path / "out.py").read_bytes() == (golden.CONVERTED / FIXTURE.name).read_bytes()
+    assert (tmp_path / "out.py").read_bytes() == golden.convert_fixture(FIXTURE).encode()
