@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml setup.py
 	touch $@
 
 demo: $(STAMP) ## convert a fixture, run original and converted, show that they agree
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/demo.py
+	$(BIN)/python tests/demo.py
 
 test: lint ## lint, then every test that is neither slow nor needs a GPU
 	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"
