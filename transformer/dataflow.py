@@ -164,9 +164,7 @@ class Liveness:
     """Loops taken to run their body at least once; see :class:`Assignment`."""
 
     @classmethod
-    def of(
-        cls, body: Sequence[ast.stmt], at_exit: Names = NONE, at_least_once: Iterable[ast.stmt] = ()
-    ) -> Liveness:
+    def of(cls, body: Sequence[ast.stmt], at_exit: Names = NONE, at_least_once: Iterable[ast.stmt] = ()) -> Liveness:
         """Analyse a scope; `at_exit` is live where it ends (a module's globals that functions read)."""
         self = cls(at_least_once=frozenset(at_least_once))
         self.before(body, at_exit)

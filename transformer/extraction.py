@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from transformer import layout
+from transformer.formatting import fit, fit_all
 from transformer.dataflow import Assignment, Liveness, access, exposed, free_names, scope_access, statements
 from transformer.kinds import Kinds
 from transformer.script import Function, Scope, Script
@@ -163,14 +163,27 @@ def extract(
     indent = anchor.col_offset
     in_graph = {r for r in sig.results if kinds.tensor_after(r, region[-1]) and not _without_graph(script, region, r)}
     results = [f"{r}.detach()" if detach and r in in_graph else r for r in sig.results]
-    call = layout.call(
-        ", ".join(sig.results) + " = " if sig.results else "", name, sig.params, region[0].col_offset, script.line_length
-    )
-    lines: list[Line] = [edits.move(region[0], call)]
-    lines += [edits.move(stmt) for stmt in region[1:]]
+    call = f"{', '.join(sig.results)} = " if sig.results else ""
+    call += f"{name}({', '.join(sig.params)})"
+    _rejoin(script, edits, region, indent + 4 - region[0].col_offset)
+    lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
     lines[0] = without_blank_lines(lines[0])
     edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
     return function
+
+
+def _rejoin(script: Script, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:
+    """Statements that a formatter had broken only for want of columns are joined where they now have them."""
+    broken: dict[int, list[ast.stmt]] = {}
+    for stmt in statements(region):
+        if stmt.end_lineno != stmt.lineno and not hasattr(stmt, "body"):
+            broken.setdefault(stmt.col_offset, []).append(stmt)
+    for column, stmts in broken.items():
+        texts = tuple(script.source.text(s) + "\n" for s in stmts)
+        kept = fit_all(texts, column, script.source.width)
+        for stmt, old, as_was, new in zip(stmts, texts, kept, fit_all(texts, column + shift, script.source.width)):
+            if old == as_was != new:
+                edits.reword(stmt, new.rstrip("\n"))
 
 
 def _without_graph(script: Script, region: Sequence[ast.stmt], name: str) -> bool:
@@ -198,9 +211,8 @@ def extract_inner(
     own = scope_access(function.body).binds | {a.arg for a in function.args.args}
     sig = signature(script, [stmt], function, own)
     name = script.names.fresh(role)
-    call = layout.call(
-        ", ".join(sig.results) + " = " if sig.results else "", name, sig.params, stmt.col_offset, script.line_length
-    )
+    call = f"{', '.join(sig.results)} = " if sig.results else ""
+    call += f"{name}({', '.join(sig.params)})"
     lines = [without_blank_lines(edits.move(stmt, call))]
     indent = function.col_offset
     definition = define(script, name, sig.params, doc, lines, sig.results, indent)
@@ -209,17 +221,23 @@ def extract_inner(
 
 
 def define(
-    script: Script, name: str, params: Sequence[str], doc: str, lines: Sequence[Line], results: Sequence[str], indent: int
+    script: Script,
+    name: str,
+    params: Sequence[str],
+    doc: str,
+    lines: Sequence[Line],
+    results: Sequence[str],
+    indent: int,
 ) -> cst.FunctionDef:
     """A function definition around moved lines."""
-    head = layout.call("def ", name, params, indent, script.line_length, suffix="):")
-    shell = cst.parse_module(f'{head}\n    """{doc}"""\n').body[0]
+    ends = f"return {', '.join(results)}" if results else ""
+    head = fit(f"def {name}({', '.join(params)}):\n    pass\n", indent, script.source.width)
+    head = head.removesuffix("    pass\n") + f'    """{doc}"""\n'
+    shell = cst.parse_module(head).body[0]
     assert isinstance(shell, cst.FunctionDef)
-    body = [*shell.body.body, *lines]
-    if results:
-        body += cst.parse_module(layout.returns(results, indent + 4, script.line_length) + "\n").body
+    last = cst.parse_module(fit(ends, indent + 4, script.source.width)).body
     blank = [cst.EmptyLine(indent=False)] * (1 if indent else 2)
-    return shell.with_changes(leading_lines=blank, body=cst.IndentedBlock(body))
+    return shell.with_changes(leading_lines=blank, body=cst.IndentedBlock([*shell.body.body, *lines, *last]))
 
 
 def top_level(script: Script, node: ast.AST) -> ast.stmt:

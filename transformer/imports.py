@@ -15,9 +15,13 @@ def add_imports(script: Script, edits: Edits, *lines: str) -> None:
     Standard-library imports go among those at the top, others among the third-party ones.
     """
     top = [s for s in script.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))]
-    have = {ast.unparse(s) for s in top}
     for line in sorted(lines, key=_key):
-        if line in have:
+        wanted_import = ast.parse(line).body[0]
+        if any(_provides(s, wanted_import) for s in top):
+            continue
+        same_module = [s for s in top if _extends(s, wanted_import)]
+        if same_module:
+            _merge(edits, same_module[0], wanted_import)
             continue
         wanted = _key(line)
         before = [s for s in top if _key(ast.unparse(s)) < wanted and _key(ast.unparse(s))[0] == wanted[0]]
@@ -30,6 +34,32 @@ def add_imports(script: Script, edits: Edits, *lines: str) -> None:
             edits.after(top[-1], line)
         else:
             edits.before(_first_code(script), line)
+
+
+def _provides(have: ast.stmt, wanted: ast.stmt) -> bool:
+    """Whether an import already binds what another would."""
+    if isinstance(have, ast.Import) and isinstance(wanted, ast.Import):
+        return any(a.name == wanted.names[0].name and a.asname is None for a in have.names)
+    if isinstance(have, ast.ImportFrom) and isinstance(wanted, ast.ImportFrom):
+        return have.module == wanted.module and wanted.names[0].name in {a.name for a in have.names if not a.asname}
+    return False
+
+
+def _extends(have: ast.stmt, wanted: ast.stmt) -> bool:
+    """Whether `from x import a` is there for `from x import b` to join."""
+    both = isinstance(have, ast.ImportFrom) and isinstance(wanted, ast.ImportFrom)
+    return both and have.module == wanted.module and not have.level and have.names[0].name != "*"
+
+
+def _merge(edits: Edits, have: ast.stmt, wanted: ast.stmt) -> None:
+    assert isinstance(have, ast.ImportFrom) and isinstance(wanted, ast.ImportFrom)
+    names = [f"{a.name} as {a.asname}" if a.asname else a.name for a in have.names] + [wanted.names[0].name]
+    edits.replace(have, f"from {have.module} import {', '.join(sorted(names, key=_by_type))}")
+
+
+def _by_type(name: str) -> tuple[int, str]:
+    """isort's order of imported names: constants, classes, then the rest."""
+    return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name.lower()
 
 
 def _first_code(script: Script) -> ast.stmt:

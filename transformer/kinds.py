@@ -61,7 +61,9 @@ class Kinds:
         """Whether a name holds, where it stands, what a network has just returned."""
         stmt = self._script.source.statement(name)
         bindings = self._reaching(name.id).before.get(stmt, frozenset())
-        return bool(bindings) and all(b is not None and any(self.produced(v) for v in _values(b, name.id)) for b in bindings)
+        return bool(bindings) and all(
+            b is not None and any(self.produced(v) for v in _values(b, name.id)) for b in bindings
+        )
 
     def bindings(self, name: str, stmt: ast.stmt) -> Iterable[ast.stmt | None]:
         """The statements whose assignment to a name may reach `stmt`."""

@@ -40,7 +40,9 @@ def unsuitable(script: Script) -> list[Diagnostic]:
                 return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
     if "torch" not in modules:
         return [at(None, "LC004", "the script does not import torch")]
-    text = {n.target.id for n in ast.walk(script.tree) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    text = {
+        n.target.id for n in ast.walk(script.tree) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+    }
     text |= {
         str(n.args[0].value).lstrip("-").replace("-", "_")
         for n in ast.walk(script.tree)

@@ -1,4 +1,4 @@
-"""The templates of emitted code, filled in and parsed: an unfilled placeholder or bad syntax is an error here."""
+"""The templates of emitted code, filled in; an unfilled placeholder or bad syntax is an error at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import cache
 import jinja2
 import libcst as cst
 
-from transformer.source import Line, lines_of
 
 @cache
 def _environment() -> jinja2.Environment:
@@ -20,12 +19,14 @@ def _environment() -> jinja2.Environment:
         autoescape=False,
     )
 
-def render(template: str, **values: object) -> list[Line]:
-    """A template's statements, as LibCST nodes.
+
+def render(template: str, **values: object) -> str:
+    """A template's statements.
 
     Raises:
         jinja2.UndefinedError: a placeholder has no value.
         libcst.ParserSyntaxError: the filled template is not Python.
     """
     text = _environment().get_template(f"{template}.py.j2").render(**values)
-    return lines_of(cst.parse_module(text))
+    cst.parse_module(text)
+    return text

@@ -101,9 +101,8 @@ class Facts:
 class Script:
     """One recognised state of a script."""
 
-    def __init__(self, source: Source, line_length: int, facts: Facts) -> None:
+    def __init__(self, source: Source, facts: Facts) -> None:
         self.source = source
-        self.line_length = line_length
         self.facts = facts
         self.notes: list[str] = []
         self.warnings: list[Diagnostic] = []
@@ -442,7 +441,9 @@ class Script:
 
     def allocation(self, value: ast.expr) -> ast.Call | None:
         """The `torch.zeros(...)` of an allocation that is at most moved to a device."""
-        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+        while (
+            isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda")
+        ):
             value = value.func.value
         if isinstance(value, ast.Call) and self.qualified(value.func) in ALLOCATIONS:
             return value
@@ -507,8 +508,8 @@ def recognise(code: str, line_length: int, *, earlier: Script | None = None) -> 
         diagnostic = refusal.not_python(code)
         if diagnostic:
             raise Unconvertible(diagnostic)
-    source = Source(code, earlier.module if earlier else None)
-    script = Script(source, line_length, earlier.facts if earlier else Facts(original=code))
+    source = Source(code, line_length, earlier.module if earlier else None)
+    script = Script(source, earlier.facts if earlier else Facts(original=code))
     if earlier is None:
         found = refusal.unsuitable(script)
         if found:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import libcst as cst
+
+from transformer.formatting import fit
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 CstStatement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
@@ -35,8 +36,10 @@ class Source:
         SyntaxError, ValueError: the text is not Python.
     """
 
-    def __init__(self, code: str, module: cst.Module | None = None) -> None:
+    def __init__(self, code: str, width: int, module: cst.Module | None = None) -> None:
         self.code = code
+        self.width = width
+        """Columns that emitted lines may take."""
         self.tree = ast.parse(code)
         self._module = module
 
@@ -103,7 +106,7 @@ class Source:
             begin = self.offset(node.lineno, node.col_offset) - start
             end = self.offset(node.end_lineno, node.end_col_offset) - start
             text = text[:begin] + new + text[end:]
-        return text
+        return _undent(text, self.statement(owner).col_offset)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -171,15 +174,20 @@ class Edits:
         self._before: dict[ast.stmt, list[Line]] = {}
         self._after: dict[ast.stmt, list[Line]] = {}
         self._moved: set[ast.stmt] = set()
+        self._reworded: dict[ast.stmt, str] = {}
         self._gaps: dict[ast.stmt, int] = {}
 
     def substitute(self, node: ast.expr, text: str) -> None:
         """Replace one expression by other source text."""
         self._expressions.setdefault(self._source.statement(node), []).append((node, text))
 
+    def reword(self, stmt: ast.stmt, text: str) -> None:
+        """Give a simple statement another text of the same meaning, wherever it goes."""
+        self._reworded[stmt] = text
+
     def replace(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
         """Replace a statement; its own comments stay above the first of the new statements."""
-        self._replaced[stmt] = parse(code)
+        self._replaced[stmt] = self._lines(stmt, code)
 
     def remove(self, stmt: ast.stmt) -> None:
         """Remove a statement; its comments go to what follows."""
@@ -188,18 +196,24 @@ class Edits:
     def move(self, stmt: ast.stmt, code: str | Sequence[Line] = ()) -> Line:
         """Take a statement out, with its comments, to put it elsewhere; `code` takes its place."""
         line = self.lines_of(stmt)
-        self._replaced[stmt] = parse(code)
+        self._replaced[stmt] = self._lines(stmt, code)
         self._moved.add(stmt)
         return line
 
     def before(self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0) -> None:
         """Insert statements above `stmt` and its comments, with at least `gap` blank lines between."""
-        self._before.setdefault(stmt, []).extend(parse(code))
+        self._before.setdefault(stmt, []).extend(self._lines(stmt, code))
         self._gaps[stmt] = max(gap, self._gaps.get(stmt, 0))
 
     def after(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
         """Insert statements below `stmt`."""
-        self._after.setdefault(stmt, []).extend(parse(code))
+        self._after.setdefault(stmt, []).extend(self._lines(stmt, code))
+
+    def _lines(self, place: ast.stmt, code: str | Sequence[Line]) -> list[Line]:
+        """Source text as LibCST lines, laid out for the place of a statement; lines are passed through."""
+        if not isinstance(code, str):
+            return list(code)
+        return lines_of(cst.parse_module(fit(code, place.col_offset, self._source.width)))
 
     def lines_of(self, stmt: ast.stmt) -> Line:
         """`stmt` with the expression edits made so far, as a LibCST line of its own: to move it elsewhere."""
@@ -211,13 +225,6 @@ class Edits:
         return _text(module), module
 
 
-def parse(code: str | Sequence[Line]) -> list[Line]:
-    """Source text (dedented) as LibCST lines; lines are passed through."""
-    if not isinstance(code, str):
-        return list(code)
-    return lines_of(cst.parse_module(textwrap.dedent(code)))
-
-
 def lines_of(module: cst.Module) -> list[Line]:
     """A module's lines; comments above the first one go with it."""
     lines = [cast(Line, line) for line in module.body]
@@ -227,7 +234,7 @@ def lines_of(module: cst.Module) -> list[Line]:
 
 
 @lru_cache(maxsize=1 << 10)
-def _text_of(line: Line, newline: str, indent: str) -> str:
+def _text_of(line: Line | cst.EmptyLine, newline: str, indent: str) -> str:
     """A top-level statement's text; most are the same from state to state."""
     return cst.Module([], default_newline=newline, default_indent=indent).code_for_node(line)
 
@@ -235,9 +242,10 @@ def _text_of(line: Line, newline: str, indent: str) -> str:
 def _text(module: cst.Module) -> str:
     if not module.has_trailing_newline:
         return module.code
-    ends = [cst.Module([], header=part, default_newline=module.default_newline).code for part in (module.header, module.footer)]
-    body = [_text_of(cast(Line, line), module.default_newline, module.default_indent) for line in module.body]
-    return "".join([ends[0], *body, ends[1]])
+    return "".join(
+        _text_of(cast(Line, line), module.default_newline, module.default_indent)
+        for line in (*module.header, *module.body, *module.footer)
+    )
 
 
 class _Rebuild:
@@ -249,7 +257,7 @@ class _Rebuild:
         self._stmt_of = {id(pair.node): stmt for stmt, pair in source.pairs.items()}
         self._dirty: set[int] = set()
         e = edits
-        for stmt in (*e._expressions, *e._replaced, *e._before, *e._after):
+        for stmt in (*e._expressions, *e._reworded, *e._replaced, *e._before, *e._after):
             for node in (stmt, *source.ancestors(stmt)):
                 if isinstance(node, ast.stmt):
                     self._dirty.add(id(source.pairs[node].node))
@@ -315,9 +323,7 @@ class _Rebuild:
                 new[0] = new[0].with_changes(leading_lines=[*_leading_blanks(line), *new[0].leading_lines])
             elif new:
                 new[0] = new[0].with_changes(leading_lines=[*line.leading_lines, *new[0].leading_lines])
-                trailing = getattr(line, "trailing_whitespace", None)
-                if trailing is not None and trailing.comment and isinstance(new[-1], cst.SimpleStatementLine):
-                    new[-1] = new[-1].with_changes(trailing_whitespace=trailing)
+                new = self._with_trailing_comment(stmt, line, new)
         elif isinstance(line, cst.SimpleStatementLine):
             new = [self._expressions(stmt, line)]
         else:
@@ -335,12 +341,28 @@ class _Rebuild:
                 new[0] = new[0].with_changes(leading_lines=[*padding, *new[0].leading_lines])
         return [*before, *new, *e._after.get(stmt, ())]
 
+    def _with_trailing_comment(self, stmt: ast.stmt, old: Line, new: list[Line]) -> list[Line]:
+        """The comment behind a replaced statement, behind its replacement, or above it where it no longer fits."""
+        trailing = getattr(old, "trailing_whitespace", None)
+        if trailing is None or trailing.comment is None:
+            return new
+        last = new[-1]
+        if isinstance(last, cst.SimpleStatementLine):
+            text = cst.Module([]).code_for_node(last.with_changes(leading_lines=[])).rstrip("\n").split("\n")[-1]
+            if stmt.col_offset + len(text) + 2 + len(trailing.comment.value) <= self._source.width:
+                return [*new[:-1], last.with_changes(trailing_whitespace=trailing)]
+        above = cst.EmptyLine(comment=trailing.comment)
+        return [new[0].with_changes(leading_lines=[*new[0].leading_lines, above]), *new[1:]]
+
     def _expressions(self, stmt: ast.stmt, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        edits = self._edits._expressions.get(stmt)
-        if not edits:
+        edits, text = self._edits._expressions.get(stmt), self._edits._reworded.get(stmt)
+        if not edits and text is None:
             return line
-        text = self._source.splice(stmt, edits)
-        parsed = cst.parse_statement(_undent(text, stmt.col_offset), config=self._source.module.config_for_parsing)
+        if text is None:
+            text, width = self._source.splice(stmt, edits or ()), self._source.width
+            if any(stmt.col_offset + len(part) > width for part in text.split("\n")):
+                text = fit(text, stmt.col_offset, width).rstrip("\n")
+        parsed = cst.parse_statement(text, config=self._source.module.config_for_parsing)
         assert isinstance(parsed, cst.SimpleStatementLine)
         return line.with_changes(body=parsed.body)
 

@@ -67,6 +67,7 @@ def apply(script: Script) -> str:
 
 def _mark_steps(script: Script, edits: Edits) -> None:
     """Tell the CUDA graph trees of torch.compile where a step begins: memory of the last one may be reused."""
+    flag = script.facts.flags["cudagraphs"]
     called = {script.facts.policy, *(f.name for r, f in script.facts.functions.items() if r == "update")}
     marked: set[ast.stmt] = set()
     for node in ast.walk(script.tree):
@@ -79,7 +80,7 @@ def _mark_steps(script: Script, edits: Edits) -> None:
                     stmt = outer
             if stmt not in marked and stmt in list(statements(script.source.block(stmt))):
                 marked.add(stmt)
-                edits.before(stmt, "torch.compiler.cudagraph_mark_step_begin()")
+                edits.before(stmt, f"if {flag}:\n    torch.compiler.cudagraph_mark_step_begin()")
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -139,7 +139,11 @@ class Deferral:
         tensor, name = _item(stmt.value), stmt.targets[0].id
         if tensor is None or len(list(self.script.assignments(name))) != 1:
             return False
-        reads = [n for n in ast.walk(self.script.tree) if isinstance(n, ast.Name) and n.id == name and n is not stmt.targets[0]]
+        reads = [
+            n
+            for n in ast.walk(self.script.tree)
+            if isinstance(n, ast.Name) and n.id == name and n is not stmt.targets[0]
+        ]
         for read in reads:
             computing = self.loop.lineno <= read.lineno <= (self.last.end_lineno or 0)
             quoted = any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(read))
@@ -201,7 +205,12 @@ class Deferral:
 
 def _item(node: ast.AST) -> ast.expr | None:
     """The tensor in `tensor.item()`."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "item"
+        and not node.args
+    ):
         return node.func.value
     return None
 
@@ -228,7 +237,11 @@ def _grown(stmt: ast.stmt) -> ast.AST:
 def _is_scalar(node: ast.expr) -> bool:
     """Whether a tensor has no dimensions: it ends in a reduction over all of them."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr in ("mean", "sum", "max", "min", "std", "var", "norm") and not node.args and not node.keywords
+        return (
+            node.func.attr in ("mean", "sum", "max", "min", "std", "var", "norm")
+            and not node.args
+            and not node.keywords
+        )
     return False
 
 

@@ -33,7 +33,9 @@ INFO = TransformInfo(
     ),
 )
 
-ELEMENTWISE = frozenset("float double long int bool clamp clip abs exp log sqrt neg logical_not logical_and logical_or".split())
+ELEMENTWISE = frozenset(
+    "float double long int bool clamp clip abs exp log sqrt neg logical_not logical_and logical_or".split()
+)
 
 
 def apply(script: Script) -> str:
@@ -188,7 +190,9 @@ class Hoist:
         if isinstance(node, ast.Constant):
             return True
         if isinstance(node, ast.Name):
-            return node.id in self.whole or (node.id not in self.bound and node.id != self.index and node.id not in self.written)
+            return node.id in self.whole or (
+                node.id not in self.bound and node.id != self.index and node.id not in self.written
+            )
         if isinstance(node, ast.Attribute):
             return isinstance(node.value, ast.Name) and node.value.id not in self.bound
         if isinstance(node, ast.BinOp):
@@ -221,7 +225,10 @@ class Hoist:
     def _in_time(self, node: ast.expr) -> bool:
         """Whether an expression changes from step to step at all."""
         return any(
-            isinstance(n, ast.Subscript) and self._base(n, False) is not None or isinstance(n, ast.Name) and n.id in self.whole
+            isinstance(n, ast.Subscript)
+            and self._base(n, False) is not None
+            or isinstance(n, ast.Name)
+            and n.id in self.whole
             for n in ast.walk(node)
         )
 

@@ -55,9 +55,7 @@ def apply(script: Script) -> str:
         edits.substitute(call.func, aliases[callee])
     targets = {c: copies[c.split(".")[0]] + c[len(c.split(".")[0]) :] for c in aliases}
     anchor = _last_setup(script, roots)
-    edits.after(
-        anchor, render("inference_agent", copies=copies, aliases=[(aliases[c], targets[c]) for c in aliases])
-    )
+    edits.after(anchor, render("inference_agent", copies=copies, aliases=[(aliases[c], targets[c]) for c in aliases]))
     add_imports(script, edits, "from copy import deepcopy", "from tensordict import from_module")
     script.facts.inference = copies
     script.facts.aliases = {targets[c]: name for c, name in aliases.items()}
@@ -72,7 +70,15 @@ def _acting_calls(script: Script) -> list[ast.Call]:
     for stmt in p.block[: p.block.index(p.learn)]:
         for node in ast.walk(stmt):
             if isinstance(node, ast.Call) and _root(node) in script.modules and _without_gradients(script, node):
-                if _method(node) not in ("parameters", "train", "eval", "state_dict", "to", "load_state_dict", "modules"):
+                if _method(node) not in (
+                    "parameters",
+                    "train",
+                    "eval",
+                    "state_dict",
+                    "to",
+                    "load_state_dict",
+                    "modules",
+                ):
                     found.append(node)
     return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 
@@ -148,7 +154,12 @@ def _check_copyable(script: Script, name: str) -> None:
         for method in (n for n in inner.body if isinstance(n, ast.FunctionDef)):
             _check_method(method, inner is cls, env_arguments)
     for node in ast.walk(cls):
-        if isinstance(node, ast.Name) and node.id in PARAMETRIZED or isinstance(node, ast.Attribute) and node.attr in PARAMETRIZED:
+        if (
+            isinstance(node, ast.Name)
+            and node.id in PARAMETRIZED
+            or isinstance(node, ast.Attribute)
+            and node.attr in PARAMETRIZED
+        ):
             raise Skip(f"{cls.name} uses {ast.unparse(node)} (line {node.lineno}), whose state changes when called")
 
 
@@ -176,7 +187,14 @@ def _check_method(method: ast.FunctionDef, outer: bool, env_arguments: set[int])
                 raise Skip(f"the network keeps the environment (line {node.lineno}), which must not be copied")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and method.name != "__init__":
             receiver = ast.unparse(node.func.value)
-            if receiver.startswith(f"{own}.") and node.func.attr in ("append", "extend", "update", "pop", "clear", "add"):
+            if receiver.startswith(f"{own}.") and node.func.attr in (
+                "append",
+                "extend",
+                "update",
+                "pop",
+                "clear",
+                "add",
+            ):
                 raise Skip(f"{method.name} (line {node.lineno}) keeps a history on the network")
 
 

@@ -99,7 +99,11 @@ def _slices(loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.stmt],
             used.append(stmt)
             continue
         value = stmt.value
-        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and isinstance(value.value, ast.Name):
+        if (
+            isinstance(value, ast.Subscript)
+            and isinstance(value.slice, ast.Slice)
+            and isinstance(value.value, ast.Name)
+        ):
             cut = value.slice
             if cut.lower and cut.upper and ast.unparse(cut.lower) == start and ast.unparse(cut.upper) in ends:
                 return [*used, stmt], value.value.id, stmt.targets[0].id
@@ -143,7 +147,9 @@ def _check_uses(script: Script, found: Pattern) -> None:
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(getattr(s, "targets"))}
     kinds = Kinds(script)
     for stmt in statements(script.scope.body):
-        for node in ast.walk(stmt) if not isinstance(stmt, (ast.For, ast.While, ast.If, ast.With, ast.Try)) else _own(stmt):
+        for node in (
+            ast.walk(stmt) if not isinstance(stmt, (ast.For, ast.While, ast.If, ast.With, ast.Try)) else _own(stmt)
+        ):
             if not isinstance(node, ast.Name) or id(node) in removed:
                 continue
             if node.id in helpers:

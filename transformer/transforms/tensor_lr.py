@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from transformer import layout
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.rendering import render
@@ -95,9 +94,12 @@ def _replace_call(
 ) -> None:
     source, call, stmt = script.source, optimizer.call, optimizer.stmt
     args = [source.splice(a, [lr]) if lr and a is lr[0] else source.text(a) for a in call.args]
-    args += [f"{k.arg}={source.splice(k.value, [lr]) if lr and k.value is lr[0] else source.text(k.value)}" for k in call.keywords]
+    args += [
+        f"{k.arg}={source.splice(k.value, [lr]) if lr and k.value is lr[0] else source.text(k.value)}"
+        for k in call.keywords
+    ]
     prefix = f"{source.text(stmt.targets[0])} = "
-    edits.replace(stmt, layout.call(prefix, source.text(call.func), [*args, *extra], stmt.col_offset, script.line_length))
+    edits.replace(stmt, f"{prefix}{source.text(call.func)}({', '.join([*args, *extra])})")
 
 
 def _single_group(call: ast.Call) -> bool:
@@ -140,7 +142,11 @@ class Uses:
                     self._use(node)
             elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
                 func = node.value.func
-                if isinstance(func, ast.Attribute) and func.attr == "get_last_lr" and ast.unparse(func.value) in schedulers:
+                if (
+                    isinstance(func, ast.Attribute)
+                    and func.attr == "get_last_lr"
+                    and ast.unparse(func.value) in schedulers
+                ):
                     self._read(node)
 
     def _use(self, node: ast.Subscript) -> None:

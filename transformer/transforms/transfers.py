@@ -41,7 +41,7 @@ def apply(script: Script) -> str:
     for stmt in statements(rollout.body):
         changes = [c for n in _own_nodes(stmt) if device and (c := _transfer(script, kinds, n, device)) is not None]
         if changes:
-            edits.replace(stmt, _laid_out(script, stmt, changes))
+            edits.replace(stmt, script.source.splice(stmt, changes))
         if isinstance(stmt, ast.For):
             _edit_loop(script, edits, kinds, stmt)
     after = script.finish(edits)
@@ -54,18 +54,6 @@ def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
     if isinstance(stmt, (ast.Assign, ast.Expr, ast.AugAssign, ast.AnnAssign)):
         return list(ast.walk(stmt))
     return []
-
-
-def _laid_out(script: Script, stmt: ast.stmt, changes: list[tuple[ast.expr, str]]) -> str:
-    """The changed statement; a tuple that no longer fits its line gets one element a line."""
-    text = script.source.splice(stmt, changes)
-    if stmt.col_offset + len(text) <= script.line_length or "\n" in text:
-        return text
-    if not isinstance(stmt, ast.Assign) or not isinstance(stmt.value, ast.Tuple):
-        return text
-    parts = [script.source.splice(e, [c for c in changes if c[0] in ast.walk(e)]) for e in stmt.value.elts]
-    targets = " = ".join(script.source.text(t) for t in stmt.targets)
-    return f"{targets} = (\n" + "".join(f"    {part},\n" for part in parts) + ")"
 
 
 def _transfer(script: Script, kinds: Kinds, call: ast.AST, device: str) -> tuple[ast.expr, str] | None:

@@ -47,7 +47,11 @@ def apply(script: Script) -> str:
 
 
 def _computes(kinds: Kinds, stmt: ast.stmt) -> bool:
-    return any(kinds.tensor(n) or kinds.produced(n) for n in ast.walk(stmt) if isinstance(n, (ast.Call, ast.Subscript, ast.BinOp)))
+    return any(
+        kinds.tensor(n) or kinds.produced(n)
+        for n in ast.walk(stmt)
+        if isinstance(n, (ast.Call, ast.Subscript, ast.BinOp))
+    )
 
 
 def _branches(kinds: Kinds, node: ast.AST) -> bool:
