@@ -11,12 +11,14 @@ shared, not rebound.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 Names = frozenset[str]
 NONE: Names = frozenset()
+TRY: tuple[type[ast.Try], ...] = tuple(getattr(ast, n) for n in ("Try", "TryStar") if hasattr(ast, n))
+"""`try`, and `try` with `except*` where the running Python has it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class _Access(ast.NodeVisitor):
                 self.visit(item)
         elif isinstance(node, ast.Match):
             self.visit(node.subject)
-        elif not isinstance(node, (ast.Try, *_TRY_STAR)):
+        elif not isinstance(node, TRY):
             self.visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -69,7 +71,7 @@ class _Access(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         self.binds |= {(a.asname or a.name).split(".")[0] for a in node.names}
 
-    visit_ImportFrom = visit_Import
+    visit_ImportFrom = visit_Import  # noqa: N815
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.binds.add(node.name)
@@ -77,7 +79,7 @@ class _Access(ast.NodeVisitor):
             self.visit(expr)
         self.reads |= free_names(node)
 
-    visit_AsyncFunctionDef = visit_FunctionDef
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.binds.add(node.name)
@@ -99,10 +101,7 @@ class _Access(ast.NodeVisitor):
         self.reads |= inner.reads - bound
         self.binds |= inner.binds - bound  # a walrus inside binds outside
 
-    visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_comp
-
-
-_TRY_STAR: tuple[type[ast.AST], ...] = (ast.TryStar,) if hasattr(ast, "TryStar") else ()
+    visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_comp  # noqa: N815
 
 
 def free_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Names:
@@ -197,7 +196,7 @@ class Liveness:
                 head = head | entry
         if isinstance(stmt, (ast.With, ast.AsyncWith)):
             return (self.before(stmt.body, live) - own.binds) | own.reads
-        if isinstance(stmt, (ast.Try, *_TRY_STAR)):
+        if isinstance(stmt, TRY):
             final = self.before(stmt.finalbody, live) if stmt.finalbody else live
             caught = NONE
             for handler in stmt.handlers:
@@ -272,7 +271,7 @@ class Assignment:
             return _meet(*breaks) if forever else _meet(none, *breaks)
         if isinstance(stmt, (ast.With, ast.AsyncWith)):
             return self.after(stmt.body, bound | own)
-        if isinstance(stmt, (ast.Try, *_TRY_STAR)):
+        if isinstance(stmt, TRY):
             tried = self.after(stmt.body, bound)
             done = self.after(stmt.orelse, tried) if tried is not None else None
             ends = [done, *(self.after(h.body, bound) for h in stmt.handlers)]
@@ -294,13 +293,13 @@ class Assignment:
 class _Everything(frozenset[str]):
     """The top of the lattice: code that is never reached has every name bound."""
 
-    def __and__(self, other: object) -> Names:  # type: ignore[override]
-        return other  # type: ignore[return-value]
+    def __and__(self, other: Set[object]) -> Names:
+        return frozenset(n for n in other if isinstance(n, str))
 
-    def __or__(self, other: object) -> Names:  # type: ignore[override]
+    def __or__(self, other: Set[object]) -> Names:
         return self
 
-    def __sub__(self, other: object) -> Names:  # type: ignore[override]
+    def __sub__(self, other: Set[object]) -> Names:
         return self
 
     def __contains__(self, name: object) -> bool:

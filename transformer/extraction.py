@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from transformer.formatting import fit, fit_all
 from transformer.dataflow import Assignment, Liveness, access, exposed, free_names, scope_access, statements
+from transformer.formatting import fit, fit_all
 from transformer.kinds import Kinds
 from transformer.script import Function, Scope, Script
 from transformer.source import Edits, Line, without_blank_lines
@@ -181,7 +181,9 @@ def _rejoin(script: Script, edits: Edits, region: Sequence[ast.stmt], shift: int
     for column, stmts in broken.items():
         texts = tuple(script.source.text(s) + "\n" for s in stmts)
         kept = fit_all(texts, column, script.source.width)
-        for stmt, old, as_was, new in zip(stmts, texts, kept, fit_all(texts, column + shift, script.source.width)):
+        for stmt, old, as_was, new in zip(
+            stmts, texts, kept, fit_all(texts, column + shift, script.source.width), strict=True
+        ):
             if old == as_was != new:
                 edits.reword(stmt, new.rstrip("\n"))
 

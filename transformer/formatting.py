@@ -52,7 +52,7 @@ def _ruff(code: str, width: int) -> str | None:
 @cache
 def _binary() -> str | None:
     try:
-        from ruff.__main__ import find_ruff_bin
+        from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
     except ImportError:
         return None
     try:

@@ -47,8 +47,9 @@ def _provides(have: ast.stmt, wanted: ast.stmt) -> bool:
 
 def _extends(have: ast.stmt, wanted: ast.stmt) -> bool:
     """Whether `from x import a` is there for `from x import b` to join."""
-    both = isinstance(have, ast.ImportFrom) and isinstance(wanted, ast.ImportFrom)
-    return both and have.module == wanted.module and not have.level and have.names[0].name != "*"
+    if not isinstance(have, ast.ImportFrom) or not isinstance(wanted, ast.ImportFrom):
+        return False
+    return have.module == wanted.module and not have.level and have.names[0].name != "*"
 
 
 def _merge(edits: Edits, have: ast.stmt, wanted: ast.stmt) -> None:

@@ -152,7 +152,7 @@ def _matched(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]
         yield value
     elif isinstance(target, (ast.Tuple, ast.List)):
         if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
-            for t, v in zip(target.elts, value.elts):
+            for t, v in zip(target.elts, value.elts, strict=True):
                 yield from _matched(t, v, name)
         elif any(isinstance(t, ast.Name) and t.id == name for t in target.elts):
             yield value

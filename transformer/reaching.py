@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from transformer.dataflow import access
+from transformer.dataflow import TRY, access
 
 Bindings: TypeAlias = frozenset[ast.stmt | None]
 """Statements that bind the name; None stands for a value from before the scope (a parameter, a global)."""
@@ -39,7 +39,7 @@ class Reaching:
             return self._loop(stmt, state, binds and not isinstance(stmt, ast.While))
         if isinstance(stmt, (ast.With, ast.AsyncWith)):
             return self._block(stmt.body, own)
-        if isinstance(stmt, ast.Try):
+        if isinstance(stmt, TRY):
             tried = self._block(stmt.body, state)
             caught = state | tried | self._anywhere(stmt.body)
             ends = self._block(stmt.orelse, tried)

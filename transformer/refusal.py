@@ -61,13 +61,13 @@ def no_training_loop(script: Script) -> Diagnostic:
     if not script.env_steps:
         return at(opt, "LC004", "an optimizer is stepped here, but no environment is stepped anywhere in this file")
     env = script.env_steps[0]
-    homes = {getattr(script.scope_of(n), "name", "the module") for n in (env, opt)}
-    if len(homes) > 1:
+    here, there = (getattr(script.scope_of(n), "name", "the module") for n in (env, opt))
+    if here != there:
         return at(
             env,
             "LC005",
-            f"the environment is stepped here in {getattr(script.scope_of(env), 'name', 'the module')}, the optimizer on "
-            f"line {opt.lineno} in {getattr(script.scope_of(opt), 'name', 'the module')}: not in one training loop",
+            f"the environment is stepped here in {here}, the optimizer on line {opt.lineno} in {there}: "
+            "not in one training loop",
         )
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
 
@@ -79,8 +79,8 @@ def no_phases(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagn
     return at(
         loop,
         "LC005",
-        f"the environment (line {env.lineno}) and the optimizer (line {opt.lineno}) are stepped in one inner statement, "
-        "not in a rollout phase followed by an update phase",
+        f"the environment (line {env.lineno}) and the optimizer (line {opt.lineno}) are stepped in one inner "
+        "statement, not in a rollout phase followed by an update phase",
     )
 
 

@@ -154,7 +154,7 @@ def _pair_parts(stmt: Any, node: Any, pairs: dict[ast.stmt, Pair]) -> None:
     elif isinstance(orelse, cst.Else):
         _pair(stmt.orelse, orelse.body.body, pairs)
     for name in ("handlers", "cases"):
-        for sub, part in zip(getattr(stmt, name, ()), getattr(node, name, ())):
+        for sub, part in zip(getattr(stmt, name, ()), getattr(node, name, ()), strict=True):
             _pair_parts(sub, part, pairs)
     if isinstance(getattr(node, "finalbody", None), cst.Finally):
         _pair(stmt.finalbody, node.finalbody.body.body, pairs)
@@ -227,7 +227,7 @@ class Edits:
 
 def lines_of(module: cst.Module) -> list[Line]:
     """A module's lines; comments above the first one go with it."""
-    lines = [cast(Line, line) for line in module.body]
+    lines: list[Line] = list(module.body)
     if lines and module.header:
         lines[0] = lines[0].with_changes(leading_lines=[*module.header, *lines[0].leading_lines])
     return lines
@@ -331,7 +331,7 @@ class _Rebuild:
         before = list(e._before.get(stmt, ()))
         if before and new and not before[0].leading_lines:
             # Blank lines above the statement stay above what is inserted; its comments stay with it.
-            blank = [x for x in _leading_blanks(new[0])]
+            blank = _leading_blanks(new[0])
             before[0] = before[0].with_changes(leading_lines=blank)
             new[0] = new[0].with_changes(leading_lines=list(new[0].leading_lines)[len(blank) :])
         if before and new:
@@ -400,11 +400,12 @@ class _Rebuild:
 
     def _header(self, stmt: ast.stmt, edits: list[tuple[ast.expr, str]], node: Any) -> dict[str, Any]:
         """Edits in a header: the loop's iterable or target, a test, a with item."""
-        source, changes = self._source, {}
+        source = self._source
+        changes: dict[str, Any] = {}
         for name in ("iter", "test", "target", "subject"):
             part = getattr(stmt, name, None)
             inside = [e for e in edits if part is not None and _within(source, e[0], part)]
-            if inside:
+            if part is not None and inside:
                 new = cst.parse_expression(source.splice(part, inside))
                 changes[name] = new
         if isinstance(stmt, (ast.With, ast.AsyncWith)):

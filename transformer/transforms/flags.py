@@ -95,8 +95,8 @@ def _argparse(script: Script) -> Definition | None:
         ]
         if added:
             names = frozenset(filter(None, (_destination(s.value) for s in added if isinstance(s.value, ast.Call))))
-            unconditional = [s for s in added if s in script.source.block(made)]
-            return Definition((unconditional or [made])[-1], names, "flags_argparse", {"parser": parser})
+            anchors: list[ast.stmt] = [made, *(s for s in added if s in script.source.block(made))]
+            return Definition(anchors[-1], names, "flags_argparse", {"parser": parser})
     return None
 
 

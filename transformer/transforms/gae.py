@@ -16,7 +16,10 @@ INFO = TransformInfo(
     summary="extract the advantage estimation into gae()",
     safety="The same statements run in the same order; parameters and results follow from liveness.",
     needs=(),
-    before="with torch.no_grad():\n    next_value = agent.get_value(next_obs)\n    for t in reversed(range(args.num_steps)): ...",
+    before=(
+        "with torch.no_grad():\n    next_value = agent.get_value(next_obs)\n"
+        "    for t in reversed(range(args.num_steps)): ..."
+    ),
     after="advantages, returns = gae(next_obs, next_done, storage)",
 )
 

@@ -225,10 +225,8 @@ class Hoist:
     def _in_time(self, node: ast.expr) -> bool:
         """Whether an expression changes from step to step at all."""
         return any(
-            isinstance(n, ast.Subscript)
-            and self._base(n, False) is not None
-            or isinstance(n, ast.Name)
-            and n.id in self.whole
+            (isinstance(n, ast.Subscript) and self._base(n, False) is not None)
+            or (isinstance(n, ast.Name) and n.id in self.whole)
             for n in ast.walk(node)
         )
 
@@ -254,13 +252,14 @@ class Hoist:
         ]
         ends = self.source.text(last)
         ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
-        return f"{name} = torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({self.source.text(bases[0])}[:1])])"
+        row = f"{self.source.text(bases[0])}[:1]"
+        return f"{name} = torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({row})])"
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
         if not isinstance(stmt, (ast.Assign, ast.AugAssign)):
             raise Skip(f"line {stmt.lineno} is neither elementwise nor a recurrence")
-        lines = []
+        lines: list[str] = []
         for part in self._largest(stmt.value):
             if isinstance(part, ast.Name):
                 edits.substitute(part, f"{part.id}[{self.index}]")
@@ -287,7 +286,7 @@ def _choices(stmt: ast.stmt) -> dict[str, ast.expr] | None:
         targets, values = target.elts, value.elts
     if not all(isinstance(t, ast.Name) for t in targets):
         return None
-    return {t.id: v for t, v in zip(targets, values) if isinstance(t, ast.Name)}
+    return {t.id: v for t, v in zip(targets, values, strict=True) if isinstance(t, ast.Name)}
 
 
 TRANSFORM = Transform(INFO, apply)

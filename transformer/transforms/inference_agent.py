@@ -154,11 +154,8 @@ def _check_copyable(script: Script, name: str) -> None:
         for method in (n for n in inner.body if isinstance(n, ast.FunctionDef)):
             _check_method(method, inner is cls, env_arguments)
     for node in ast.walk(cls):
-        if (
-            isinstance(node, ast.Name)
-            and node.id in PARAMETRIZED
-            or isinstance(node, ast.Attribute)
-            and node.attr in PARAMETRIZED
+        if (isinstance(node, ast.Name) and node.id in PARAMETRIZED) or (
+            isinstance(node, ast.Attribute) and node.attr in PARAMETRIZED
         ):
             raise Skip(f"{cls.name} uses {ast.unparse(node)} (line {node.lineno}), whose state changes when called")
 

@@ -19,7 +19,8 @@ INFO = TransformInfo(
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
         "pbar = tqdm.tqdm(range(1, args.num_iterations + 1))\nfor iteration in pbar:\n"
-        "    if iteration == args.measure_burnin + 1:\n        burnin_step, burnin_time = global_step, time.perf_counter()\n"
+        "    if iteration == args.measure_burnin + 1:\n"
+        "        burnin_step, burnin_time = global_step, time.perf_counter()\n"
         "    elif iteration > args.measure_burnin + 1:\n        speed = ...\n"
         '        pbar.set_description(f"{speed:.0f} steps/s")\n    ...'
     ),

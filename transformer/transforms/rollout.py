@@ -46,9 +46,7 @@ def apply(script: Script) -> str:
 
 
 def _empty_container(stmt: ast.stmt) -> bool:
-    return isinstance(stmt, ast.Assign) and isinstance(stmt.value, (ast.List, ast.Dict)) and not list(
-        n for n in ast.iter_child_nodes(stmt.value) if isinstance(n, ast.expr)
-    )  # fmt: skip
+    return isinstance(stmt, ast.Assign) and ast.unparse(stmt.value) in ("[]", "{}")
 
 
 def _assigns(stmt: ast.stmt, name: str) -> bool:

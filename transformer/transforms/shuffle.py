@@ -44,7 +44,7 @@ class Pattern:
     loop: ast.For
     start: str
     chunk: ast.expr
-    slices: list[ast.stmt]
+    slices: list[ast.Assign]
     minibatch: str
 
 
@@ -86,9 +86,9 @@ def _match(script: Script) -> Pattern:
     return Pattern(indices, size, shuffle, definition, loop, start, chunk, slices, minibatch)
 
 
-def _slices(loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.stmt], str, str]:
+def _slices(loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign], str, str]:
     """The statements `end = start + size` and `mb = indices[start:end]`, the array's name and the minibatch's."""
-    used: list[ast.stmt] = []
+    used: list[ast.Assign] = []
     ends = {f"{start} + {ast.unparse(chunk)}", f"{ast.unparse(chunk)} + {start}"}
     for stmt in loop.body:
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
@@ -144,7 +144,7 @@ def _check_uses(script: Script, found: Pattern) -> None:
     """
     removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in ast.walk(s)}
     removed |= {id(n) for n in ast.walk(found.loop.iter)} | {id(found.loop.target)}
-    helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(getattr(s, "targets"))}
+    helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     kinds = Kinds(script)
     for stmt in statements(script.scope.body):
         for node in (

@@ -27,7 +27,8 @@ INFO = TransformInfo(
         "    values[step] = value.flatten()\nreturns = advantages + values"
     ),
     after=(
-        "transitions = []\nfor step in range(args.num_steps):\n    transition = {}\n    transitions.append(transition)\n"
+        "transitions = []\nfor step in range(args.num_steps):\n    transition = {}\n"
+        "    transitions.append(transition)\n"
         '    transition["values"] = value.flatten()\nstorage = TensorDict(\n'
         "    {key: torch.stack([t[key] for t in transitions]) for key in transition}, batch_size=[args.num_steps]\n"
         ').to(device, torch.float32)\nreturns = advantages + storage["values"]'
@@ -135,7 +136,7 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
         rollout,
         render(
             "storage", storage=storage, transition=transition, transitions=transitions, steps=steps,
-            target=target, 
+            target=target,
         ),
     )  # fmt: skip
     add_imports(script, edits, "from tensordict import TensorDict")
@@ -168,7 +169,7 @@ def _is_flat(value: ast.expr) -> bool:
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
     flat = value.func.attr in ("view", "reshape") and len(value.args) == 1 and is_number(value.args[0], -1)
-    return flat or value.func.attr == "flatten" and not value.args
+    return flat or (value.func.attr == "flatten" and not value.args)
 
 
 def _is_fresh(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr) -> bool:

@@ -107,8 +107,11 @@ def _single_group(call: ast.Call) -> bool:
     params = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "params"), None)
     if params is None or isinstance(params, (ast.Name, ast.Attribute)):
         return False
-    return not any(isinstance(n, (ast.Dict, ast.DictComp)) or (isinstance(n, ast.Call) and ast.unparse(n.func) == "dict")
-                   for n in ast.walk(params))  # fmt: skip
+    return not any(isinstance(n, (ast.Dict, ast.DictComp)) or _makes_dict(n) for n in ast.walk(params))
+
+
+def _makes_dict(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "dict"
 
 
 class Uses:
