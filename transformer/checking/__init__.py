@@ -2,7 +2,8 @@
 
 from transformer.checking.compare import compare
 from transformer.checking.difference import Difference
-from transformer.checking.record import RunFailed, record
+from transformer.checking.record import record
 from transformer.checking.recording import Recording
+from transformer.checking.run import RunFailed
 
 __all__ = ["Difference", "Recording", "RunFailed", "compare", "record"]

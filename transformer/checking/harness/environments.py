@@ -1,8 +1,8 @@
-"""Writes down every action that the script sends to its environment, and ends the run after enough iterations."""
+"""Sees every step of the script's environment, and ends the run after enough iterations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,21 +10,27 @@ import torch
 
 from .journal import Journal
 
+Array = np.ndarray[Any, Any]
+
 
 class EnoughIterations(BaseException):
     """Ends the script: it asked for the first environment step after the last iteration to be recorded."""
 
 
-class StepRecorder:
-    """Records the outermost `step(action)` calls: an environment that steps another one inside is one environment."""
+class EnvironmentSteps:
+    """Counts the outermost `step(action)` calls: an environment that steps another one inside is one environment."""
 
-    def __init__(self, journal: Journal, iterations: int | None) -> None:
+    def __init__(
+        self, journal: Journal, iterations: int | None, note: Callable[[list[Array]], None] | None = None
+    ) -> None:
+        """End the run after so many `iterations`; call `note` with each action's arrays, before it is sent."""
         self._journal = journal
         self._iterations = iterations
+        self._note = note
         self._inside = False
 
     def replace_step(self, function: Any) -> Any:
-        """`function`, the `step` the script calls, made to record; one of torch's own classes is left alone."""
+        """`function`, the `step` the script calls, made to count; one of torch's own classes is left alone."""
         owner = getattr(function, "__self__", None)
         if self._inside or type(owner).__module__.partition(".")[0] == "torch":
             return function
@@ -33,8 +39,8 @@ class StepRecorder:
             self._journal.note_env_step()
             if self._iterations is not None and self._journal.iterations >= self._iterations:
                 raise EnoughIterations
-            action = args[0] if args else next(iter(kwargs.values()))
-            self._journal.add("actions", [self._journal.store_described(leaf) for leaf in _leaves(action)])
+            if self._note is not None:
+                self._note(leaves(args[0] if args else next(iter(kwargs.values()))))
             self._inside = True
             try:
                 return function(*args, **kwargs)
@@ -44,12 +50,12 @@ class StepRecorder:
         return step
 
 
-def _leaves(action: Any) -> list[np.ndarray[Any, Any]]:
+def leaves(action: Any) -> list[Array]:
     """The arrays that make up an action, dictionaries in the order of their keys."""
     if isinstance(action, Mapping):
-        return [leaf for key in sorted(action) for leaf in _leaves(action[key])]
+        return [leaf for key in sorted(action) for leaf in leaves(action[key])]
     if isinstance(action, tuple):
-        return [leaf for part in action for leaf in _leaves(part)]
+        return [leaf for part in action for leaf in leaves(part)]
     if isinstance(action, torch.Tensor):
         action = action.detach().cpu()
     return [np.asarray(action)]

@@ -1,4 +1,4 @@
-"""Runs one script under the recorder, as its own `__main__`."""
+"""Runs one script under the harness, as its own `__main__`."""
 
 from __future__ import annotations
 
@@ -7,39 +7,71 @@ import platform
 import sys
 import time
 import types
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from .clock import VirtualClock
-from .environments import EnoughIterations, StepRecorder
+from .environments import EnoughIterations, EnvironmentSteps
 from .guard import die_with_parent
 from .instrument import HOOKS_NAME, Hook, compile_with_hooks
+from .job import Job
 from .journal import Journal
+from .lockstep import Lockstep
 from .optimizers import OptimizerRecorder
 from .permutations import Permutations
 from .prints import PrintRecorder
-from .randomness import state_digests
+from .probe import Probe
+from .randomness import seed_all, state_digests
 from .scalars import ScalarRecorder
+from .tensors import Array
 
 
-@dataclass(frozen=True)
-class Job:
-    """What to run, as read from the job file."""
+class Mode(Protocol):
+    """What one mode does with a run: `install` before the script, `finish` after it."""
 
-    script: str
-    """Path of the script."""
-    argv: list[str]
-    """The script's own arguments."""
-    output: str
-    """Folder that takes `journal.json`, `values.bin` and `progress` (one byte per finished iteration)."""
-    iterations: int | None
-    """End the run after so many iterations of rollout and update; None lets it end by itself."""
-    values_limit: int
-    """Bytes of array contents to keep; digests are kept of all."""
+    hooks: dict[str, Hook]
+    """Calls of the script to route through this mode, by name."""
+
+    def install(self) -> None:
+        """Replace what the mode must see. Runs before the script is read."""
+
+    def finish(self) -> None:
+        """Write down what is known only at the end. Runs however the script ended."""
+
+
+class Record:
+    """The mode that writes down everything that the script does."""
+
+    def __init__(self, job: Job, journal: Journal) -> None:
+        self._journal = journal
+        self._optimizers = OptimizerRecorder(journal)
+        self._scalars = ScalarRecorder(journal)
+        self._prints = PrintRecorder(journal, sys.stdout)
+        self._clock = VirtualClock(journal)
+        self.hooks = {"step": EnvironmentSteps(journal, job.iterations, self._note_action).replace_step}
+        self.hooks |= dict.fromkeys(("now", "utcnow", "today"), self._clock.replace_now)
+
+    def install(self) -> None:
+        """Put every recorder in its place."""
+        self._optimizers.install()
+        self._scalars.install()
+        self._clock.install()
+        sys.stdout = self._prints
+
+    def _note_action(self, arrays: list[Array]) -> None:
+        self._journal.add("actions", [self._journal.store_described(array) for array in arrays])
+
+    def finish(self) -> None:
+        """Write down the last parameters and random states."""
+        self._journal.add("random", state_digests())
+        self._optimizers.record_final()
+        self._prints.end()
+
+
+_MODES: dict[str, Any] = {"record": Record, "probe": Probe, "lockstep": Lockstep}
 
 
 def main(job_file: str) -> int:
@@ -47,25 +79,18 @@ def main(job_file: str) -> int:
     die_with_parent()
     job = Job(**json.loads(Path(job_file).read_text()))
     journal = Journal(Path(job.output), job.values_limit)
-    optimizers, clock = OptimizerRecorder(journal), VirtualClock(journal)
-    optimizers.install()
-    ScalarRecorder(journal).install()
-    prints = PrintRecorder(journal, sys.stdout)
-    sys.stdout = prints
-    Permutations().install()
+    mode: Mode = _MODES[job.mode](job, journal)
     real_time = time.perf_counter
-    clock.install()
-    hooks: dict[str, Hook] = {"step": StepRecorder(journal, job.iterations).replace_step}
-    hooks |= dict.fromkeys(("now", "utcnow", "today"), clock.replace_now)
+    Permutations().install()
+    mode.install()
+    seed_all()
     started = real_time()
     try:
-        run_as_main(Path(job.script), job.argv, hooks)
+        run_as_main(Path(job.script), job.argv, mode.hooks)
     except EnoughIterations:
         pass
     finally:
-        journal.add("random", state_digests())
-        optimizers.record_final()
-        prints.end()
+        mode.finish()
         journal.close(seconds=real_time() - started, versions=_versions())
     return 0
 

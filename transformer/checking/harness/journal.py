@@ -24,7 +24,20 @@ class Journal:
         self.optimizer_steps = 0
         self.iterations = 0
         self.entries: dict[str, list[Any]] = {
-            kind: [] for kind in ("actions", "scalars", "prints", "optimizers", "steps", "random", "final")
+            kind: []
+            for kind in (
+                "actions",
+                "scalars",
+                "prints",
+                "optimizers",
+                "steps",
+                "random",
+                "final",
+                "probe",
+                "functions",
+                "calls",
+                "faults",
+            )
         }
         self._values = (folder / "values.bin").open("wb")
         self._progress = (folder / "progress").open("wb", buffering=0)
@@ -49,9 +62,13 @@ class Journal:
     def note_optimizer_step(self) -> bool:
         """Count an optimizer step; returns whether it is the first one of its iteration."""
         first = not self._updating
-        self._updating = True
+        self.note_update()
         self.optimizer_steps += 1
         return first
+
+    def note_update(self) -> None:
+        """Note that the update of this iteration has begun."""
+        self._updating = True
 
     def store(self, array: np.ndarray[Any, Any]) -> int | None:
         """Append the array's bytes to the binary file; returns their offset, None once the room is used up."""

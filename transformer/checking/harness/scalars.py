@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.util
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
+from .imports import patch_on_import
 from .journal import Journal
-
-Patch = Callable[[ModuleType], None]
 
 
 class ScalarRecorder:
@@ -27,12 +22,13 @@ class ScalarRecorder:
 
     def install(self) -> None:
         """Patch these packages once the script imports them; none is imported here."""
-        patches: dict[str, Patch] = {
-            "torch.utils.tensorboard.writer": self._patch_writer,
-            "tensorboardX.writer": self._patch_writer,
-            "wandb.sdk.wandb_run": self._patch_wandb,
-        }
-        sys.meta_path.insert(0, _PatchOnImport(patches))
+        patch_on_import(
+            {
+                "torch.utils.tensorboard.writer": self._patch_writer,
+                "tensorboardX.writer": self._patch_writer,
+                "wandb.sdk.wandb_run": self._patch_wandb,
+            }
+        )
 
     def _patch_writer(self, module: ModuleType) -> None:
         self._replace(module.SummaryWriter, "add_scalar", self._note_scalar)
@@ -70,36 +66,19 @@ class ScalarRecorder:
         for tag, value in data.items():
             if isinstance(value, Mapping):
                 self._note_wandb({f"{tag}.{key}": part for key, part in value.items()}, step)
-            elif isinstance(value, (int, float, np.ndarray, np.generic, torch.Tensor)) and np.size(value) == 1:
+            elif _is_one_number(value):
                 self._add(tag, step, value)
 
     def _add(self, tag: str, step: Any, value: Any) -> None:
         self._journal.add("scalars", tag, None if step is None else int(step), _float64(value))
 
 
+def _is_one_number(value: Any) -> bool:
+    if isinstance(value, (str, bytes)) or (not np.isscalar(value) and not hasattr(value, "shape")):
+        return False
+    return bool(np.prod(np.shape(value)) == 1)
+
+
 def _float64(value: Any) -> float:
     """A number, or an array or tensor of one element, as a float64; exact for every narrower dtype."""
     return float(value.detach().item() if isinstance(value, torch.Tensor) else np.asarray(value).reshape(()))
-
-
-class _PatchOnImport(importlib.abc.MetaPathFinder):
-    """Finds no module itself; calls a patch on each of the named modules as soon as it is imported."""
-
-    def __init__(self, patches: dict[str, Patch]) -> None:
-        self._patches = patches
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        patch = self._patches.pop(fullname, None)
-        spec = importlib.util.find_spec(fullname) if patch is not None else None
-        if patch is None or spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            patch(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec

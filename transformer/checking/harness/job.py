@@ -1,0 +1,26 @@
+"""What the harness is asked to do, as read from its job file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one script. The fields below `output` belong to single modes."""
+
+    mode: str
+    """record: write down what the script does. probe: find out how long it would train. lockstep: compare compiled
+    functions with the eager ones that they were made from."""
+    script: str
+    """Path of the script."""
+    argv: list[str]
+    """The script's own arguments."""
+    output: str
+    """Folder that takes `journal.json`, `values.bin` and `progress` (one byte per finished iteration)."""
+    iterations: int | None = None
+    """End the run after so many iterations of rollout and update; None lets it end by itself."""
+    values_limit: int = 0
+    """Bytes of array contents to keep; digests are kept of all."""
+    every: int = 1
+    """lockstep: compare each so-manieth call, beside the ones that always are."""

@@ -1,0 +1,191 @@
+"""Compares compiled and graphed functions with the eager ones that they were made from, call by call.
+
+`torch.compile` and `CudaGraphModule` are what makes a function fast; both are replaced by makers of a function that,
+on sampled calls, runs the eager one as well, from copies of the same arguments, parameters, gradients, optimizer
+state and random state. The run itself goes on with what the fast function did.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType, ModuleType
+from typing import Any
+
+import torch
+
+from .environments import EnvironmentSteps
+from .errors import SMALL, Error, errors
+from .imports import patch_on_import
+from .instrument import Hook
+from .job import Job
+from .journal import Journal
+from .outputs import HeldOutputs
+from .spread import spread_fault
+from .state import Snapshot, State
+from .trees import clone
+
+COMPILE_WARMUP = 3
+"""Calls of a compiled function after which no further compilation is expected."""
+
+
+class Lockstep:
+    """The mode that checks every function which the script compiles or captures."""
+
+    def __init__(self, job: Job, journal: Journal) -> None:
+        self.journal = journal
+        self.every = job.every
+        self.inside_reference = False
+        self._functions: list[Checked] = []
+        self._before_first_step: set[Checked] = set()
+        self._state: State | None = None
+        self.hooks: dict[str, Hook] = {"step": EnvironmentSteps(journal, job.iterations).replace_step}
+
+    def install(self) -> None:
+        """Replace `torch.compile` and `tensordict.nn.CudaGraphModule`."""
+        real = torch.compile
+
+        def compile_checked(model: Any = None, **options: Any) -> Any:
+            if model is None:
+                return functools.partial(compile_checked, **options)
+            # Inductor has a random generator of its own; with the eager one, both sample the same actions
+            torch._inductor.config.fallback_random = True
+            name = _assigned_name(sys._getframe(1))
+            return self._checked(name, model, lambda fast: real(fast, **options), COMPILE_WARMUP)
+
+        torch.compile = compile_checked
+        patch_on_import({"tensordict.nn": self._patch_tensordict})
+
+    def finish(self) -> None:
+        """Write down how often each function was called, and how often of these after its warm-up."""
+        for function in self._functions:
+            self.journal.add("functions", function.name, function.calls, max(0, function.calls - function.warmup))
+
+    def state(self) -> State:
+        """The modules and optimizers, looked for at the first checked call."""
+        if self._state is None:
+            self._state = State()
+        return self._state
+
+    def note_call(self, function: Checked) -> None:
+        """Tell rollout from update: what is called before the first environment step belongs to the rollout."""
+        if self.journal.env_steps == 0:
+            self._before_first_step.add(function)
+        elif function not in self._before_first_step:
+            self.journal.note_update()
+
+    def _patch_tensordict(self, module: ModuleType) -> None:
+        real = module.CudaGraphModule
+
+        def graph_checked(function: Any, warmup: int = 2, **options: Any) -> Any:
+            name = _assigned_name(sys._getframe(1))
+            return self._checked(name, function, lambda fast: real(fast, warmup=warmup, **options), warmup)
+
+        module.CudaGraphModule = graph_checked  # type: ignore[attr-defined]
+
+    def _checked(self, name: str | None, function: Any, make_fast: Callable[[Any], Any], warmup: int) -> Checked:
+        """`function` made fast and checked; a function that is checked already keeps its eager form."""
+        if isinstance(function, Checked):
+            self._functions.remove(function)
+            fast, eager, warmup = make_fast(function.fast), function.eager, max(warmup, function.warmup)
+        else:
+            fast, eager = make_fast(function), function
+        checked = Checked(self, name or getattr(eager, "__name__", type(eager).__name__), eager, fast, warmup)
+        self._functions.append(checked)
+        return checked
+
+
+class Checked:
+    """A fast function that is compared with its eager form on sampled calls."""
+
+    def __init__(self, mode: Lockstep, name: str, eager: Any, fast: Any, warmup: int) -> None:
+        self.name = name
+        self.eager = eager
+        self.fast = fast
+        self.warmup = warmup
+        self.calls = 0
+        self._mode = mode
+        self._held = HeldOutputs()
+        self._samples_only = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fast, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the fast function, and on sampled calls the eager one beside it."""
+        if torch.compiler.is_compiling():
+            return self.fast(*args, **kwargs)
+        if self._mode.inside_reference:
+            return self.eager(*args, **kwargs)
+        self.calls += 1
+        self._mode.note_call(self)
+        for call in self._held.overwritten(self.calls):
+            self._fault(f"an output of call {call}, which the script still holds, was overwritten by call {call + 1}")
+        sampled = self.calls <= 2 or 0 <= self.calls - self.warmup <= 2 or self.calls % self._mode.every == 0
+        result = self._compare(args, kwargs) if sampled else self.fast(*args, **kwargs)
+        return self._held.hand_out(self.calls, result)
+
+    def _compare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call both functions and write down how far apart they are; returns the fast one's result."""
+        if self._samples_only and self.calls == self.warmup + 2:
+            fault = spread_fault(self.fast, self._reference, args, kwargs)
+            if fault is not None:
+                self._fault(fault)
+        state = self._mode.state()
+        before = state.take()
+        given = clone((args, dict(kwargs)))
+        result = self.fast(*args, **kwargs)
+        kept = clone(result)
+        after = state.take()
+        rewound = state.rewind(before)
+        try:
+            expected = self._reference(*given[0], **given[1])
+        finally:
+            left = rewound.undo()
+        self._samples_only = before.same_tensors(left) and not before.same_random(left)
+        replayed = self.calls > self.warmup
+        for kind, error in _differences(state, before, after, left, kept, expected):
+            self._mode.journal.add("calls", self.name, self.calls, replayed, kind, *error)
+        return result
+
+    def _reference(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the eager function, and eager forms of the functions that it calls."""
+        self._mode.inside_reference = True
+        try:
+            return self.eager(*args, **kwargs)
+        finally:
+            self._mode.inside_reference = False
+
+    def _fault(self, text: str) -> None:
+        self._mode.journal.add("faults", self.name, self.calls, text)
+
+
+def _differences(
+    state: State, before: Snapshot, after: Snapshot, left: Snapshot, result: Any, expected: Any
+) -> list[tuple[str, Error]]:
+    """What the fast function returned and changed against what the eager one did, kind by kind."""
+    found = [("output", e) for e in errors(result, expected, "output", small=SMALL)]
+    for name, start in before.tensors.items():
+        if torch.equal(start, after.tensors[name]) and torch.equal(start, left.tensors[name]):
+            continue
+        if start.is_floating_point():
+            grain = torch.finfo(start.dtype).eps * start.abs().max().item()
+            changes = (after.tensors[name] - start, left.tensors[name] - start)
+            found += [("parameter change", e) for e in errors(*changes, name, grain=grain)]
+        else:
+            found += [("parameter change", e) for e in errors(after.tensors[name], left.tensors[name], name)]
+    ours, theirs = after.optimizer_tensors(state), left.optimizer_tensors(state)
+    changed = before.optimizer_tensors(state)
+    for name in {**ours, **theirs}:
+        if name not in changed or name not in theirs or not torch.equal(changed[name], theirs[name]):
+            found += [("optimizer state", e) for e in errors(ours.get(name), theirs.get(name), name)]
+    return found
+
+
+def _assigned_name(frame: FrameType) -> str | None:
+    """The variable that the call which `frame` is in the midst of will be assigned to; None where it is to none."""
+    after = (i for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti and i.opname != "CACHE")
+    following = next(after, None)
+    return str(following.argval) if following is not None and following.opname.startswith("STORE_") else None

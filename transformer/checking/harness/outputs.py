@@ -1,0 +1,61 @@
+"""Notices when an output that the script still holds is overwritten by a later call.
+
+A CUDA graph writes its results to the same memory at each replay; a script that keeps one without copying it then
+holds the values of a later step.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .trees import map_tensors
+
+
+@dataclass(frozen=True)
+class _Held:
+    call: int
+    tensor: weakref.ref[torch.Tensor]
+    values: torch.Tensor
+    version: int
+
+
+class HeldOutputs:
+    """The outputs of a function's last two calls, as they were when they were returned."""
+
+    def __init__(self) -> None:
+        self._held: list[_Held] = []
+
+    def hand_out(self, call: int, result: Any) -> Any:
+        """The result with each tensor replaced by another one of the same memory, whose life can be watched."""
+        return map_tensors(lambda t: self._watch(call, t), result)
+
+    def overwritten(self, call: int) -> Iterator[int]:
+        """Earlier calls of which an output has changed without the script having written to it.
+
+        Looks two calls back: the call before may still be held by the variable that this one is assigned to.
+        """
+        due = [held for held in self._held if held.call <= call - 2]
+        self._held = [held for held in self._held if held.call > call - 2]
+        changed = set()
+        for held in due:
+            tensor = held.tensor()
+            if tensor is not None and tensor._version == held.version and not _same(tensor, held.values):
+                changed.add(held.call)
+        yield from sorted(changed)
+
+    def _watch(self, call: int, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.requires_grad or tensor.layout != torch.strided:
+            return tensor
+        alias = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        alias.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+        self._held.append(_Held(call, weakref.ref(alias), tensor.clone(), alias._version))
+        return alias
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return bool(torch.equal(a, b)) or bool(torch.allclose(a, b, rtol=0, atol=0, equal_nan=True))

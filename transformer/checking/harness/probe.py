@@ -1,0 +1,151 @@
+"""Finds out how long a script would train, and which of its options says so, from its first iteration.
+
+Nothing is assumed about names: the training loop is the one around both an environment step and an optimizer step;
+the option is the one whose value gives that loop's length.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from .environments import EnoughIterations, EnvironmentSteps
+from .imports import patch_on_import
+from .instrument import Hook
+from .job import Job
+from .journal import Journal
+from .tensors import Array
+
+STEPS_LIMIT = 100_000
+"""Environment steps without an optimizer step after which the search is given up."""
+
+
+class Probe:
+    """The mode that runs a script up to its first optimizer step."""
+
+    def __init__(self, job: Job, journal: Journal) -> None:
+        self._job = job
+        self._journal = journal
+        self._options: dict[str, int] = {}
+        self._loops: dict[tuple[FrameType, int], int | None] = {}
+        self._num_envs = 1
+        self.hooks: dict[str, Hook] = {"step": EnvironmentSteps(journal, None, self._note_action).replace_step}
+
+    def install(self) -> None:
+        """Watch for parsed options and for the first optimizer step."""
+        real = argparse.ArgumentParser.parse_known_args
+        probe = self
+
+        def parse_known_args(parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
+            parsed = real(parser, *args, **kwargs)
+            probe._options.update(_argparse_options(parser, parsed[0]))
+            return parsed
+
+        argparse.ArgumentParser.parse_known_args = parse_known_args  # type: ignore[method-assign, assignment]
+        patch_on_import({"tyro": self._patch_tyro})
+        register_optimizer_step_post_hook(lambda *_: self._end())
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    def _patch_tyro(self, module: ModuleType) -> None:
+        real = module.cli
+
+        def cli(*args: Any, **kwargs: Any) -> Any:
+            parsed = real(*args, **kwargs)
+            self._options.update(_attributes("--", parsed))
+            return parsed
+
+        module.cli = cli  # type: ignore[attr-defined]
+
+    def _note_action(self, arrays: list[Array]) -> None:
+        if self._journal.env_steps == 1:
+            self._num_envs = len(arrays[0]) if arrays[0].ndim else 1
+            self._loops = dict(self._loops_around_here())
+        if self._journal.env_steps > STEPS_LIMIT:
+            raise EnoughIterations
+
+    def _end(self) -> None:
+        """Write down what is known, and end the run."""
+        here = dict(self._loops_around_here())
+        lengths = [length for place, length in self._loops.items() if place in here and length is not None]
+        steps = self._journal.env_steps
+        found = (match for length in lengths for match in self._matches(length, steps))
+        option, unit, planned = next(found, (None, None, None))
+        self._journal.add("probe", option, unit, planned)
+        raise EnoughIterations
+
+    def _matches(self, length: int, steps: int) -> Iterator[tuple[str, int, int]]:
+        """Options from whose value the loop's length follows: (option, its amount for one iteration, iterations)."""
+        for unit in (steps * self._num_envs, steps, 1):
+            for option, value in self._options.items():
+                if value // unit == length:
+                    yield option, unit, length
+                elif value == length and value > unit > 1:  # a loop that counts steps, not iterations
+                    yield option, unit, value // unit
+
+    def _loops_around_here(self) -> Iterator[tuple[tuple[FrameType, int], int | None]]:
+        """The script's loops that are running, innermost first, with their planned lengths where they have one."""
+        frame: FrameType | None = sys._getframe()
+        tree = ast.parse(Path(self._job.script).read_bytes())
+        loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename == self._job.script:
+                around = [
+                    node
+                    for node in loops
+                    if code.co_firstlineno <= node.lineno <= frame.f_lineno <= (node.end_lineno or 0)
+                ]
+                for node in sorted(around, key=lambda node: -node.lineno):
+                    yield (frame, node.lineno), _length(node, frame)
+            frame = frame.f_back
+
+
+def _length(loop: ast.For | ast.While, frame: FrameType) -> int | None:
+    """How often a loop over a range or a sized value runs, or what a while loop counts up to; None where unknown."""
+    if isinstance(loop, ast.For):
+        ranges = [n for n in ast.walk(loop.iter) if isinstance(n, ast.Call) and _is_name(n.func, "range")]
+        sized = ranges[0] if ranges else loop.iter if isinstance(loop.iter, ast.Name) else None
+        return None if sized is None else _evaluate(sized, frame, len)
+    if isinstance(loop.test, ast.Compare) and isinstance(loop.test.ops[0], (ast.Lt, ast.LtE)):
+        return _evaluate(loop.test.comparators[0], frame, int)
+    return None
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _evaluate(node: ast.expr, frame: FrameType, measure: Any) -> int | None:
+    """`measure` of an expression's value in a frame; None where it has none."""
+    try:
+        value = eval(compile(ast.Expression(node), "<loop>", "eval"), frame.f_globals, frame.f_locals)
+        return int(measure(value))
+    except Exception:
+        return None  # the script's own names may mean anything
+
+
+def _argparse_options(parser: argparse.ArgumentParser, namespace: argparse.Namespace) -> dict[str, int]:
+    """Long options and their positive whole values."""
+    named = {a.option_strings[-1]: getattr(namespace, a.dest, None) for a in parser._actions if a.option_strings}
+    return {option: value for option, value in named.items() if type(value) is int and value > 0}
+
+
+def _attributes(prefix: str, parsed: Any) -> dict[str, int]:
+    """As `_argparse_options`, for an object whose attributes, and theirs, are options."""
+    found: dict[str, int] = {}
+    for name, value in getattr(parsed, "__dict__", {}).items():
+        option = prefix + name.replace("_", "-")
+        if type(value) is int and value > 0:
+            found[option] = value
+        elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
+            found.update(_attributes(f"{option}.", value))
+    return found

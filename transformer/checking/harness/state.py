@@ -1,0 +1,137 @@
+"""Everything a training function may change beside its arguments: parameters, gradients, optimizers, randomness."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import torch
+
+from .tensors import named_parameters
+
+
+class Snapshot:
+    """Copies of a state's values at one moment."""
+
+    def __init__(self, state: State) -> None:
+        self.tensors = {name: t.detach().clone() for name, t in state.tensors.items()}
+        self.gradients = {name: None if t.grad is None else t.grad.clone() for name, t in state.tensors.items()}
+        self.optimizers = [_clone_state(o.state) for o in state.optimizers]
+        self.random = random_states()
+
+    def same_tensors(self, other: Snapshot) -> bool:
+        """Whether no parameter or buffer differs."""
+        return all(torch.equal(t, other.tensors[name]) for name, t in self.tensors.items())
+
+    def same_random(self, other: Snapshot) -> bool:
+        """Whether torch's generators are in the same state."""
+        return all(a is b or torch.equal(a, b) for a, b in zip(self.random[:2], other.random[:2], strict=True))
+
+    def optimizer_tensors(self, state: State) -> dict[str, torch.Tensor]:
+        """The optimizers' state tensors, named `parameter: key`."""
+        names = {id(t): name for name, t in state.tensors.items()}
+        return {
+            f"{names.get(id(p), 'parameter')}: {key}": value
+            for per_parameter in self.optimizers
+            for p, entries in per_parameter.items()
+            for key, value in entries.items()
+            if isinstance(value, torch.Tensor)
+        }
+
+
+class State:
+    """The live modules and optimizers of a run."""
+
+    def __init__(self) -> None:
+        """Look for them in memory; call this once they have been made."""
+        self.optimizers = _live(torch.optim.Optimizer)
+        self.tensors: dict[str, torch.Tensor] = {}
+        for optimizer in self.optimizers:
+            parameters, buffers = named_parameters(optimizer)
+            self.tensors.update(parameters)
+            self.tensors.update(buffers)
+        seen = {_memory(t) for t in self.tensors.values()}
+        for module in _live(torch.nn.Module):
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+                if type(tensor) in (torch.Tensor, torch.nn.Parameter) and _memory(tensor) not in seen:
+                    seen.add(_memory(tensor))
+                    self.tensors[f"{type(module).__name__}.{name} (not trained)"] = tensor
+
+    def take(self) -> Snapshot:
+        """Copy all values."""
+        return Snapshot(self)
+
+    def rewind(self, to: Snapshot) -> Rewound:
+        """Set everything to a snapshot's values until the result's `undo` is called."""
+        return Rewound(self, to)
+
+    def fill(self, snapshot: Snapshot) -> None:
+        """Copy a snapshot's values into the tensors; addresses stay, so that captured graphs remain valid."""
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                tensor.detach().copy_(snapshot.tensors[name])
+        set_random_states(snapshot.random)
+
+
+class Rewound:
+    """A state taken back to a snapshot, for a run of the eager function.
+
+    Gradients and optimizer state are lent as copies, so that the tensors whose addresses a graph may hold are not
+    written to; parameters are written in place, because modules share them.
+    """
+
+    def __init__(self, state: State, to: Snapshot) -> None:
+        self._state = state
+        self._now = state.take()
+        self._gradients = {name: t.grad for name, t in state.tensors.items()}
+        self._optimizer_states = [o.state for o in state.optimizers]
+        state.fill(to)
+        for name, tensor in state.tensors.items():
+            gradient = to.gradients[name]
+            tensor.grad = None if gradient is None else gradient.clone()
+        for optimizer, entries in zip(state.optimizers, to.optimizers, strict=True):
+            optimizer.state = defaultdict(dict, _clone_state(entries))
+
+    def undo(self) -> Snapshot:
+        """Put back what was there; returns a snapshot of what the eager function left."""
+        left = self._state.take()
+        for optimizer, entries in zip(self._state.optimizers, self._optimizer_states, strict=True):
+            optimizer.state = entries
+        for name, tensor in self._state.tensors.items():
+            tensor.grad = self._gradients[name]
+        self._state.fill(self._now)
+        return left
+
+
+def _live(kind: type) -> list[Any]:
+    """The instances of `kind` in memory. type() and not isinstance(): some live objects compute when looked at."""
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), kind) and vars(thing)]
+
+
+def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.shape, tensor.dtype
+
+
+def _clone_state(entries: Any) -> dict[Any, dict[str, Any]]:
+    return {
+        p: {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in of_p.items()}
+        for p, of_p in entries.items()
+    }
+
+
+def random_states() -> tuple[Any, ...]:
+    """The states of torch's CPU and CUDA generators (None without CUDA), numpy's and Python's."""
+    cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+    return torch.get_rng_state(), cuda, np.random.get_state(), random.getstate()
+
+
+def set_random_states(states: tuple[Any, ...]) -> None:
+    """Put all generators into states that `random_states` gave."""
+    torch.set_rng_state(states[0])
+    if states[1] is not None:
+        torch.cuda.set_rng_state(states[1])
+    np.random.set_state(states[2])
+    random.setstate(states[3])

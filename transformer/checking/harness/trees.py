@@ -1,0 +1,46 @@
+"""Tensors inside nested arguments and results: tuples, lists, dictionaries and TensorDicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+TensorFunction = Callable[[torch.Tensor], torch.Tensor]
+
+
+def map_tensors(function: TensorFunction, tree: Any) -> Any:
+    """The same structure with `function` applied to every tensor; anything else is kept as it is."""
+    if isinstance(tree, torch.Tensor):
+        return function(tree)
+    if _is_tensordict(tree):
+        return tree.apply(function)
+    if isinstance(tree, Mapping):
+        return {key: map_tensors(function, value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(map_tensors(function, part) for part in tree))
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(map_tensors(function, part) for part in tree)
+    return tree
+
+
+def named_tensors(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor with the path that leads to it, `name` first."""
+    if isinstance(tree, torch.Tensor):
+        yield name, tree
+    elif _is_tensordict(tree) or isinstance(tree, Mapping):
+        for key in tree.keys():  # noqa: SIM118, a TensorDict iterates over its batch
+            yield from named_tensors(tree[key], f"{name}[{key!r}]")
+    elif isinstance(tree, (tuple, list)):
+        for i, part in enumerate(tree):
+            yield from named_tensors(part, f"{name}[{i}]")
+
+
+def clone(tree: Any) -> Any:
+    """A copy whose tensors share no memory with the original's, and belong to no autograd graph."""
+    return map_tensors(lambda t: t.detach().clone().requires_grad_(t.requires_grad), tree)
+
+
+def _is_tensordict(tree: Any) -> bool:
+    return type(tree).__module__.partition(".")[0] == "tensordict" and hasattr(tree, "batch_size")

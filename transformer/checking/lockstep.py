@@ -1,0 +1,100 @@
+"""Runs a script with its fast functions compared to the eager ones, call by call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transformer.checking.run import Run
+
+Kind = Literal["output", "parameter change", "optimizer state"]
+
+EVERY = 25
+"""Each so-manieth call is compared, beside the first ones and those after the warm-up."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that the script compiled or captured."""
+
+    name: str
+    calls: int
+    replays: int
+    """Calls after the warm-up."""
+
+
+@dataclass(frozen=True)
+class CallError:
+    """How far one tensor of one sampled call was from what the eager function gives."""
+
+    function: str
+    call: int
+    """Counts from 1."""
+    replay: bool
+    """Whether the call came after the warm-up."""
+    kind: Kind
+    name: str
+    dtype: str
+    values: int
+    """Elements compared."""
+    relative: float
+    """L2 norm of the difference over that of the eager tensor; the largest difference where that is of integers."""
+    largest: float
+    """Largest absolute difference of an element."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong with a call that is no matter of amount."""
+
+    function: str
+    call: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Lockstep:
+    """All comparisons of one run."""
+
+    functions: tuple[Function, ...]
+    errors: tuple[CallError, ...]
+    faults: tuple[Fault, ...]
+    iterations: int
+    seconds: float
+
+
+def run_in_lockstep(
+    run: Run,
+    *,
+    every: int = EVERY,
+    iterations: int | None = None,
+    on_iteration: Callable[[int], None] | None = None,
+) -> Lockstep:
+    """Run a script whose arguments switch on compilation, and compare its fast functions on sampled calls.
+
+    Args:
+        run: the converted script, with its flags among the arguments.
+        every: compare each so-manieth call of a function, beside the first two and three after the warm-up.
+        iterations: end the run after so many iterations; by itself where None.
+        on_iteration: called with the number of finished iterations as it grows.
+
+    Raises:
+        RunFailed: the script ended with an error, or ran out of time.
+        OSError: the script or the interpreter cannot be read or started.
+    """
+    with run.under_harness("lockstep", on_iteration, iterations=iterations, every=every) as scratch:
+        return _load(scratch.output / "journal.json")
+
+
+def _load(path: Path) -> Lockstep:
+    journal = json.loads(path.read_text())
+    return Lockstep(
+        functions=tuple(Function(*entry) for _, *entry in journal["functions"]),
+        errors=tuple(CallError(*entry) for _, *entry in journal["calls"]),
+        faults=tuple(Fault(*entry) for _, *entry in journal["faults"]),
+        iterations=journal["iterations"],
+        seconds=journal["seconds"],
+    )

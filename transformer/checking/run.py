@@ -1,0 +1,161 @@
+"""Runs a script in a subprocess under the harness, in a scratch folder that is gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Mode = Literal["record", "probe", "lockstep"]
+
+HARNESS = Path(__file__).parent / "harness"
+
+_POLL_SECONDS = 0.05
+_LAST_LINES = 15
+
+
+class RunFailed(Exception):
+    """A script could not be run to its end. The message holds the last lines that it wrote."""
+
+    def __init__(self, reason: str, last_lines: str = "") -> None:
+        super().__init__(f"{reason}\n{last_lines}" if last_lines else reason)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to run: a script as `python script args...`."""
+
+    script: Path
+    args: tuple[str, ...] = ()
+    source: str | None = None
+    """Text to run in the script's place, under its name: a converted form of it."""
+    python: str = sys.executable
+    """The interpreter; it needs numpy and torch, not this package."""
+    timeout: float | None = None
+    """Seconds after which the run counts as failed."""
+
+    @contextmanager
+    def under_harness(
+        self, mode: Mode, on_iteration: Callable[[int], None] | None = None, **options: Any
+    ) -> Iterator[Scratch]:
+        """Run to the end; gives the scratch folder with the harness's output, which is removed on leaving.
+
+        The script runs in an empty working directory, under its own file name, with the other files of its folder
+        beside it. `options` are the fields of the harness's job for this mode; `on_iteration` is called with the
+        number of finished iterations as it grows.
+
+        Raises:
+            RunFailed: the script ended with an error, or ran out of time.
+            OSError: the script or the interpreter cannot be read or started.
+        """
+        with tempfile.TemporaryDirectory(prefix="lean-convert-") as name:
+            scratch = Scratch(Path(name))
+            job = scratch.lay_out(self, {"mode": mode, **options})
+            with _running([self.python, str(HARNESS), str(job)], scratch) as process:
+                _wait(process, scratch, self.timeout, on_iteration)
+            if process.returncode != 0:
+                raise RunFailed(_reason(process.returncode), scratch.last_lines())
+            yield scratch
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The scratch folder of one run."""
+
+    root: Path
+
+    @property
+    def output(self) -> Path:
+        """Where the harness writes."""
+        return self.root / "out"
+
+    @property
+    def work(self) -> Path:
+        """The script's working directory."""
+        return self.root / "work"
+
+    def lay_out(self, run: Run, job: dict[str, Any]) -> Path:
+        """Make the folders, and copy the script; returns the path of the job file."""
+        for folder in ("out", "work", "script", "tmp"):
+            (self.root / folder).mkdir()
+        text = run.script.read_bytes() if run.source is None else run.source.encode()
+        for beside in run.script.resolve().parent.iterdir():
+            if beside.name not in (run.script.name, "__pycache__"):
+                (self.root / "script" / beside.name).symlink_to(beside)
+        copy = self.root / "script" / run.script.name
+        copy.write_bytes(text)
+        path = self.root / "job.json"
+        path.write_text(json.dumps({"script": str(copy), "argv": run.args, "output": str(self.output), **job}))
+        return path
+
+    def last_lines(self) -> str:
+        """The end of what the script wrote to standard error, without the harness's frames in a traceback."""
+        text = (self.root / "stderr").read_text(errors="replace")
+        text = re.sub(rf'  File "{re.escape(str(HARNESS))}.*\n(    .*\n)*|  File "<frozen .*\n', "", text)
+        text = text.replace(f"{self.root / 'script'}{os.sep}", "")
+        return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
+
+
+@contextmanager
+def _running(command: list[str], scratch: Scratch) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in a process group of its own; on leaving, nothing of that group is left running."""
+    environment = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
+        "TMPDIR": str(scratch.root / "tmp"),
+    }
+    with (scratch.root / "stderr").open("wb") as stderr:
+        process = subprocess.Popen(
+            command,
+            cwd=scratch.work,
+            env=environment,
+            stdin=subprocess.PIPE,  # its closing tells the harness that this process is gone
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):  # all of it has ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    scratch: Scratch,
+    timeout: float | None,
+    on_iteration: Callable[[int], None] | None,
+) -> None:
+    progress = scratch.output / "progress"
+    seen, waited, ended = 0, 0.0, False
+    while not ended:
+        try:
+            process.wait(_POLL_SECONDS)
+            ended = True
+        except subprocess.TimeoutExpired:
+            waited += _POLL_SECONDS
+        done = progress.stat().st_size if progress.exists() else 0
+        if on_iteration is not None and done > seen:
+            on_iteration(seen := done)
+        if timeout is not None and waited > timeout:
+            raise RunFailed(f"the script was still running after {timeout:.0f} s", scratch.last_lines())
+
+
+def _reason(returncode: int) -> str:
+    if returncode < 0:
+        return f"the script was ended by signal {signal.Signals(-returncode).name}"
+    return f"the script ended with exit status {returncode}"
