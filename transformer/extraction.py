@@ -159,7 +159,7 @@ def extract(
         results_tensors=all(kinds.tensor_after(r, region[-1]) for r in sig.results),
     )
     nested = not isinstance(script.scope, ast.Module)
-    anchor = script.phases.loop if nested else top_level(script, script.phases.loop)
+    anchor = script.outermost if nested else top_level(script, script.outermost)
     indent = anchor.col_offset
     in_graph = {r for r in sig.results if kinds.tensor_after(r, region[-1]) and not _without_graph(script, region, r)}
     results = [f"{r}.detach()" if detach and r in in_graph else r for r in sig.results]

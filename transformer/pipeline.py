@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from transformer.conversion import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
 from transformer.diagnostics import Diagnostic, at
-from transformer.script import Script, Unconvertible, recognise
+from transformer.script import Unconvertible, recognise
 from transformer.transforms import ORDER
 from transformer.transforms.base import Skip
 
@@ -67,14 +67,15 @@ def convert(
             script.warnings.clear()
             try:
                 after = transform.apply(script)
+                notes = tuple(script.in_original(n) for n in script.notes)
                 if after != before:
                     script = recognise(after, line_length, earlier=script)
-                    outcome = Applied(tuple(script.notes))
+                    outcome = Applied(notes)
                     applied.add(info.name)
                 else:
                     outcome = Skipped("nothing to change")
             except Skip as skip:
-                outcome = Skipped(str(skip))
+                outcome = Skipped(script.in_original(str(skip)))
             except (Unconvertible, SyntaxError) as broken:
                 return Conversion(source, (), (at(None, "LC007", f"transform {info.name}: {broken}"),))
             diagnostics += script.warnings

@@ -8,6 +8,7 @@ It is done once per state of the script; each role is worked out when a transfor
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from transformer import refusal
-from transformer.dataflow import access, statements
+from transformer.dataflow import access, free_names, statements
 from transformer.diagnostics import Diagnostic, at
 from transformer.names import Names
 from transformer.source import Edits, Source
@@ -94,6 +95,8 @@ class Facts:
     """Whether no control flow of update() hangs on a tensor's value."""
     step_counter: str | None = None
     """The counter of environment steps, once the rollout is extracted."""
+    capturable: bool = False
+    """Whether every optimizer's step may be captured in a CUDA graph."""
     original: str = ""
     """The text of the script before any transform; warnings point into it."""
 
@@ -135,10 +138,25 @@ class Script:
 
     def warn(self, node: ast.stmt, code: str, message: str) -> None:
         """Note a finding at the line of the original script that `node` came from."""
-        here = self.code.splitlines()[node.lineno - 1].strip()
-        lines = [i for i, line in enumerate(self.facts.original.splitlines(), 1) if line.strip() == here]
-        line = min(lines, key=lambda i: abs(i - node.lineno), default=node.lineno)
-        self.warnings.append(Diagnostic(line, node.col_offset + 1, code, message))
+        self.warnings.append(Diagnostic(self.origin(node.lineno), node.col_offset + 1, code, message))
+
+    def origin(self, lineno: int) -> int:
+        """The line of the original script that a line of this state came from; the nearest above, for a new line.
+
+        Lines are found again by their text: of several with one text, the n-th here is the n-th there.
+        """
+        here = [line.strip() for line in self.code.splitlines()]
+        there = [line.strip() for line in self.facts.original.splitlines()]
+        for at_line in range(min(lineno, len(here)), 0, -1):
+            text = here[at_line - 1]
+            same = [i for i, line in enumerate(there, 1) if line == text]
+            if text and same:
+                return same[min(here[:at_line].count(text), len(same)) - 1]
+        return 1
+
+    def in_original(self, message: str) -> str:
+        """A message whose line numbers are this state's, with those of the original script."""
+        return re.sub(r"\bline (\d+)", lambda m: f"line {self.origin(int(m[1]))}", message)
 
     # --- imports -------------------------------------------------------------------------------------------
 
@@ -177,6 +195,16 @@ class Script:
             if isinstance(outer, (ast.Module, ast.FunctionDef)):
                 return outer
         return self.tree
+
+    def is_ours(self, name: ast.Name) -> bool:
+        """Whether a name, in a function or not, is the training scope's variable and not a local of its own."""
+        for outer in self.source.ancestors(name):
+            if outer is self.scope:
+                return True
+            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                if name.id not in free_names(outer):
+                    return False
+        return isinstance(self.scope, ast.Module)
 
     def loops_around(self, node: ast.AST) -> list[Loop]:
         """The loops around `node` in its own scope, innermost first."""
@@ -317,9 +345,15 @@ class Script:
         return self.scope_of(self.phases.loop)
 
     @cached_property
-    def loop_block(self) -> list[ast.stmt]:
-        """The block in which the training loop stands."""
-        return self.source.block(self.phases.loop)
+    def outermost(self) -> Loop:
+        """The outermost loop around the training loop, itself where there is none: what is set up once stands above."""
+        return [self.phases.loop, *self.loops_around(self.phases.loop)][-1]
+
+    @cached_property
+    def setup(self) -> list[ast.stmt]:
+        """The statements above the outermost loop, in its block."""
+        block = self.source.block(self.outermost)
+        return block[: block.index(self.outermost)]
 
     @cached_property
     def rollout(self) -> Loop | None:
@@ -355,7 +389,7 @@ class Script:
     @cached_property
     def variant(self) -> frozenset[str]:
         """Names that the training loop binds: a function extracted from it takes them as parameters."""
-        loop = self.phases.loop
+        loop = self.outermost
         bound = set(access(loop).binds)
         for stmt in statements(loop.body):
             bound |= access(stmt).binds
@@ -373,8 +407,11 @@ class Script:
     def modules(self) -> tuple[str, ...]:
         """Names of the networks whose parameters the optimizers hold."""
         found: dict[str, None] = {}
-        for optimizer in self.optimizers:
-            for node in ast.walk(optimizer.call):
+        held: list[ast.AST] = [o.call for o in self.optimizers]
+        for name in sorted(names_in(held)):  # params = list(agent.parameters()) + list(other.parameters())
+            held += [stmt.value for stmt in self.assignments(name)]
+        for value in held:
+            for node in ast.walk(value):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                     if node.func.attr in ("parameters", "named_parameters"):
                         owner = node.func.value  # agent, or a part of it: agent.actor
@@ -384,13 +421,16 @@ class Script:
                             found[owner.id] = None
         return tuple(found)
 
-    def module_class(self, name: str) -> ast.ClassDef | None:
-        """The class in this file that `name` is an instance of."""
-        classes = {n.name: n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef)}
-        for stmt in self.assignments(name):
-            for node in ast.walk(stmt.value):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in classes:
-                    return classes[node.func.id]
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """The classes of the file, by name."""
+        return {n.name: n for n in self.nodes if isinstance(n, ast.ClassDef)}
+
+    def constructor(self, value: ast.expr) -> ast.Call | None:
+        """The call that makes an instance of a class of this file, in `Agent(envs).to(device)`."""
+        for node in ast.walk(value):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.classes:
+                return node
         return None
 
     def assignments(self, name: str) -> Iterator[ast.Assign]:

@@ -18,7 +18,7 @@ INFO = TransformInfo(
         "Without --compile nothing changes. With it the same operations run fused, so results agree within rounding. "
         "The recurrence of the advantages stays eager: unrolled over the rollout it would compile for minutes."
     ),
-    needs=("flags", "inference-agent"),
+    needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):",
     after=(
         "if args.compile:\n    policy = torch.compile(policy)\n    gae = torch.compile(gae)\n"
@@ -41,7 +41,7 @@ def apply(script: Script) -> str:
     if "gae" in facts.functions:
         _keep_recurrence_eager(script, edits)
     edits.before(
-        script.phases.loop,
+        script.outermost,
         render("compile", flag=facts.flags["compile"], functions=targets),
         gap=1,
     )

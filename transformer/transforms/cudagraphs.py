@@ -20,7 +20,7 @@ INFO = TransformInfo(
         "out, so no call sees another's values; functions whose inputs are not all tensors, whose control flow hangs "
         "on a tensor's value, or whose minibatches differ in size are not captured."
     ),
-    needs=("flags", "tensor-lr", "compile"),
+    needs=("flags", "compile"),
     before="for iteration in range(1, args.num_iterations + 1):",
     after=(
         "if args.cudagraphs:\n    policy = CudaGraphModule(policy, warmup=20)\n"
@@ -43,13 +43,15 @@ def apply(script: Script) -> str:
     if "gae" in facts.functions and facts.functions["gae"].tensors:
         plain.append(facts.functions["gae"].name)
     update = facts.functions.get("update")
-    if update and not (update.tensors and facts.static_update):
-        script.notes.append(f"{update.name}() is not captured: not all its inputs are tensors, or it branches on one")
+    if update and not (update.tensors and facts.static_update and facts.capturable):
+        why = "its optimizer cannot be captured" if not facts.capturable else "it branches on a tensor's value"
+        why = why if update.tensors else "not all its inputs are tensors"
+        script.notes.append(f"{update.name}() is not captured: {why}")
         update = None
     if not plain and update is None:
         raise Skip("no function has only tensors as inputs")
     edits.before(
-        script.phases.loop,
+        script.outermost,
         render(
             "cudagraphs",
             flag=facts.flags["cudagraphs"],

@@ -130,8 +130,12 @@ class Hoist:
         lines: list[str] = []
         if self.boundary:
             for name, inner in self.boundary.inner.items():
-                lines.append(self._joined(name, inner, self.boundary.last[name]))
-                self.whole.add(name)
+                if isinstance(inner, ast.Constant) and ast.dump(inner) == ast.dump(self.boundary.last[name]):
+                    lines.append(f"{name} = {self.source.text(inner)}")
+                    self.bound.discard(name)
+                else:
+                    lines.append(self._joined(name, inner, self.boundary.last[name]))
+                    self.whole.add(name)
         body = [s for s in self.loop.body if not (self.boundary and s is self.boundary.stmt)]
         hoisted: list[ast.stmt] = []
         for stmt in body:

@@ -119,10 +119,9 @@ def _action_callee(script: Script) -> str | None:
 
 
 def _last_setup(script: Script, roots: list[str]) -> ast.stmt:
-    """The last statement before the training loop, in its block, that mentions a network or its optimizer."""
+    """The last statement above the training loop, in its block, that mentions a network or its optimizer."""
     names = set(roots) | {o.name for o in script.optimizers}
-    before = script.loop_block[: script.loop_block.index(script.phases.loop)]
-    anchors = [s for s in before if names_in([s]) & names]
+    anchors = [s for s in script.setup if names_in([s]) & names]
     if not anchors:
         raise Skip("the networks are not made in the block of the training loop")
     return anchors[-1]
@@ -134,34 +133,51 @@ def _check_copyable(script: Script, name: str) -> None:
     Raises:
         Skip: something else than the parameters may change.
     """
-    made = list(script.assignments(name))
-    cls = script.module_class(name)
-    if cls is None or len(made) != 1:
-        raise Skip(f"the class of {name} is not in this file, or {name} is assigned more than once")
+    inside = {id(n) for n in ast.walk(script.outermost)}
     for node in ast.walk(script.scope):
         if isinstance(node, ast.Call) and _root(node) == name and _method(node) in ("train", "eval"):
-            raise Skip(f"line {node.lineno} switches {name} between training and evaluation")
+            if id(node) in inside and _has_modes(script):
+                raise Skip(f"line {node.lineno} switches {name} between training and evaluation")
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            if ast.unparse(node.value).split(".")[0] == name:
+            if ast.unparse(node.value).split(".")[0] == name and id(node) in inside:
                 raise Skip(f"line {node.lineno} writes an attribute of {name}")
-    constructor = next((n for n in ast.walk(made[0].value) if isinstance(n, ast.Call)
-                        and isinstance(n.func, ast.Name) and n.func.id == cls.name), None)  # fmt: skip
     env = names_in([script.phases.env_step.func])
-    env_arguments = {i for i, a in enumerate(constructor.args) if names_in([a]) & env} if constructor else set()
-    for inner in (n for n in ast.walk(script.tree) if isinstance(n, ast.ClassDef)):
-        if inner is not cls and not any(inner.name in names_in([c]) for c in _used_classes(script, cls)):
+    for stmt in script.assignments(name):
+        if id(stmt) in inside:
+            raise Skip(f"line {stmt.lineno} makes {name} anew in the training loop")
+        if names_in([stmt.value]) >= {name} and isinstance(stmt.value, ast.Call) and _method(stmt.value) == "to":
             continue
+        constructor = script.constructor(stmt.value)
+        if constructor is None:
+            raise Skip(f"line {stmt.lineno} makes {name} of a class that is not in this file")
+        kept = {i for i, a in enumerate(constructor.args) if names_in([a]) & env}
+        _check_classes(script, script.classes[ast.unparse(constructor.func)], kept)
+
+
+def _has_modes(script: Script) -> bool:
+    """Whether a module of the file may act differently in training and evaluation."""
+    names = {n.attr for n in script.nodes if isinstance(n, ast.Attribute)} | names_in([script.tree])
+    return any(part in name for name in names for part in ("ropout", "Norm", "training", "RReLU"))
+
+
+def _check_classes(script: Script, cls: ast.ClassDef, env_arguments: set[int]) -> None:
+    """A network's class, and the classes that it uses, must keep no state but parameters.
+
+    Raises:
+        Skip: one does.
+    """
+    for inner in _used_classes(script, cls):
         for method in (n for n in inner.body if isinstance(n, ast.FunctionDef)):
             _check_method(method, inner is cls, env_arguments)
-    for node in ast.walk(cls):
-        if (isinstance(node, ast.Name) and node.id in PARAMETRIZED) or (
-            isinstance(node, ast.Attribute) and node.attr in PARAMETRIZED
-        ):
-            raise Skip(f"{cls.name} uses {ast.unparse(node)} (line {node.lineno}), whose state changes when called")
+        for node in ast.walk(inner):
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                used = node.id if isinstance(node, ast.Name) else node.attr
+                if used in PARAMETRIZED:
+                    raise Skip(f"{inner.name} uses {used} (line {node.lineno}), whose state changes when called")
 
 
 def _used_classes(script: Script, cls: ast.ClassDef) -> list[ast.ClassDef]:
-    classes = {n.name: n for n in ast.walk(script.tree) if isinstance(n, ast.ClassDef)}
+    classes = script.classes
     seen, stack = {cls.name: cls}, [cls]
     while stack:
         for name in sorted(names_in([stack.pop()]) & set(classes) - set(seen)):

@@ -6,7 +6,6 @@ import ast
 from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
-from transformer.dataflow import statements
 from transformer.kinds import Kinds
 from transformer.script import Script, is_number, names_in
 from transformer.source import Edits
@@ -143,29 +142,35 @@ def _check_uses(script: Script, found: Pattern) -> None:
         Skip: they are.
     """
     removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in ast.walk(s)}
-    removed |= {id(n) for n in ast.walk(found.loop.iter)} | {id(found.loop.target)}
+    removed |= {id(n) for n in ast.walk(found.loop.iter)}
+    makers: set[ast.stmt] = {found.loop, found.shuffle, *found.slices}
+    makers |= {found.definition} if found.definition else set()
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     kinds = Kinds(script)
-    for stmt in statements(script.scope.body):
-        for node in (
-            ast.walk(stmt) if not isinstance(stmt, (ast.For, ast.While, ast.If, ast.With, ast.Try)) else _own(stmt)
-        ):
-            if not isinstance(node, ast.Name) or id(node) in removed:
+    for node in script.nodes:
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:
+            continue
+        if node.id not in helpers and node.id != found.minibatch:
+            continue
+        if script.scope_of(node) is script.scope:
+            if not makers & set(kinds.bindings(node.id, script.source.statement(node))):
+                continue  # another variable of that name
+            if node.id == found.minibatch and _is_index(script, kinds, node):
                 continue
-            if node.id in helpers:
-                raise Skip(f"{node.id} is also used on line {node.lineno}")
-            if node.id == found.minibatch:
-                parent = script.source.parents[node]
-                tensor = isinstance(parent, ast.Subscript) and parent.slice is node and kinds.tensor(parent.value)
-                if not tensor:
-                    raise Skip(f"{node.id} is used on line {node.lineno} otherwise than to index a tensor")
+        elif not script.is_ours(node):
+            continue
+        how = "otherwise than to index a tensor" if node.id == found.minibatch else "elsewhere"
+        raise Skip(f"{node.id} is used {how} on line {node.lineno}")
 
 
-def _own(stmt: ast.stmt) -> list[ast.AST]:
-    """The nodes of a compound statement's header."""
-    heads = [getattr(stmt, name, None) for name in ("test", "iter", "target")]
-    heads += [i.context_expr for i in getattr(stmt, "items", ())]
-    return [n for h in heads if h is not None for n in ast.walk(h)]
+def _is_index(script: Script, kinds: Kinds, node: ast.Name) -> bool:
+    """Whether minibatch indices are used as a tensor serves as well: to index one, or for their number."""
+    parent = script.source.parents[node]
+    if isinstance(parent, ast.Subscript) and parent.slice is node:
+        return kinds.tensor(parent.value)
+    if isinstance(parent, ast.Call):
+        return ast.unparse(parent.func) == "len"
+    return isinstance(parent, ast.Attribute) and parent.attr == "shape"
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -114,7 +114,11 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer) ->
 def _uses(script: Script, buffer: Buffer) -> list[ast.Name]:
     """Every use of a buffer but its definition and its store."""
     ours = {id(n) for s in (buffer.stmt, *buffer.stores) for t in s.targets for n in ast.walk(t)}
-    return [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and n.id == buffer.name and id(n) not in ours]
+    return [
+        n
+        for n in script.nodes
+        if isinstance(n, ast.Name) and n.id == buffer.name and id(n) not in ours and script.is_ours(n)
+    ]
 
 
 def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: str) -> str:

@@ -40,35 +40,44 @@ def apply(script: Script) -> str:
     """
     edits = Edits(script.source)
     reasons: list[str] = []
+    captured = []
     for optimizer in script.optimizers:
-        reason = _edit(script, edits, optimizer)
-        if reason:
-            reasons.append(f"{optimizer.name}: {reason}")
+        try:
+            captured.append(_edit(script, edits, optimizer))
+        except Skip as skip:
+            captured.append(False)
+            reasons.append(f"{optimizer.name}: {skip}")
     after = script.finish(edits)
     if after == script.code:
-        raise Skip("; ".join(reasons) or "no optimizer made by torch.optim was found")
+        raise Skip("; ".join([*script.notes, *reasons]) or "no optimizer made by torch.optim was found")
     script.notes.extend(reasons)
+    script.facts.capturable = bool(captured) and all(captured)
     return after
 
 
-def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> str | None:
-    """Edit one optimizer; or the reason why its learning rate stays a float."""
+def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
+    """Edit one optimizer; whether its step may then be captured in a CUDA graph.
+
+    Raises:
+        Skip: its learning rate stays a float.
+    """
     if optimizer.kind not in TENSOR_LR:
-        return f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate"
+        raise Skip(f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate")
     given = {k.arg for k in optimizer.call.keywords}
     if None in given:
-        return "its arguments are passed as **keywords"
+        raise Skip("its arguments are passed as **keywords")
     uses = Uses(script, optimizer.name)
     if uses.obstacle:
-        return uses.obstacle
+        raise Skip(uses.obstacle)
     capturable = optimizer.kind in CAPTURABLE and "capturable" not in given and "fused" not in given
     extra = [f"capturable={script.facts.flags['cudagraphs']}"] if capturable else []
     if not (uses.writes or uses.scheduled):
         if extra:
             _replace_call(script, edits, optimizer, None, extra)
-        return "its learning rate never changes and may stay a float"
+        script.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+        return capturable or optimizer.kind == "SGD"
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
-        return "foreach=True takes no tensor learning rate unless the optimizer is capturable"
+        raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
     device = script.device
     place = f', device={device} if {script.facts.flags["cudagraphs"]} else "cpu"' if device else ""
     lr = next((k.value for k in optimizer.call.keywords if k.arg == "lr"), None)
@@ -86,7 +95,7 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> str | None:
         edits.replace(stmt, f"{script.source.text(target)}.fill_({script.source.text(stmt.value)})")
     for read in uses.reads:
         edits.substitute(read, f"{script.source.text(read)}.item()")
-    return None
+    return capturable
 
 
 def _replace_call(
