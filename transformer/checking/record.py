@@ -44,6 +44,17 @@ def record(
         OSError: the script or the interpreter cannot be read or started.
     """
     run = Run(script, tuple(args), source, str(python), timeout)
+    return record_run(run, iterations=iterations, values_limit=values_limit, on_iteration=on_iteration)
+
+
+def record_run(
+    run: Run,
+    *,
+    iterations: int | None = None,
+    values_limit: int = VALUES_LIMIT,
+    on_iteration: Callable[[int], None] | None = None,
+) -> Recording:
+    """As `record`, for a run that is described already."""
     with run.under_harness("record", on_iteration, iterations=iterations, values_limit=values_limit) as scratch:
         return load(scratch.output, _files(scratch.work))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,7 @@ class Tensor:
 
     digest: str
     values: Array | None
+    elements: int
 
 
 @dataclass(frozen=True)
@@ -110,14 +112,14 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
 
     def tensors(described: dict[str, tuple[str, list[int], str, int | None]]) -> dict[str, Tensor]:
         return {
-            name: Tensor(digest, read(*_readable(dtype, shape), offset))
+            name: Tensor(digest, read(*_readable(dtype, shape), offset), math.prod(shape))
             for name, (dtype, shape, digest, offset) in described.items()
         }
 
     return Recording(
         actions=tuple(Action(Moment(*m), tuple(read(*leaf) for leaf in leaves)) for m, leaves in journal["actions"]),
-        scalars=tuple(Scalar(Moment(*m), *rest) for m, *rest in journal["scalars"]),
-        prints=tuple(Print(Moment(*m), line) for m, line in journal["prints"]),
+        scalars=_scalars(journal),
+        prints=_prints(journal),
         optimizers=tuple(name for _, name in journal["optimizers"]),
         steps=tuple(
             OptimizerStep(Moment(*m), number, norm, numbers, tensors(described))
@@ -130,6 +132,24 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         seconds=journal["seconds"],
         versions=journal["versions"],
     )
+
+
+def load_log(folder: Path) -> tuple[tuple[Scalar, ...], tuple[Print, ...]]:
+    """Read the scalars and printed lines alone, which is all that a run in log mode writes down.
+
+    Raises:
+        OSError: the harness did not get to write its journal.
+    """
+    journal = json.loads((folder / "journal.json").read_text())
+    return _scalars(journal), _prints(journal)
+
+
+def _scalars(journal: dict[str, Any]) -> tuple[Scalar, ...]:
+    return tuple(Scalar(Moment(*moment), *rest) for moment, *rest in journal["scalars"])
+
+
+def _prints(journal: dict[str, Any]) -> tuple[Print, ...]:
+    return tuple(Print(Moment(*moment), line) for moment, line in journal["prints"])
 
 
 def _readable(dtype: str, shape: list[int]) -> tuple[str, list[int]]:

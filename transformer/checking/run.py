@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-Mode = Literal["record", "probe", "lockstep"]
+from transformer.text import decode
+
+Mode = Literal["record", "log", "probe", "lockstep"]
 
 HARNESS = Path(__file__).parent / "harness"
 
@@ -87,12 +89,14 @@ class Scratch:
         """Make the folders, and copy the script; returns the path of the job file."""
         for folder in ("out", "work", "script", "tmp"):
             (self.root / folder).mkdir()
-        text = run.script.read_bytes() if run.source is None else run.source.encode()
+        data = run.script.read_bytes()
+        if run.source is not None:
+            data = decode(data).encode(run.source)
         for beside in run.script.resolve().parent.iterdir():
             if beside.name not in (run.script.name, "__pycache__"):
                 (self.root / "script" / beside.name).symlink_to(beside)
         copy = self.root / "script" / run.script.name
-        copy.write_bytes(text)
+        copy.write_bytes(data)
         path = self.root / "job.json"
         path.write_text(json.dumps({"script": str(copy), "argv": run.args, "output": str(self.output), **job}))
         return path

@@ -11,7 +11,7 @@ import torch
 from .tensors import dtype_name
 from .trees import named_tensors
 
-SMALL = 1e-2
+SMALL = 0.1
 """Results are judged as if they were at least this large, root mean square: losses and divergences near zero are
 small differences of larger numbers, and inherit the rounding errors of these."""
 

@@ -42,36 +42,55 @@ class Mode(Protocol):
         """Write down what is known only at the end. Runs however the script ended."""
 
 
-class Record:
-    """The mode that writes down everything that the script does."""
+class Log:
+    """The mode that writes down only what the script logs and prints; it leaves clocks and optimizers alone."""
 
     def __init__(self, job: Job, journal: Journal) -> None:
-        self._journal = journal
-        self._optimizers = OptimizerRecorder(journal)
+        self.journal = journal
         self._scalars = ScalarRecorder(journal)
         self._prints = PrintRecorder(journal, sys.stdout)
-        self._clock = VirtualClock(journal)
-        self.hooks = {"step": EnvironmentSteps(journal, job.iterations, self._note_action).replace_step}
-        self.hooks |= dict.fromkeys(("now", "utcnow", "today"), self._clock.replace_now)
+        self.hooks = {"step": EnvironmentSteps(journal, job.iterations, self.note_action).replace_step}
+
+    def note_action(self, arrays: list[Array]) -> None:
+        """See an action before it is sent."""
 
     def install(self) -> None:
-        """Put every recorder in its place."""
-        self._optimizers.install()
+        """Watch the loggers and standard output."""
         self._scalars.install()
-        self._clock.install()
         sys.stdout = self._prints
 
-    def _note_action(self, arrays: list[Array]) -> None:
-        self._journal.add("actions", [self._journal.store_described(array) for array in arrays])
-
     def finish(self) -> None:
-        """Write down the last parameters and random states."""
-        self._journal.add("random", state_digests())
-        self._optimizers.record_final()
+        """Take in what was printed without an end of line."""
         self._prints.end()
 
 
-_MODES: dict[str, Any] = {"record": Record, "probe": Probe, "lockstep": Lockstep}
+class Record(Log):
+    """The mode that writes down everything that the script does."""
+
+    def __init__(self, job: Job, journal: Journal) -> None:
+        super().__init__(job, journal)
+        self._optimizers = OptimizerRecorder(journal)
+        self._clock = VirtualClock(journal)
+        self.hooks |= dict.fromkeys(("now", "utcnow", "today"), self._clock.replace_now)
+
+    def note_action(self, arrays: list[Array]) -> None:
+        """Write down an action."""
+        self.journal.add("actions", [self.journal.store_described(array) for array in arrays])
+
+    def install(self) -> None:
+        """Watch the optimizers too, and replace the clocks."""
+        super().install()
+        self._optimizers.install()
+        self._clock.install()
+
+    def finish(self) -> None:
+        """Write down the last parameters and random states."""
+        super().finish()
+        self.journal.add("random", state_digests())
+        self._optimizers.record_final()
+
+
+_MODES: dict[str, Any] = {"record": Record, "log": Log, "probe": Probe, "lockstep": Lockstep}
 
 
 def main(job_file: str) -> int:
@@ -81,9 +100,10 @@ def main(job_file: str) -> int:
     journal = Journal(Path(job.output), job.values_limit)
     mode: Mode = _MODES[job.mode](job, journal)
     real_time = time.perf_counter
-    Permutations().install()
+    if job.mode != "log":
+        Permutations().install()
+        seed_all()
     mode.install()
-    seed_all()
     started = real_time()
     try:
         run_as_main(Path(job.script), job.argv, mode.hooks)

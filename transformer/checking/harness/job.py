@@ -10,8 +10,8 @@ class Job:
     """One run of one script. The fields below `output` belong to single modes."""
 
     mode: str
-    """record: write down what the script does. probe: find out how long it would train. lockstep: compare compiled
-    functions with the eager ones that they were made from."""
+    """record: write down what the script does. log: write down only what it logs and prints. probe: find out how long
+    it would train. lockstep: compare compiled functions with the eager ones that they were made from."""
     script: str
     """Path of the script."""
     argv: list[str]

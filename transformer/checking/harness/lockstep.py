@@ -27,8 +27,11 @@ from .spread import spread_fault
 from .state import Snapshot, State
 from .trees import clone
 
-COMPILE_WARMUP = 3
-"""Calls of a compiled function after which no further compilation is expected."""
+COMPILE_WARMUP = 1
+"""A compiled function is compiled at its first call."""
+GRAPH_MODE_WARMUP = 3
+"""With torch.compile's own CUDA graphs, the first calls compile, warm up and record."""
+_GRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 
 class Lockstep:
@@ -53,7 +56,8 @@ class Lockstep:
             # Inductor has a random generator of its own; with the eager one, both sample the same actions
             torch._inductor.config.fallback_random = True
             name = _assigned_name(sys._getframe(1))
-            return self._checked(name, model, lambda fast: real(fast, **options), COMPILE_WARMUP)
+            warmup = GRAPH_MODE_WARMUP if options.get("mode") in _GRAPH_MODES else COMPILE_WARMUP
+            return self._checked(name, model, lambda fast: real(fast, **options), warmup)
 
         torch.compile = compile_checked
         patch_on_import({"tensordict.nn": self._patch_tensordict})
@@ -92,7 +96,7 @@ class Lockstep:
             fast, eager, warmup = make_fast(function.fast), function.eager, max(warmup, function.warmup)
         else:
             fast, eager = make_fast(function), function
-        checked = Checked(self, name or getattr(eager, "__name__", type(eager).__name__), eager, fast, warmup)
+        checked = Checked(self, name or str(getattr(eager, "__name__", type(eager).__name__)), eager, fast, warmup)
         self._functions.append(checked)
         return checked
 

@@ -1,0 +1,41 @@
+"""Which options of a converted script switch on torch.compile and CUDA graphs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_MAKERS = {"compile": "compile", "CudaGraphModule": "cudagraphs"}
+"""What a function is called that makes another one fast, and the rung on which it is used."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The option for each rung that has one."""
+
+    by_rung: dict[str, str]
+
+    def options(self, rungs: Iterable[str]) -> list[str] | None:
+        """The options that switch on all of `rungs`; None where one has no option."""
+        found = [self.by_rung.get(rung) for rung in rungs]
+        return None if None in found else [option for option in found if option is not None]
+
+
+def find_flags(source: str) -> Flags:
+    """Look for `if args.<flag>:` around calls of torch.compile and CudaGraphModule, whatever the flags' names."""
+    by_rung: dict[str, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Attribute):
+            for rung in _made_in(node.body):
+                by_rung.setdefault(rung, "--" + node.test.attr.replace("_", "-"))
+    return Flags(by_rung)
+
+
+def _made_in(block: Iterable[ast.stmt]) -> Iterable[str]:
+    for statement in block:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                if name in _MAKERS:
+                    yield _MAKERS[name]

@@ -1,0 +1,136 @@
+"""The rungs of a verification: what was compared on each, how much of it, and how far apart it was."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from transformer.checking.difference import ORDER, Difference, Quantity
+from transformer.checking.lockstep import CallError, Lockstep
+from transformer.checking.recording import Recording
+from transformer.checking.tolerances import tolerance, within
+
+Status = Literal["equal", "different", "not run", "failed"]
+"""`failed`: the script ended with an error, so there was nothing to compare."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a rung's table."""
+
+    what: str
+    values: int
+    """How many values were compared."""
+    error: float | None
+    """The largest difference; None where it is no matter of amount, or the values were not kept."""
+    where: str
+    """Where that is, or where the difference is first seen; empty where there is none."""
+    tolerance: float | None
+    """The largest relative error that is allowed; None where bits must be equal."""
+    equal: bool
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The outcome of one rung."""
+
+    name: str
+    status: Status
+    rows: tuple[Row, ...] = ()
+    findings: tuple[str, ...] = ()
+    """What is different, the first cause first, one sentence each."""
+    reason: str = ""
+    """Why it did not run or failed."""
+    lockstep: Lockstep | None = field(default=None, repr=False)
+    recording: Recording | None = field(default=None, repr=False)
+
+
+def recorded_rung(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Rung:
+    """The rung on which two recordings must be equal bit by bit."""
+    by_quantity: defaultdict[Quantity, list[Difference]] = defaultdict(list)
+    for difference in differences:
+        by_quantity[difference.quantity].append(difference)
+    counts = _count(original)
+    rows = tuple(
+        _bit_row(quantity, counts[quantity], by_quantity[quantity])
+        for quantity in ORDER
+        if counts[quantity] or by_quantity[quantity]
+    )
+    findings = tuple(str(d) for d in differences)
+    if differences:
+        findings = (f"{differences[0]}. This points to: {differences[0].meaning}", *findings[1:])
+    return Rung(name, "different" if differences else "equal", rows, findings, recording=converted)
+
+
+def lockstep_rung(name: str, lockstep: Lockstep) -> Rung:
+    """The rung on which compiled functions must agree with the eager ones within the tolerances."""
+    if not lockstep.functions:
+        return Rung(name, "not run", reason="the script compiled no function")
+    idle = [f for f in lockstep.functions if not f.replays]
+    rows = tuple(_lockstep_rows(lockstep.errors))
+    faults = tuple(f"{f.function}, call {f.call}: {f.text}" for f in lockstep.faults)
+    wrong = tuple(_sentence(e) for e in _first_of_each(e for e in lockstep.errors if not within(e)))
+    if faults or wrong:
+        return Rung(name, "different", rows, faults + wrong, lockstep=lockstep)
+    if idle:
+        names = ", ".join(f"{f.name} ({f.calls} calls)" for f in idle)
+        reason = f"never called after its warm-up: {names}; more --iterations are needed"
+        return Rung(name, "not run", rows, reason=reason, lockstep=lockstep)
+    return Rung(name, "equal", rows, lockstep=lockstep)
+
+
+def _bit_row(quantity: Quantity, count: int, differences: list[Difference]) -> Row:
+    if not differences:
+        return Row(quantity, count, 0.0, "", None, True)
+    first = differences[0]
+    error = max((d.error for d in differences if d.error is not None), default=None)
+    return Row(quantity, count, error, f"{first.name} {first.where}".strip(), None, False)
+
+
+def _lockstep_rows(errors: Iterable[CallError]) -> Iterable[Row]:
+    """One row for each function, kind and dtype, with the comparison that comes closest to its tolerance."""
+    groups: defaultdict[tuple[str, str, str], list[CallError]] = defaultdict(list)
+    for error in errors:
+        groups[error.function, error.kind, error.dtype].append(error)
+    for (function, kind, dtype), group in groups.items():
+        worst = max(group, key=lambda e: e.relative)
+        where = f"{worst.name}, call {worst.call}" if worst.relative else ""
+        values = sum(e.values for e in group)
+        equal = all(map(within, group))
+        yield Row(f"{function}: {kind}, {dtype}", values, worst.relative, where, tolerance(worst), equal)
+
+
+def _first_of_each(errors: Iterable[CallError]) -> list[CallError]:
+    """The first comparison of each function and tensor."""
+    first: dict[tuple[str, str, str], CallError] = {}
+    for error in errors:
+        first.setdefault((error.function, error.kind, error.name), error)
+    return list(first.values())
+
+
+def _sentence(error: CallError) -> str:
+    stage = "after its warm-up" if error.replay else "while warming up"
+    return (
+        f"{error.function}, call {error.call} ({stage}): {error.kind} {error.name} is {error.relative:.3g} away from "
+        f"the eager function's, more than {tolerance(error):.3g} (largest difference {error.largest:.3g})"
+    )
+
+
+def _count(recording: Recording) -> Counter[Quantity]:
+    """How many values of each quantity a recording holds."""
+    counts: Counter[Quantity] = Counter()
+    counts["action"] = sum(array.size for action in recording.actions for array in action.arrays if array is not None)
+    counts["scalar"] = len(recording.scalars)
+    counts["print"] = len(recording.prints)
+    counts["optimizer"] = counts["gradient norm"] = len(recording.steps)
+    counts["random state"] = sum(len(states) for _, states in recording.random)
+    counts["file"] = len(recording.files)
+    counts["final parameter"] = sum(t.elements for t in recording.final.values())
+    for step in recording.steps:
+        for name in step.numbers:
+            counts["optimizer state" if ": " in name else "hyperparameter"] += 1
+        for name, tensor in step.tensors.items():
+            counts["optimizer state" if ": " in name else "parameter"] += tensor.elements
+    return counts

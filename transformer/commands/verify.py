@@ -1,0 +1,223 @@
+"""`lean-convert verify ORIGINAL [CONVERTED]`: run both scripts and compare what they compute."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from transformer import convert, text
+from transformer.checking import plots, show
+from transformer.checking.flags import find_flags
+from transformer.checking.lockstep import EVERY
+from transformer.checking.run import Run, RunFailed
+from transformer.checking.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
+from transformer.checking.verify import RUNGS, CannotVerify, Task, Verification
+from transformer.checking.verify import verify as climb
+from transformer.conversion import Conversion
+from transformer.line_length import line_length_of
+
+COULD_NOT_RUN = 2
+_SCRIPT_ARGS = "transformer.script_args"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class _WithScriptArgs(click.Command):
+    """A command that leaves everything after `--` to the scripts."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set the scripts' arguments aside, so that none is taken for CONVERTED."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_SCRIPT_ARGS] = args[:at], tuple(args[at + 1 :])
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Add the scripts' arguments to the usage line."""
+        return [*super().collect_usage_pieces(ctx), "[-- SCRIPT ARGS...]"]
+
+
+@click.command(cls=_WithScriptArgs)
+@click.argument("original", type=FILE)
+@click.argument("converted", type=FILE, required=False)
+@click.option("--python", default=sys.executable, metavar="PATH", help="The interpreter to run both scripts with.")
+@click.option(
+    "--iterations",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Iterations of rollout and update to run.",
+)
+@click.option(
+    "--every",
+    default=EVERY,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Compare each so-manieth call of a compiled function, beside the first ones and those after its warm-up.",
+)
+@click.option("--each-transform", is_flag=True, help="Compare the script after each transform as well.")
+@click.option(
+    "--require", multiple=True, type=click.Choice(RUNGS), help="Fail if this rung cannot run here. Repeatable."
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(FEWEST_SEEDS),
+    metavar="N",
+    help="Train to the end with N seeds, flags off and on, and test whether the returns differ. Slow.",
+)
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time for one run.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the result.",
+)
+@click.option("--report", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Draw plots into DIR.")
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    original: Path,
+    converted: Path | None,
+    python: str,
+    iterations: int,
+    every: int,
+    each_transform: bool,
+    require: tuple[str, ...],
+    seeds: int | None,
+    timeout: float | None,
+    form: str,
+    report: Path | None,
+) -> None:
+    """Run ORIGINAL and CONVERTED for a few iterations and show that they compute the same, or where they do not.
+
+    Without CONVERTED, ORIGINAL is converted first. Both run in a scratch directory with the real environment; what
+    follows `--` are their arguments. Four rungs are climbed: the converted script with its flags off, which must be
+    equal bit by bit, then compiled, with CUDA graphs, and with both, compared call by call with the eager functions.
+
+    Exit codes: 0 equal, 1 different (or a required rung did not run), 2 could not run.
+    """
+    args: tuple[str, ...] = ctx.meta.get(_SCRIPT_ARGS, ())
+    if each_transform and converted is not None:
+        raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
+    run = Run(original, args, python=python, timeout=timeout)
+    bars = _Bars(Console(stderr=True))
+    with _terminated_like_interrupted(), bars:
+        try:
+            task = _task(run, converted, iterations, every, each_transform)
+            verification = climb(task, bars)
+            by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
+            files = [] if report is None else plots.write_report(verification, report)
+        except (RunFailed, CannotVerify, NoReturns, OSError, ImportError) as error:
+            _fail(str(error), form)
+    _show(verification, require, by_seed, form)
+    for file in files:
+        click.echo(f"written: {file}", err=True)
+    sys.exit(_exit_code(verification, require, by_seed))
+
+
+def _task(run: Run, converted: Path | None, iterations: int, every: int, each_transform: bool) -> Task:
+    """What to verify; converts the original where no converted script was given."""
+    try:
+        if converted is not None:
+            return Task(run, text.read(converted).content, iterations, every)
+        length = line_length_of(run.script.parent)
+        options = {} if length is None else {"line_length": length}
+        conversion = convert(text.read(run.script).content, **options)
+    except text.NotText as error:
+        raise CannotVerify(str(error)) from None
+    if not conversion.converted:
+        reasons = "\n".join(f"{run.script}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors)
+        raise CannotVerify(f"the original cannot be converted:\n{reasons}")
+    prefixes = tuple(_prefixes(conversion)) if each_transform else ()
+    return Task(run, conversion.source, iterations, every, prefixes)
+
+
+def _prefixes(conversion: Conversion) -> Iterator[tuple[str, str]]:
+    """Name and text of the script after each applied transform but the last, which is the converted script."""
+    applied = [step for step in conversion.steps if step.applied]
+    for step in applied[:-1]:
+        yield f"after {step.transform.name}", step.after
+
+
+def _by_seed(task: Task, verification: Verification, seeds: int, bars: _Bars) -> SeedsResult:
+    """Compare whole trainings with all flags that can be used here."""
+    flags = find_flags(task.converted)
+    rungs = ("compile", "cudagraphs") if verification.original.versions["cuda"] else ("compile",)
+    options = flags.options(rungs)
+    if options is None:
+        raise CannotVerify(f"the converted script has no flag for {' and '.join(rungs)}")
+    run = Run(task.original.script, task.original.args, task.converted, task.original.python, task.original.timeout)
+    return compare_seeds(run, options, seeds, bars)
+
+
+def _show(verification: Verification, require: tuple[str, ...], by_seed: SeedsResult | None, form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps(show.as_json(verification, require, by_seed), indent=2))
+        return
+    console = Console()
+    show.print_verification(verification, console)
+    if by_seed is not None:
+        show.print_seeds(by_seed, console)
+
+
+def _exit_code(verification: Verification, require: tuple[str, ...], by_seed: SeedsResult | None) -> int:
+    failing = verification.verdict(require)
+    if failing is not None and failing.status == "failed":
+        return COULD_NOT_RUN
+    return int(failing is not None or (by_seed is not None and not by_seed.alike))
+
+
+def _fail(message: str, form: str) -> None:
+    """End with the message, as JSON on standard output where that was asked for."""
+    if form == "json":
+        click.echo(json.dumps({"verdict": "could not run", "error": message}, indent=2))
+    click.echo(f"Error: {message}", err=True)
+    sys.exit(COULD_NOT_RUN)
+
+
+class _Bars:
+    """A progress bar for each run, on standard error, where that is a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
+        self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+
+    def __enter__(self) -> _Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
+
+    @contextmanager
+    def run(self, name: str, iterations: int | None) -> Iterator[Callable[[int], None]]:
+        """Show a bar for one run, until it ends."""
+        task = self._progress.add_task(name, total=iterations)
+        try:
+            yield lambda done: self._progress.update(task, completed=done)
+        finally:
+            self._progress.remove_task(task)
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Let a termination signal unwind as Ctrl-C does, so that runs are ended and scratch folders removed."""
+
+    def unwind(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
