@@ -1,0 +1,80 @@
+"""Before/after pairs: what a transform makes of parts of the script, and what it leaves alone and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scripts import script
+
+from transformer import Applied, Skipped, Step, convert, transforms
+
+Parts = Mapping[str, str]
+
+ADDED = """\
+parser.add_argument("--compile", action="store_true", help="compile policy, advantages and update with torch.compile")
+parser.add_argument("--cudagraphs", action="store_true", help="replay policy, advantages and update as CUDA graphs")
+parser.add_argument("--measure-burnin", type=int, default=3, help="iterations before the speed is measured")
+"""
+FLAGS: Parts = {"flags": ADDED}
+"""What the flags transform adds, for the transforms that need it."""
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Parts before a transform, and those of them that it changes; the rest of the script must stay byte for byte."""
+
+    title: str
+    before: Parts
+    after: Parts
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def source(self) -> str:
+        """The script before all transforms."""
+        return script(self.before)
+
+    def check(self, transform: str, given: Parts | None = None) -> None:
+        """The transform makes exactly this change; `given` is what the transforms made that it needs."""
+        step = turn(transform, self.source)
+        assert step.outcome == Applied(self.notes)
+        expected = script({**self.before, **(given or {}), **self.after})
+        assert step.after.splitlines(keepends=True) == expected.splitlines(keepends=True)
+
+
+@dataclass(frozen=True)
+class NoOp:
+    """Parts of a script that a transform leaves alone."""
+
+    title: str
+    parts: Parts
+    reason: str
+    """`{line}` in it stands for the line of the script that holds the text `at`."""
+    at: str = ""
+
+    def __str__(self) -> str:
+        return self.title
+
+    def check(self, transform: str) -> None:
+        """The transform is skipped for the reason."""
+        source = script(self.parts)
+        lines = [number for number, line in enumerate(source.splitlines(), 1) if self.at in line]
+        assert len(lines) == 1 or not self.at
+        step = turn(transform, source)
+        assert step.outcome == Skipped(self.reason.format(line=lines[0]))
+        assert step.after == step.before
+
+
+def turn(transform: str, source: str) -> Step:
+    """The turn of one transform, after those that it needs."""
+    needs = {t.name: t.needs for t in transforms()}
+    chosen, missing = {transform}, [transform]
+    while missing:
+        new = set(needs[missing.pop()]) - chosen
+        chosen |= new
+        missing += new
+    conversion = convert(source, select=chosen)
+    return next(s for s in conversion.steps if s.transform.name == transform)

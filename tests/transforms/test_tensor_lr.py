@@ -1,0 +1,189 @@
+import pytest
+from cases import FLAGS, NoOp, Rewrite
+from scripts import edited
+
+PLACE = 'device=device if args.cudagraphs else "cpu"'
+FILLED = {"anneal": edited("anneal", '["lr"] = frac * args.learning_rate', '["lr"].fill_(frac * args.learning_rate)')}
+READ = {"report": edited("report", '["lr"]', '["lr"].item()')}
+
+
+def optimizer(made: str, *arguments: str) -> str:
+    return f"optimizer = {made}(\n" + "".join(f"    {a},\n" for a in arguments) + ")"
+
+
+LR = f"lr=torch.tensor(args.learning_rate, dtype=torch.float64, {PLACE})"
+ADAM = {"optimizer": optimizer("optim.Adam", "agent.parameters()", LR, "eps=1e-5", "capturable=args.cudagraphs")}
+GROUPS = """
+    optimizer = optim.Adam(
+        [
+            {"params": agent.actor.parameters(), "lr": 1e-2},
+            {"params": agent.critic.parameters(), "lr": 3e-2},
+        ],
+        lr=args.learning_rate,
+    )
+"""
+GROUPS_AFTER = """
+    optimizer = optim.Adam(
+        [
+            {"params": agent.actor.parameters(), "lr": 1e-2},
+            {"params": agent.critic.parameters(), "lr": 3e-2},
+        ],
+        lr=args.learning_rate,
+        capturable=args.cudagraphs,
+    )
+    for group in optimizer.param_groups:
+        group["lr"] = torch.tensor(group["lr"], dtype=torch.float64, device=device if args.cudagraphs else "cpu")
+"""
+
+REWRITES = [
+    Rewrite("Adam, annealed by hand", {}, {**ADAM, **FILLED, **READ}),
+    Rewrite(
+        "imported by its own name",
+        {
+            "optimizer": "optimizer = Adam(agent.parameters(), lr=args.learning_rate)",
+            "third_party": "from torch.optim import Adam",
+        },
+        {"optimizer": optimizer("Adam", "agent.parameters()", LR, "capturable=args.cudagraphs"), **FILLED, **READ},
+    ),
+    Rewrite(
+        "AdamW, renamed, the rate second",
+        {
+            "optimizer": "opt = torch.optim.AdamW(agent.parameters(), args.learning_rate)",
+            "anneal": 'for g in opt.param_groups:\n    g["lr"] = args.learning_rate / iteration',
+            "optimize": "opt.zero_grad()\nloss.backward()\nopt.step()",
+            "report": 'print(opt.param_groups[0]["lr"], np.mean(clipfracs))',
+        },
+        {
+            "optimizer": optimizer(
+                "torch.optim.AdamW", "agent.parameters()", LR[3:], "capturable=args.cudagraphs"
+            ).replace("optimizer", "opt", 1),
+            "anneal": 'for g in opt.param_groups:\n    g["lr"].fill_(args.learning_rate / iteration)',
+            "report": 'print(opt.param_groups[0]["lr"].item(), np.mean(clipfracs))',
+        },
+    ),
+    Rewrite(
+        "RMSprop",
+        {"optimizer": "optimizer = optim.RMSprop(agent.parameters(), lr=args.learning_rate, alpha=0.9)"},
+        {
+            "optimizer": optimizer(
+                "optim.RMSprop", "agent.parameters()", LR, "alpha=0.9", "capturable=args.cudagraphs"
+            ),
+            **FILLED,
+            **READ,
+        },
+    ),
+    Rewrite(
+        "SGD has nothing to capture",
+        {"optimizer": "optimizer = optim.SGD(agent.parameters(), lr=args.learning_rate)"},
+        {"optimizer": optimizer("optim.SGD", "agent.parameters()", LR), **FILLED, **READ},
+    ),
+    Rewrite(
+        "a scheduler",
+        {
+            "before_loop": "scheduler = optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, args.num_iterations)",
+            "anneal": "",
+            "report": "scheduler.step()\nprint(scheduler.get_last_lr()[0], clipfracs)",
+        },
+        {**ADAM, "report": "scheduler.step()\nprint(scheduler.get_last_lr()[0].item(), clipfracs)"},
+    ),
+    Rewrite(
+        "scaled in place",
+        {"anneal": 'optimizer.param_groups[0]["lr"] *= 0.9'},
+        {**ADAM, **READ},
+    ),
+    Rewrite(
+        "several groups get a tensor each",
+        {"optimizer": GROUPS, "anneal": 'for g in optimizer.param_groups:\n    g["lr"] = g["lr"] * 0.9'},
+        {
+            "optimizer": GROUPS_AFTER,
+            "anneal": 'for g in optimizer.param_groups:\n    g["lr"].fill_(g["lr"] * 0.9)',
+            **READ,
+        },
+    ),
+    Rewrite(
+        "no annealing: only capturable",
+        {"anneal": ""},
+        {
+            "optimizer": """
+                optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5, capturable=args.cudagraphs)
+            """
+        },
+        notes=("optimizer: its learning rate never changes and stays a float",),
+    ),
+]
+
+NOOPS = [
+    NoOp(
+        "an optimizer that takes no tensor",
+        {"optimizer": "optimizer = optim.LBFGS(agent.parameters(), lr=args.learning_rate)"},
+        "optimizer: LBFGS is not known to take a tensor learning rate",
+    ),
+    NoOp(
+        "an optimizer of the script's own",
+        {
+            "functions": "class Plain(optim.Optimizer):\n    pass\n\n\n",
+            "optimizer": "optimizer = Plain(agent.parameters(), lr=args.learning_rate)",
+        },
+        "optimizer: its class is not known to take a tensor learning rate",
+    ),
+    NoOp(
+        "arguments that are not seen",
+        {"optimizer": "optimizer = optim.Adam(agent.parameters(), **settings)"},
+        "optimizer: its arguments are passed as **keywords",
+    ),
+    NoOp(
+        "a state that is loaded",
+        {"before_loop": "optimizer.load_state_dict(torch.load('optimizer.pt'))"},
+        "optimizer: load_state_dict() on line {line} replaces its parameter groups",
+        at="load_state_dict",
+    ),
+    NoOp(
+        "a group that is added",
+        {"head": 'optimizer.add_param_group({"params": []})'},
+        "optimizer: add_param_group() on line {line} replaces its parameter groups",
+        at="add_param_group",
+    ),
+    NoOp(
+        "foreach",
+        {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, foreach=True)"},
+        "optimizer: foreach=True takes no tensor learning rate unless the optimizer is capturable",
+    ),
+    NoOp(
+        "assigned together with others",
+        {"anneal": 'lr = optimizer.param_groups[0]["lr"] = args.learning_rate / iteration'},
+        "optimizer: line {line} assigns it together with other targets",
+        at="lr = optimizer",
+    ),
+    NoOp(
+        "computed with inside an f-string",
+        {"report": """print(f"{1000 * optimizer.param_groups[0]['lr']} per mille", clipfracs)"""},
+        "optimizer: line {line} computes with it inside an f-string",
+        at="per mille",
+    ),
+    NoOp(
+        "SGD without annealing",
+        {"optimizer": "optimizer = optim.SGD(agent.parameters(), lr=args.learning_rate)", "anneal": ""},
+        "optimizer: its learning rate never changes and stays a float",
+    ),
+    NoOp(
+        "Adam without annealing that is fused or capturable already",
+        {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=1e-3, capturable=True)", "anneal": ""},
+        "optimizer: its learning rate never changes and stays a float",
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("tensor-lr", FLAGS)
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("tensor-lr")
+
+
+def test_flag_is_read_under_the_name_of_the_training_scope() -> None:
+    helper = "def show(config):\n" + 40 * "    print(config.seed, config.gamma)\n" + "\n\n"
+    rewrite = Rewrite("", {"functions": helper}, {**ADAM, **FILLED, **READ})
+    rewrite.check("tensor-lr", FLAGS)
