@@ -11,9 +11,11 @@ import pytest
 FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"
 
 
-def lean_convert(*args: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+def lean_convert(
+    *args: str | Path, stdin: bytes | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "transformer", *map(str, args)]
-    return subprocess.run(command, input=stdin, capture_output=True, check=False)
+    return subprocess.run(command, input=stdin, cwd=cwd, capture_output=True, check=False)
 
 
 def test_fixture_to_file(tmp_path: Path) -> None:
@@ -26,8 +28,8 @@ def test_fixture_to_file(tmp_path: Path) -> None:
     assert other.returncode == 0, "another conversion is recognised as such"
 
 
-def test_fixture_through_pipes() -> None:
-    result = lean_convert("-", stdin=FIXTURE.read_bytes())
+def test_fixture_through_pipes(tmp_path: Path) -> None:
+    result = lean_convert("-", stdin=FIXTURE.read_bytes(), cwd=tmp_path)  # no project's line length there
     assert result.stdout == golden.convert_fixture(FIXTURE).encode()
 
 
