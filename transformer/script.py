@@ -48,14 +48,19 @@ class Optimizer:
 class Buffer:
     """A preallocated rollout buffer (num_steps, num_envs, ...), written once per step.
 
-    `shape` and `dtype` are the texts of the definition's arguments; dtype is None for torch's default.
+    `call` is the allocation that sets its shape and dtype: its own, or the one that zeros_like follows.
     """
 
     name: str
     stmt: ast.Assign
     call: ast.Call
-    dtype: ast.expr | None
     stores: tuple[ast.Assign, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The text of its dtype."""
+        given = next((k.value for k in self.call.keywords if k.arg == "dtype"), None)
+        return ast.unparse(given) if given is not None else "torch.float32"
 
 
 @dataclass(frozen=True)
@@ -469,28 +474,43 @@ class Script:
                         and target.slice.id == index
                     ):
                         stores.setdefault(target.value.id, []).append(stmt)
-        found = []
+        return tuple(
+            Buffer(name, stmt, call, tuple(stores[name]))
+            for name, (stmt, call) in self._allocations.items()
+            if name in stores
+        )
+
+    @cached_property
+    def _allocations(self) -> dict[str, tuple[ast.Assign, ast.Call]]:
+        """Names that are given a new tensor, each with the call that sets its shape and dtype."""
+        found: dict[str, tuple[ast.Assign, ast.Call]] = {}
         for stmt in statements(self.scope.body):
-            if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
-                name = stmt.targets[0].id
-                call = self.allocation(stmt.value)
-                if name in stores and call is not None:
-                    dtype = next((k.value for k in call.keywords if k.arg == "dtype"), None)
-                    found.append(Buffer(name, stmt, call, dtype, tuple(stores[name])))
-        return tuple(found)
-
-    def allocation(self, value: ast.expr) -> ast.Call | None:
-        """The `torch.zeros(...)` of an allocation that is at most moved to a device."""
-        while (
-            isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda")
-        ):
-            value = value.func.value
-        if isinstance(value, ast.Call) and self.qualified(value.func) in ALLOCATIONS:
-            return value
-        return None
+            if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
+                continue
+            target, value = stmt.targets[0], stmt.value
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                pairs = list(zip(target.elts, value.elts, strict=True))
+            for one, made in pairs:
+                call = allocation(self, made)
+                if call is not None and self.calls(call, "torch.zeros_like") and not call.keywords:
+                    like = call.args[0] if call.args else None
+                    call = found[like.id][1] if isinstance(like, ast.Name) and like.id in found else None
+                if call is not None and isinstance(one, ast.Name):
+                    found[one.id] = (stmt, call)
+        return found
 
 
-ALLOCATIONS = ("torch.zeros", "torch.empty", "torch.ones")
+def allocation(script: Script, value: ast.expr) -> ast.Call | None:
+    """The `torch.zeros(...)` of an allocation that is at most moved to a device."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+        value = value.func.value
+    if isinstance(value, ast.Call) and script.qualified(value.func) in ALLOCATIONS:
+        return value
+    return None
+
+
+ALLOCATIONS = ("torch.zeros", "torch.empty", "torch.ones", "torch.zeros_like")
 
 
 @dataclass(frozen=True)

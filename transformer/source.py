@@ -283,12 +283,13 @@ class _Rebuild:
             for stmt, one in self._statements(cast(Line, line)):
                 new = self._statement(stmt, one)
                 if new and orphans:
-                    new[0] = new[0].with_changes(leading_lines=[*orphans, *new[0].leading_lines])
+                    kept = orphans if any(o.comment for o in orphans) or not _leading_blanks(new[0]) else []
+                    new[0] = new[0].with_changes(leading_lines=[*kept, *new[0].leading_lines])
                     orphans = []
                 elif not new and stmt not in self._edits._moved:
-                    orphans += _comments(one)
+                    orphans += _comments(one) or ([] if orphans else _leading_blanks(one))
                 out += new
-        return out, orphans
+        return out, orphans if any(o.comment for o in orphans) else []
 
     def _statements(self, line: Line) -> Iterator[tuple[ast.stmt | None, Line]]:
         """The statements of a line: `a; b` is split where one of them is edited."""

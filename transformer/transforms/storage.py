@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
@@ -56,16 +57,21 @@ def apply(script: Script) -> str:
     if rollout.orelse:
         raise Skip("the rollout loop has an else block")
     kinds = Kinds(script)
-    kept: list[Buffer] = []
-    for buffer in script.buffers:
-        reason = _obstacle(script, kinds, rollout, buffer)
-        if reason:
-            script.notes.append(f"{buffer.name} stays a preallocated buffer: {reason}")
-        else:
-            kept.append(buffer)
-    if len(kept) < 2:
-        raise Skip("; ".join(script.notes) or "the rollout writes no preallocated torch buffers at its step index")
-    return _rewrite(script, kinds, rollout, kept, script.source.text(steps))
+    reasons: dict[str, str] = {}
+    replaced = list(script.buffers)
+    while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
+        for buffer in replaced:
+            reason = _obstacle(script, kinds, rollout, buffer, replaced)
+            if reason:
+                reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: {reason}"
+        left = [b for b in replaced if b.name not in reasons]
+        if left == replaced:
+            break
+        replaced = left
+    if len(replaced) < 2:
+        raise Skip("; ".join(reasons.values()) or "the rollout writes no preallocated torch buffers at its step index")
+    script.notes.extend(reasons.values())
+    return _rewrite(script, kinds, rollout, replaced, script.source.text(steps))
 
 
 def _count(iterable: ast.expr) -> ast.expr | None:
@@ -77,7 +83,7 @@ def _count(iterable: ast.expr) -> ast.expr | None:
     return None
 
 
-def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer) -> str | None:
+def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
     """Why a buffer cannot become an entry of the TensorDict."""
     if len(buffer.stores) != 1:
         return "it is written more than once per step"
@@ -96,9 +102,14 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer) ->
             return f"the continue on line {node.lineno} may skip its write"
     if not kinds.tensor(store.value):
         return f"the value written on line {store.lineno} is not known to be a tensor"
-    if sum(1 for _ in script.assignments(buffer.name)) != 1:
+    bound = [
+        n for n in script.nodes if isinstance(n, ast.Name) and n.id == buffer.name and isinstance(n.ctx, ast.Store)
+    ]
+    if sum(script.is_ours(n) for n in bound) != 1:
         return "its name is bound more than once"
-    for use in _uses(script, buffer):
+    if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
+        return "it is allocated together with what stays"
+    for use in _uses(script, buffer, replaced):
         where = script.source.ancestors(use)
         if any(isinstance(n, ast.JoinedStr) for n in script.source.ancestors(use)):
             return f"line {use.lineno} reads it inside an f-string"
@@ -111,9 +122,10 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer) ->
     return None
 
 
-def _uses(script: Script, buffer: Buffer) -> list[ast.Name]:
-    """Every use of a buffer but its definition and its store."""
-    ours = {id(n) for s in (buffer.stmt, *buffer.stores) for t in s.targets for n in ast.walk(t)}
+def _uses(script: Script, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
+    """Every use of a buffer but its store and the allocations that go."""
+    ours = {id(n) for s in buffer.stores for t in s.targets for n in ast.walk(t)}
+    ours |= {id(n) for b in replaced for n in ast.walk(b.stmt)}
     return [
         n
         for n in script.nodes
@@ -122,16 +134,16 @@ def _uses(script: Script, buffer: Buffer) -> list[ast.Name]:
 
 
 def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: str) -> str:
-    edits, source, names = Edits(script.source), script.source, script.names
+    edits, names = Edits(script.source), script.names
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
-    dtypes = {source.text(b.dtype) if b.dtype else "torch.float32" for b in buffers}
+    dtypes = {b.dtype for b in buffers}
     common = dtypes.pop() if len(dtypes) == 1 else None
     for buffer in buffers:
         edits.remove(buffer.stmt)
         store = buffer.stores[0]
-        value = _recorded(script, kinds, rollout, buffer, None if common else _dtype(script, buffer))
+        value = _recorded(script, kinds, rollout, buffer, None if common else buffer.dtype)
         edits.replace(store, f'{transition}["{buffer.name}"] = {value}')
-        for use in _uses(script, buffer):
+        for use in _uses(script, buffer, buffers):
             edits.substitute(use, f'{storage}["{buffer.name}"]')
     edits.before(rollout, f"{transitions} = []")
     edits.before(rollout.body[0], f"{transition} = {{}}\n{transitions}.append({transition})")
@@ -146,10 +158,6 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     add_imports(script, edits, "from tensordict import TensorDict")
     script.facts.storage = storage
     return script.finish(edits)
-
-
-def _dtype(script: Script, buffer: Buffer) -> str:
-    return script.source.text(buffer.dtype) if buffer.dtype else "torch.float32"
 
 
 def _recorded(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, dtype: str | None) -> str:

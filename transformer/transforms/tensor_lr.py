@@ -63,6 +63,8 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
     """
     if optimizer.kind not in TENSOR_LR:
         raise Skip(f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate")
+    if script.scope_of(optimizer.stmt) is not script.scope:
+        raise Skip("it is made in a function, where the flags are not at hand")
     given = {k.arg for k in optimizer.call.keywords}
     if None in given:
         raise Skip("its arguments are passed as **keywords")
