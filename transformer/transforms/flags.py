@@ -112,12 +112,10 @@ def _destination(call: ast.Call) -> str | None:
 def _reader(script: Script, fields: frozenset[str]) -> str | None:
     """The expression in the training scope on which the most argument names are read."""
     counts: dict[str, int] = {}
-    for node in ast.walk(script.scope):
-        if (
-            isinstance(node, ast.Attribute)
-            and node.attr in fields
-            and isinstance(node.value, (ast.Name, ast.Attribute))
-        ):
+    for node in script.nodes:
+        if not isinstance(node, ast.Attribute) or node.attr not in fields:
+            continue
+        if isinstance(node.value, (ast.Name, ast.Attribute)) and script.scope_of(node) is script.scope:
             reader = ast.unparse(node.value)
             counts[reader] = counts.get(reader, 0) + 1
     return max(sorted(counts), key=lambda k: counts[k]) if counts else None
