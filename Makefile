@@ -19,7 +19,7 @@ setup: $(STAMP) ## create .venv and install everything into it
 $(STAMP): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet --editable '.[run,envs,test]'
+	$(BIN)/pip install --quiet --editable '.[run,envs,plots,test]'
 	touch $@
 
 demo: $(STAMP) ## convert a fixture, run original and converted, show that they agree

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import conversions
 import pytest
 from click.testing import CliRunner, Result
 
-from transformer import cli, pipeline
+from transformer import cli, commands, pipeline
 from transformer.diagnostics import CODES
 
 MARK = conversions.MARK
@@ -241,10 +242,26 @@ class TestUsage:
         assert result.exit_code == 0
         assert "Usage:" in result.stdout
 
-    def test_every_command_is_in_the_help(self) -> None:
-        lines = [line.split() for line in run("--help").stdout.splitlines()]
-        for name in cli.COMMANDS:
-            assert any(line[:1] == [name] and len(line) > 1 for line in lines), name
+    def test_help_lists_the_commands(self) -> None:
+        text = run("--help").stdout
+        for name, command in cli.COMMANDS.items():
+            assert f"  {name} " in text
+            assert command.summary in text
+
+    @pytest.mark.parametrize("name", cli.COMMANDS)
+    def test_every_command_is_there(self, name: str) -> None:
+        assert f"lean-convert {name}" in CliRunner().invoke(cli.main, [name, "-h"], prog_name="lean-convert").stdout
+
+    def test_every_command_has_its_module(self) -> None:
+        modules = {m.name for m in pkgutil.iter_modules(commands.__path__)}
+        assert {c.module for c in cli.COMMANDS.values()} == modules
+
+    def test_command_that_needs_more_than_is_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delitem(sys.modules, "transformer.commands.explain", raising=False)
+        monkeypatch.setitem(sys.modules, "difflib", None)
+        result = run("explain", "LC001")
+        assert result.exit_code == 2
+        assert "explain needs difflib, which is not installed" in result.stderr
 
     def test_version(self) -> None:
         assert run("--version").stdout.startswith("lean-convert, version ")

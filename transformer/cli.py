@@ -8,17 +8,28 @@ from __future__ import annotations
 import difflib
 import importlib
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 DEFAULT_COMMAND = "convert"
 
+
+class Command(NamedTuple):
+    """Where a command is found, and what `--help` says of it without importing it."""
+
+    module: str
+    """The module of `transformer.commands` that holds it under its own name."""
+    summary: str
+
+
 COMMANDS = {
-    "convert": "transformer.commands.convert",
-    "transforms": "transformer.commands.transforms",
-    "explain": "transformer.commands.explain",
+    "convert": Command("convert", "Convert scripts (the default command)."),
+    "verify": Command("verify", "Run original and converted script and compare them."),
+    "transforms": Command("transforms", "List the transforms in order, one line each."),
+    "explain": Command("explain", "Explain a transform or a diagnostic."),
 }
-"""Each command's module, which holds it under its own name; in the order of `--help`."""
+"""In the order of `--help`."""
 
 
 class LazyGroup(click.Group):
@@ -32,8 +43,17 @@ class LazyGroup(click.Group):
         """Import and return a command; None where there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        try:
+            module = importlib.import_module(f"transformer.commands.{COMMANDS[cmd_name].module}")
+        except ModuleNotFoundError as error:
+            ctx.fail(f"{cmd_name} needs {error.name}, which is not installed: pip install 'lean-convert[run]'")
+        command: click.Command = getattr(module, cmd_name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command's name before arguments that name no command."""
