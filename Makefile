@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TORCH := torch==2.13.0
+DEMO := fixtures/gym_classic_discrete.py
+DEMO_OUT := build/demo/gym_classic_discrete.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow test-gpu lint golden docs bench clean
@@ -23,7 +25,9 @@ $(STAMP): pyproject.toml setup.py
 	touch $@
 
 demo: $(STAMP) ## convert a fixture, run original and converted, show that they agree
-	$(BIN)/python tests/demo.py
+	mkdir -p $(dir $(DEMO_OUT))
+	$(BIN)/lean-convert $(DEMO) -o $(DEMO_OUT) --force
+	$(BIN)/lean-convert verify $(DEMO) $(DEMO_OUT) -- --num-envs 2 --num-steps 128
 
 test: lint ## lint, then every test that is neither slow nor needs a GPU
 	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"
