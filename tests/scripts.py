@@ -49,8 +49,7 @@ class Envs:
     <make_agent>
     <optimizer>
     <copy>
-
-    <buffers>
+    <allocate>
 
     <begin>
 
@@ -73,7 +72,7 @@ class Envs:
 <end>
 """
 
-PARTS = {
+_PARTS = {
     "imports": """
         import argparse
         <stdlib>
@@ -133,6 +132,7 @@ PARTS = {
     "make_agent": "agent = Agent().to(device)",
     "optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)",
     "copy": "",
+    "allocate": "\n\n<buffers>",
     "buffers": """
         obs = torch.zeros((args.num_steps, args.num_envs, 2)).to(device)
         actions = torch.zeros((args.num_steps, args.num_envs)).to(device)
@@ -249,22 +249,27 @@ PARTS = {
 }
 
 
+PARTS = {name: textwrap.dedent(text).removeprefix("\n").rstrip() for name, text in _PARTS.items()}
+
+
 def edited(part: str, old: str, new: str) -> str:
-    """A part with one piece of its text replaced, which must occur in it once."""
-    text = textwrap.dedent(PARTS[part]).strip("\n")
+    """A part with one piece of its text, which must occur in it once, replaced; new lines are indented as it was."""
+    text = PARTS[part]
     assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {part}"
-    return text.replace(old, new)
+    line = text[: text.index(old)].rpartition("\n")[2]
+    indent = line[: len(line) - len(line.lstrip())]
+    return text.replace(old, new.replace("\n", "\n" + indent))
 
 
-def script(parts: Mapping[str, str] | None = None) -> str:
+def script(parts: Mapping[str, str] | None = None, *, spare: bool = False) -> str:
     """The script with some of its parts replaced, or with parts of a test's own inside those.
 
     Raises:
-        KeyError: a part is missing, or has no place.
+        KeyError: a part is missing, or (unless `spare` ones are allowed) has no place.
     """
     used: set[str] = set()
     text = _filled(SCRIPT, {**PARTS, **(parts or {})}, used)
-    if unused := set(parts or ()) - used:
+    if (unused := set(parts or ()) - used) and not spare:
         raise KeyError(f"no place for {sorted(unused)}")
     return text
 
@@ -272,7 +277,7 @@ def script(parts: Mapping[str, str] | None = None) -> str:
 def _filled(text: str, parts: Mapping[str, str], used: set[str]) -> str:
     def part(marker: re.Match[str]) -> str:
         used.add(marker["name"])
-        text = textwrap.dedent(parts[marker["name"]]).lstrip("\n")
+        text = textwrap.dedent(parts[marker["name"]]).removeprefix("\n")
         if text and not text.endswith("\n"):
             text += "\n"
         return textwrap.indent(_filled(text, parts, used), marker["indent"])

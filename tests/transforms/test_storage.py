@@ -1,0 +1,260 @@
+import pytest
+from cases import NoOp, Parts, Rewrite
+from scripts import PARTS, edited
+
+IMPORTS = {"third_party": "from tensordict import TensorDict"}
+COLLECT = """
+    transitions = []
+    for step in range(0, args.num_steps):
+        transition = {}
+        transitions.append(transition)
+        global_step += args.num_envs
+        <store>
+        <act>
+        <record>
+        <step>
+"""
+STACK = """
+    storage = TensorDict(
+        {key: torch.stack([t[key] for t in transitions]) for key in transition}, batch_size=[args.num_steps]
+    ).to(device, torch.float32)
+"""
+STORES = {
+    "rollout": COLLECT,
+    "stack": STACK,
+    "store": 'transition["obs"] = next_obs.clone()\ntransition["dones"] = next_done.flatten().clone()',
+    "act": edited("act", "values[step]", 'transition["values"]'),
+    "record": 'transition["actions"] = action.flatten().clone()\ntransition["logprobs"] = logprob.flatten()',
+    "step": edited("step", "rewards[step]", 'transition["rewards"]'),
+}
+
+
+def entries(text: str, *names: str) -> str:
+    """Uses of buffers as uses of the TensorDict's entries."""
+    for name in names:
+        text = text.replace(f" {name}", f' storage["{name}"]').replace(f"({name})", f'(storage["{name}"])')
+    return text
+
+
+READS = {
+    "advantages": entries(PARTS["advantages"], "rewards", "values"),
+    "gae": entries(PARTS["gae"], "rewards", "values", "dones"),
+    "flatten": entries(PARTS["flatten"], "obs", "actions", "logprobs"),
+}
+ALL = {**IMPORTS, "allocate": "", **STORES, **READS}
+LONG = edited(
+    "buffers",
+    "actions = torch.zeros((args.num_steps, args.num_envs))",
+    "actions = torch.zeros((args.num_steps, args.num_envs), dtype=torch.long)",
+)
+
+MIXED = {
+    **ALL,
+    "stack": STACK.replace("device, torch.float32", "device"),
+    "store": """
+        transition["obs"] = next_obs.to(torch.float32).clone()
+        transition["dones"] = next_done.flatten().to(torch.float32).clone()
+    """,
+    "act": STORES["act"].replace("value.flatten()", "value.flatten().to(torch.float32)"),
+    "record": """
+        transition["actions"] = action.flatten().to(torch.long).clone()
+        transition["logprobs"] = logprob.flatten().to(torch.float32)
+    """,
+    "step": STORES["step"].replace("view(-1)", "view(-1).to(torch.float32)"),
+}
+COSTS = {"buffers": PARTS["buffers"] + "\ncosts = torch.empty(args.num_steps, args.num_envs, device=device)"}
+CONTINUE = '\nif not done.any():\n    continue\nprint("an episode ends")'
+REPORT = "\nprint(rewards[step].sum().item())"
+ON_CPU = {
+    part: PARTS[part].replace(".to(device)", "") for part in ("make_agent", "buffers", "begin", "step", "advantages")
+}
+
+
+def without_device(parts: Parts) -> Parts:
+    return {
+        name: text.replace(".to(device, torch", ".to(torch").replace(".to(device)", "") for name, text in parts.items()
+    }
+
+
+REWRITES = [
+    Rewrite("all buffers of one dtype", {}, ALL),
+    Rewrite(
+        "a buffer of another dtype",
+        {"buffers": LONG, "minibatch": edited("minibatch", "b_actions.long()[mb_inds]", "b_actions[mb_inds]")},
+        MIXED,
+    ),
+    Rewrite(
+        "an extra buffer",
+        {
+            **COSTS,
+            "step": PARTS["step"] + "\ncosts[step] = torch.tensor(np.abs(reward)).to(device)",
+            "report": PARTS["report"] + "\nprint(costs.mean().item())",
+        },
+        {
+            **ALL,
+            "step": STORES["step"] + '\ntransition["costs"] = torch.tensor(np.abs(reward)).to(device).flatten()',
+            "report": PARTS["report"] + '\nprint(storage["costs"].mean().item())',
+        },
+    ),
+    Rewrite(
+        "a continue below the stores", {"step": PARTS["step"] + CONTINUE}, {**ALL, "step": STORES["step"] + CONTINUE}
+    ),
+    Rewrite(
+        "one buffer that is read in the rollout stays",
+        {"step": PARTS["step"] + REPORT},
+        {
+            **ALL,
+            "allocate": "\n\nrewards = torch.zeros((args.num_steps, args.num_envs)).to(device)",
+            "step": PARTS["step"] + REPORT,
+            "advantages": entries(PARTS["advantages"], "values"),
+            "gae": entries(PARTS["gae"], "values", "dones"),
+        },
+        notes=("rewards stays a preallocated buffer: ",),
+    ),
+    Rewrite(
+        "names that are taken",
+        {"setup": 'storage, transition = "cpu", "x"\ndevice = torch.device(storage)'},
+        {
+            name: text.replace("transition[", "transition_1[")
+            .replace("transition =", "transition_1 =")
+            .replace("transition)", "transition_1)")
+            .replace("in transition}", "in transition_1}")
+            .replace("storage[", "storage_1[")
+            .replace("storage =", "storage_1 =")
+            for name, text in ALL.items()
+        },
+    ),
+    Rewrite("no device", {**ON_CPU, "setup": ""}, without_device(ALL)),
+]
+
+NOT_A_LOOP = "the rollout is not a for loop over a step index"
+
+NOOPS = [
+    NoOp(
+        "lists",
+        {
+            "buffers": "",
+            "store": "obs, dones = [*obs, next_obs], [*dones, next_done]",
+            "act": edited("act", "values[step] = value.flatten()", "values += [value.flatten()]"),
+            "record": "actions += [action]\nlogprobs += [logprob]",
+            "step": edited("step", "rewards[step] = torch.tensor(reward).to(device).view(-1)", "rewards += [reward]"),
+        },
+        "the rollout writes no preallocated torch buffers at its step index",
+    ),
+    NoOp(
+        "numpy buffers",
+        {"buffers": PARTS["buffers"].replace("torch.zeros", "np.zeros").replace(".to(device)", "")},
+        "the rollout writes no preallocated torch buffers at its step index",
+    ),
+    NoOp(
+        "a break that ends the rollout",
+        {"step": PARTS["step"] + "\nif done.all():\n    break"},
+        "the break on line {line} may end the rollout before the buffers are full",
+        at="break",
+    ),
+    NoOp(
+        "an else block",
+        {"collect": '<rollout>\nelse:\n    print("complete")'},
+        "the rollout loop has an else block",
+    ),
+    NoOp(
+        "a while loop",
+        {
+            "rollout": edited(
+                "rollout",
+                "for step in range(0, args.num_steps):",
+                "step = -1\nwhile step < args.num_steps - 1:\n    step += 1",
+            )
+        },
+        NOT_A_LOOP,
+    ),
+    NoOp(
+        "a range that does not start at 0",
+        {"rollout": edited("rollout", "range(0, args.num_steps)", "range(1, args.num_steps)")},
+        "the rollout does not run over range(number of steps)",
+    ),
+    NoOp(
+        "the rollout under a condition",
+        {"collect": "if args.num_steps > 0:\n    <rollout>"},
+        "the rollout loop stands inside another statement",
+    ),
+    NoOp(
+        "a rollout over nested loops",
+        {
+            "collect": "for half in range(0, args.num_steps, 4):\n    <rollout>",
+            "rollout": edited("rollout", "range(0, args.num_steps)", "range(half, half + 4)"),
+        },
+        "the rollout does not run over range(number of steps)",
+    ),
+    NoOp(
+        "buffers that are written under a condition",
+        {
+            "store": "if step >= 0:\n    <stores>",
+            "stores": PARTS["store"],
+            "act": "if step >= 0:\n    <acts>",
+            "acts": PARTS["act"],
+            "record": "if step >= 0:\n    <records>",
+            "records": PARTS["record"],
+            "step": edited("step", "rewards[step]", "rewards[step] = rewards[step]"),
+        },
+        "writes it only under a condition",
+    ),
+    NoOp(
+        "values that may be numbers",
+        {
+            "store": "obs[step], dones[step] = next_obs, next_done",
+            "act": edited("act", "value.flatten()", "float(value.sum())"),
+            "record": "actions[step] = np.asarray(action)\nlogprobs[step] = logprob.tolist()",
+            "step": edited("step", "torch.tensor(reward).to(device).view(-1)", "reward.item()"),
+        },
+        "the value written on line {line} is not known to be a tensor",
+        at="float(value.sum())",
+    ),
+    NoOp(
+        "written twice",
+        {
+            "record": PARTS["record"]
+            + "\n"
+            + "\n".join(f"{b}[step] = next_done" for b in ("obs", "dones", "actions", "logprobs", "values", "rewards"))
+        },
+        "it is written more than once per step",
+    ),
+    NoOp(
+        "read by a function",
+        {"closures": "def show():\n    print(obs, actions, logprobs, rewards, dones, values)\n\n"},
+        "a function reads it on line {line}",
+        at="print(obs, actions",
+    ),
+    NoOp(
+        "read before the rollout",
+        {"head": "print([b.sum().item() for b in (obs, actions, logprobs, rewards, dones, values)])"},
+        "line {line} uses it before the rollout is complete",
+        at="print([b.sum()",
+    ),
+    NoOp(
+        "longer than the rollout",
+        {"buffers": PARTS["buffers"].replace("args.num_steps", "args.num_steps + 1")},
+        "steps",
+    ),
+    NoOp(
+        "read inside an f-string",
+        {
+            "report": """
+                print(f"{obs.sum()} {actions.sum()} {logprobs.sum()}")
+                print(f"{rewards.sum()} {dones.sum()} {values.sum()} {clipfracs}")
+            """
+        },
+        "line {line} reads it inside an f-string",
+        at='print(f"{obs',
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("storage")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("storage")
