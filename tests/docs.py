@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from transformer import convert, transforms
+from transformer import all_transforms, convert
 from transformer.diagnostics import CODES
 from transformer.report import Result, print_report
 
@@ -22,7 +22,7 @@ def transforms_table() -> str:
     """The transforms in order: what each does, what it needs, why the results stay equal."""
     rows = [
         f"| {number} | `{t.name}` | {_cell(t.summary)} | {', '.join(f'`{n}`' for n in t.needs)} | {_cell(t.safety)} |"
-        for number, t in enumerate(transforms(), 1)
+        for number, t in enumerate(all_transforms(), 1)
     ]
     return "\n".join(["| | transform | what it does | needs | why it is safe |", "|-|-|-|-|-|", *rows])
 

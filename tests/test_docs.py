@@ -10,11 +10,11 @@ import docs
 import pytest
 from click.testing import CliRunner
 
-from transformer import TransformInfo, cli, transforms
+from transformer import TransformInfo, all_transforms, cli
 from transformer.diagnostics import CODES, Code
 
 ROOT = Path(__file__).parent.parent
-by_name = pytest.mark.parametrize("info", transforms(), ids=lambda t: t.name)
+by_name = pytest.mark.parametrize("info", all_transforms(), ids=lambda t: t.name)
 by_code = pytest.mark.parametrize("code", CODES.values(), ids=lambda c: c.code)
 
 
@@ -35,13 +35,13 @@ def test_readme_has_todays_tables() -> None:
 
 def test_every_file_of_transforms_is_in_the_order() -> None:
     modules = {m.name for m in pkgutil.iter_modules([str(ROOT / "transformer" / "transforms")])} - {"base"}
-    assert {t.name.replace("-", "_") for t in transforms()} == modules
+    assert {t.name.replace("-", "_") for t in all_transforms()} == modules
 
 
 def test_transforms_lists_all_in_order() -> None:
     lines = run("transforms").splitlines()
-    assert [line.split()[0] for line in lines] == [t.name for t in transforms()]
-    for line, info in zip(lines, transforms(), strict=True):
+    assert [line.split()[0] for line in lines] == [t.name for t in all_transforms()]
+    for line, info in zip(lines, all_transforms(), strict=True):
         assert info.summary in line
 
 
@@ -81,7 +81,7 @@ def test_example_is_python_and_shows_a_change(info: TransformInfo) -> None:
 
 @by_name
 def test_needs_come_earlier(info: TransformInfo) -> None:
-    names = [t.name for t in transforms()]
+    names = [t.name for t in all_transforms()]
     assert set(info.needs) <= set(names[: names.index(info.name)])
 
 

@@ -2,7 +2,7 @@
 
 from transformer.conversion import Applied, Conversion, Refused, Skipped, Step, TransformInfo
 from transformer.diagnostics import Diagnostic
-from transformer.pipeline import SelectionError, convert, transforms
+from transformer.pipeline import SelectionError, all_transforms, convert
 
 __all__ = [
     "Applied",
@@ -13,6 +13,6 @@ __all__ = [
     "Skipped",
     "Step",
     "TransformInfo",
+    "all_transforms",
     "convert",
-    "transforms",
 ]

@@ -38,6 +38,10 @@ class Kinds:
         """Whether an expression of the script is a tensor, where it stands."""
         return self._tensor(node, self._script.source.statement(node))
 
+    def tensor_at(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether an expression is a tensor when it is evaluated at `stmt`."""
+        return self._tensor(node, stmt)
+
     def tensor_before(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor where `stmt` begins."""
         return self._all(name, self._reaching(name).before.get(stmt, ()))
@@ -62,7 +66,7 @@ class Kinds:
         stmt = self._script.source.statement(name)
         bindings = self._reaching(name.id).before.get(stmt, frozenset())
         return bool(bindings) and all(
-            b is not None and any(self.produced(v) for v in _values(b, name.id)) for b in bindings
+            b is not None and any(self.produced(v) for v in values(b, name.id)) for b in bindings
         )
 
     def bindings(self, name: str, stmt: ast.stmt) -> Iterable[ast.stmt | None]:
@@ -81,8 +85,8 @@ class Kinds:
     def _binds_tensor(self, name: str, stmt: ast.stmt) -> bool:
         if (name, stmt) not in self._known:
             self._known[name, stmt] = True  # a cycle (x = x + 1) does not speak against it
-            values = list(_values(stmt, name))
-            self._known[name, stmt] = bool(values) and all(self._yields(v, stmt) for v in values)
+            found = list(values(stmt, name))
+            self._known[name, stmt] = bool(found) and all(self._yields(v, stmt) for v in found)
         return self._known[name, stmt]
 
     def _yields(self, value: ast.expr, stmt: ast.stmt) -> bool:
@@ -134,7 +138,7 @@ class Kinds:
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
 
 
-def _values(stmt: ast.stmt, name: str) -> Iterator[ast.expr]:
+def values(stmt: ast.stmt, name: str) -> Iterator[ast.expr]:
     """What a statement assigns to a name; the whole right side where it is unpacked."""
     if isinstance(stmt, ast.Assign):
         for target in stmt.targets:

@@ -19,7 +19,7 @@ class SelectionError(ValueError):
     """`select` or `ignore` names an unknown transform, or leaves out one that a selected transform needs."""
 
 
-def transforms() -> tuple[TransformInfo, ...]:
+def all_transforms() -> tuple[TransformInfo, ...]:
     """The transforms in the order in which they are applied."""
     return tuple(t.info for t in ORDER)
 

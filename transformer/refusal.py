@@ -110,6 +110,8 @@ def off_policy(script: Script, loop: Loop) -> str:
     for node in ast.walk(loop):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
             receiver = ast.unparse(node.func.value)
+            if receiver in script.imports and node.args:
+                receiver = ast.unparse(node.args[0])  # random.sample(buffer, n)
             targets = [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and "target" in n.id.lower()]
             if node.args and targets:
                 alpha = any(isinstance(n, ast.Name) and "alpha" in n.id.lower() for n in ast.walk(loop))

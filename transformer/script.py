@@ -45,6 +45,15 @@ class Optimizer:
 
 
 @dataclass(frozen=True)
+class Store:
+    """A write of a step's value into a buffer: the statement, its target there, and the value."""
+
+    stmt: ast.Assign
+    target: ast.expr
+    value: ast.expr
+
+
+@dataclass(frozen=True)
 class Buffer:
     """A preallocated rollout buffer (num_steps, num_envs, ...), written once per step.
 
@@ -54,7 +63,7 @@ class Buffer:
     name: str
     stmt: ast.Assign
     call: ast.Call
-    stores: tuple[ast.Assign, ...]
+    stores: tuple[Store, ...]
 
     @property
     def dtype(self) -> str:
@@ -92,6 +101,8 @@ class Facts:
     """The alias whose result is the action."""
     storage: str | None = None
     """The TensorDict that replaced the buffers."""
+    storage_dtypes: dict[str, str] = field(default_factory=dict)
+    """The dtype of each of its entries."""
     even_minibatches: str | None = None
     """An expression that is true where all minibatches have one size; None where unknown."""
     recurrence: bool = False
@@ -102,6 +113,8 @@ class Facts:
     """The counter of environment steps, once the rollout is extracted."""
     capturable: bool = False
     """Whether every optimizer's step may be captured in a CUDA graph."""
+    single_precision: bool = True
+    """Whether the original mentions no other floating-point precision: its networks then compute in float32."""
     original: str = ""
     """The text of the script before any transform; warnings point into it."""
 
@@ -463,17 +476,17 @@ class Script:
         if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
             return ()
         index = rollout.target.id
-        stores: dict[str, list[ast.Assign]] = {}
+        stores: dict[str, list[Store]] = {}
         for stmt in statements(rollout.body):
             if isinstance(stmt, ast.Assign):
-                for target in stmt.targets:
+                for target, value in pairwise(stmt):
                     if (
                         isinstance(target, ast.Subscript)
                         and isinstance(target.value, ast.Name)
                         and isinstance(target.slice, ast.Name)
                         and target.slice.id == index
                     ):
-                        stores.setdefault(target.value.id, []).append(stmt)
+                        stores.setdefault(target.value.id, []).append(Store(stmt, target, value))
         return tuple(
             Buffer(name, stmt, call, tuple(stores[name]))
             for name, (stmt, call) in self._allocations.items()
@@ -487,11 +500,7 @@ class Script:
         for stmt in statements(self.scope.body):
             if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
                 continue
-            target, value = stmt.targets[0], stmt.value
-            pairs = [(target, value)]
-            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-                pairs = list(zip(target.elts, value.elts, strict=True))
-            for one, made in pairs:
+            for one, made in pairwise(stmt):
                 call = allocation(self, made)
                 if call is not None and self.calls(call, "torch.zeros_like") and not call.keywords:
                     like = call.args[0] if call.args else None
@@ -499,6 +508,18 @@ class Script:
                 if call is not None and isinstance(one, ast.Name):
                     found[one.id] = (stmt, call)
         return found
+
+
+def pairwise(stmt: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """Targets and values of an assignment, `a, b = x, y` taken apart."""
+    pairs = []
+    for target in stmt.targets:
+        value = stmt.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs += list(zip(target.elts, value.elts, strict=True))
+        else:
+            pairs.append((target, value))
+    return pairs
 
 
 def allocation(script: Script, value: ast.expr) -> ast.Call | None:
@@ -574,8 +595,18 @@ def recognise(code: str, line_length: int, *, earlier: Script | None = None) -> 
         found = refusal.unsuitable(script)
         if found:
             raise Unconvertible(*found)
+        script.facts.single_precision = not any(_other_precision(script, n) for n in script.nodes)
     _ = script.phases
     return script
+
+
+PRECISIONS = frozenset("autocast half double bfloat16 float64 float16 set_default_dtype".split())
+
+
+def _other_precision(script: Script, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Attribute) or node.attr not in PRECISIONS:
+        return False
+    return not (script.qualified(node) or "").startswith("numpy.")
 
 
 def names_in(nodes: Iterable[ast.AST]) -> set[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scripts import script
 
-from transformer import Applied, Skipped, Step, convert, transforms
+from transformer import Applied, Skipped, Step, all_transforms, convert
 
 Parts = Mapping[str, str]
 
@@ -75,7 +75,7 @@ class NoOp:
 
 def turn(transform: str, source: str) -> Step:
     """The turn of one transform, after those that it needs."""
-    needs = {t.name: t.needs for t in transforms()}
+    needs = {t.name: t.needs for t in all_transforms()}
     chosen, missing = {transform}, [transform]
     while missing:
         new = set(needs[missing.pop()]) - chosen

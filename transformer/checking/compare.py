@@ -73,12 +73,22 @@ class _Findings:
             self._errors[key].append(error)
 
     def sorted(self) -> tuple[Difference, ...]:
-        """The findings, causes before effects: by moment, and what comes first within a moment first."""
+        """The findings, causes before effects: by iteration, within it by phase, and then by moment."""
         differences = [
             Difference(moment, *key, where, *values, self._count[key], max(self._errors[key], default=None))
             for key, (moment, where, values) in self._first.items()
         ]
-        return tuple(sorted(differences, key=lambda d: (d.moment, ORDER.index(d.quantity))))
+        return tuple(sorted(differences, key=_order))
+
+
+_AFTER_UPDATE = ("scalar", "print", "final parameter", "file")
+
+
+def _order(difference: Difference) -> tuple[int, int, int, int]:
+    """Rollout, then the optimizer's steps, then what is logged of them."""
+    quantity = difference.quantity
+    phase = 0 if quantity in ("action", "random state") else 2 if quantity in _AFTER_UPDATE else 1
+    return difference.moment.env_steps, phase, difference.moment.optimizer_steps, ORDER.index(quantity)
 
 
 def _compare_actions(found: _Findings, left: Recording, right: Recording) -> None:
@@ -143,18 +153,18 @@ def _compare_steps(found: _Findings, left: Recording, right: Recording) -> None:
                 _compare_step(found, prefix, where, x, y)
 
 
-def _placed(steps: Iterable[OptimizerStep], optimizer: int) -> dict[tuple[int, int], OptimizerStep]:
-    """One optimizer's steps by the environment steps before them and their number since the last of those.
+def _placed(steps: Iterable[OptimizerStep], optimizer: int) -> dict[tuple[int, int, int], OptimizerStep]:
+    """One optimizer's steps by the environment steps and permutations before them, and their number since then.
 
-    So a step that is missing in one iteration does not shift the steps of the next.
+    So a step that is missing in one epoch does not shift the steps of the next.
     """
-    since: Counter[int] = Counter()
+    since: Counter[tuple[int, int]] = Counter()
     placed = {}
     for step in steps:
         if step.optimizer == optimizer:
-            env_steps = step.moment.env_steps
-            placed[env_steps, since[env_steps]] = step
-            since[env_steps] += 1
+            epoch = step.moment.env_steps, step.permutations
+            placed[epoch[0], epoch[1], since[epoch]] = step
+            since[epoch] += 1
     return placed
 
 

@@ -63,6 +63,8 @@ class OptimizerStep:
 
     moment: Moment
     optimizer: int
+    permutations: int
+    """How many permutations had been served: two steps with the same number are of one epoch."""
     gradient_norm: float
     """L2 norm of all gradients as the step saw them (after clipping), float64."""
     numbers: Mapping[str, float]
@@ -122,8 +124,8 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         prints=_prints(journal),
         optimizers=tuple(name for _, name in journal["optimizers"]),
         steps=tuple(
-            OptimizerStep(Moment(*m), number, norm, numbers, tensors(described))
-            for m, number, norm, numbers, described in journal["steps"]
+            OptimizerStep(Moment(*m), number, served, norm, numbers, tensors(described))
+            for m, number, served, norm, numbers, described in journal["steps"]
         ),
         final=tensors(journal["final"][0][1]),
         random=tuple((Moment(*m), states) for m, states in journal["random"]),

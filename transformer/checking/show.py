@@ -50,19 +50,16 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
 
 def _table(verification: Verification) -> Table:
     table = Table(title=f"{verification.original.iterations} iterations", title_justify="left")
-    table.add_column("rung")
     table.add_column("compared", overflow="fold")
     table.add_column("values", justify="right")
-    table.add_column("largest difference", justify="right")
+    table.add_column("difference", justify="right")
     table.add_column("allowed", justify="right")
     table.add_column("where", overflow="fold")
     for rung in verification.rungs:
-        name = f"[{_STYLES[rung.status]}]{escape(rung.name)}: {rung.status.upper()}[/]"
-        if not rung.rows:
-            table.add_row(name, escape(rung.reason.splitlines()[0]), end_section=True)
-        for i, row in enumerate(rung.rows):
-            last = i == len(rung.rows) - 1
-            table.add_row("" if i else name, *_cells(row), end_section=last, style="" if row.equal else "red")
+        title = Text(f"{rung.name}: {rung.status.upper()}", style=_STYLES[rung.status])
+        table.add_row(title, end_section=not rung.rows)
+        for i, row in enumerate(rung.rows, start=1):
+            table.add_row(*_cells(row), end_section=i == len(rung.rows), style="" if row.equal else "red")
     return table
 
 
@@ -71,7 +68,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     if row.error is None and not row.equal:
         error = "different"
     allowed = "none" if row.tolerance is None else f"{row.tolerance:.0e}" if row.tolerance else "none"
-    return escape(row.what), f"{row.values:,}", error, allowed, escape(row.where)
+    return f"  {escape(row.what)}", f"{row.values:,}", error, allowed, escape(row.where)
 
 
 def _remarks(rung: Rung) -> RenderableType:
@@ -79,7 +76,7 @@ def _remarks(rung: Rung) -> RenderableType:
     if len(rung.findings) > _FINDINGS_SHOWN:
         more = len(rung.findings) - _FINDINGS_SHOWN
         lines.append(Text(f"  and {more} more (--format json has them all)", style="red"))
-    if rung.reason and (rung.rows or "\n" in rung.reason):
+    if rung.reason:
         lines.append(Text(f"  {rung.reason}", style=_STYLES[rung.status]))
     heading = [Text(f"{rung.name}:", style="bold")] if lines else []
     return Group(*heading, *lines)

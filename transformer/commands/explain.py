@@ -22,7 +22,7 @@ def explain(topic: str) -> None:
     """Explain a transform (`explain gae`) or a diagnostic (`explain LC005`)."""
     from rich.console import Console
 
-    infos = {i.name: i for i in pipeline.transforms()}
+    infos = {i.name: i for i in pipeline.all_transforms()}
     console = Console(highlight=False)
     if info := infos.get(topic.lower()):
         _explain_transform(console, info)

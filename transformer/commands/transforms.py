@@ -13,7 +13,7 @@ from transformer import pipeline
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the list.")
 def transforms(form: str) -> None:
     """List the transforms in order, one line each."""
-    infos = pipeline.transforms()
+    infos = pipeline.all_transforms()
     if form == "json":
         entries = [{"name": i.name, "summary": i.summary, "needs": list(i.needs)} for i in infos]
         click.echo(json.dumps(entries, indent=2))

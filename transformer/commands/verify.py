@@ -24,6 +24,7 @@ from transformer.checking.verify import RUNGS, CannotVerify, Task, Verification
 from transformer.checking.verify import verify as climb
 from transformer.conversion import Conversion
 from transformer.line_length import line_length_of
+from transformer.pipeline import DEFAULT_LINE_LENGTH
 
 COULD_NOT_RUN = 2
 _SCRIPT_ARGS = "transformer.script_args"
@@ -130,9 +131,8 @@ def _task(run: Run, converted: Path | None, iterations: int, every: int, each_tr
     try:
         if converted is not None:
             return Task(run, text.read(converted).content, iterations, every)
-        length = line_length_of(run.script.parent)
-        options = {} if length is None else {"line_length": length}
-        conversion = convert(text.read(run.script).content, **options)
+        length = line_length_of(run.script.parent) or DEFAULT_LINE_LENGTH
+        conversion = convert(text.read(run.script).content, line_length=length)
     except text.NotText as error:
         raise CannotVerify(str(error)) from None
     if not conversion.converted:

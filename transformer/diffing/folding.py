@@ -22,14 +22,20 @@ class Fold:
 Shown: TypeAlias = Entry | Fold
 
 
-def fold(entries: Sequence[Entry], context: int) -> list[Shown]:
-    """Replace lines that are further than `context` lines from a change, or from either end of a move, by folds."""
+def fold(entries: Sequence[Entry], context: int, *, within_moves: bool = True) -> list[Shown]:
+    """Replace lines that are further than `context` lines from a change, or from either end of a move, by folds.
+
+    Args:
+        entries: a comparison's entries.
+        context: how many unchanged lines around a change stay.
+        within_moves: leave out lines of moved code as well.
+    """
     loud = [k for k, entry in enumerate(entries) if not _quiet(entry) or (k and _move(entries[k - 1]) != _move(entry))]
     near = {k + d for k in loud for d in range(-context, context + 1)}
     shown: list[Shown] = []
     hidden: list[Row] = []
     for k, entry in enumerate(entries):
-        if isinstance(entry, Row) and k not in near and _quiet(entry):
+        if isinstance(entry, Row) and k not in near and _quiet(entry) and (within_moves or not entry.move):
             if hidden and hidden[-1].move != entry.move:
                 _close(shown, hidden)
             hidden.append(entry)

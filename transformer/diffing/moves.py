@@ -29,6 +29,13 @@ class Move:
     dedent: int
     """Columns by which the code moved to the left; negative to the right."""
 
+    @property
+    def indentation(self) -> str:
+        """What happened to the indentation, in words; empty where nothing did."""
+        if not self.dedent:
+            return ""
+        return f"{'dedented' if self.dedent > 0 else 'indented'} by {abs(self.dedent)}"
+
     def reindented(self, line: str) -> str:
         """An old line at its new indentation."""
         if not line.strip():

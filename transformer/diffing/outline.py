@@ -37,6 +37,11 @@ def split_lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
+def name_lines(lines: range) -> str:
+    """A range of lines, which counts from 0, as people name it: `line 3`, `lines 3-7`."""
+    return f"line {lines.stop}" if len(lines) == 1 else f"lines {lines.start + 1}-{lines.stop}"
+
+
 @lru_cache(maxsize=64)
 def outline(source: str) -> Outline:
     """Outline one state of a script.

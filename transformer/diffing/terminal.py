@@ -17,7 +17,7 @@ from transformer.diffing.blame import Origin, blame
 from transformer.diffing.compare import Departure, Diff, Row, Stats
 from transformer.diffing.folding import Fold, fold
 from transformer.diffing.moves import Move
-from transformer.diffing.outline import outline
+from transformer.diffing.outline import name_lines, outline
 from transformer.diffing.story import Chapter
 from transformer.diffing.words import Span
 
@@ -152,14 +152,9 @@ def _print_fold(console: Console, diff: Diff, entry: Fold) -> None:
     _print_note(console, f"⋮ {len(entry.rows)} lines {how}{inside}", "dim")
 
 
-def _lines(lines: range) -> str:
-    """A range of lines as people count them."""
-    return f"line {lines.stop}" if len(lines) == 1 else f"lines {lines.start + 1}-{lines.stop}"
-
-
 def _departure(move: Move) -> str:
     """Stands where a block of moved code was."""
-    return ", ".join(filter(None, (f"{_lines(move.old)} moved to {_lines(move.new)}", _indentation(move))))
+    return ", ".join(filter(None, (f"{name_lines(move.old)} moved to {name_lines(move.new)}", move.indentation)))
 
 
 def _arrival(diff: Diff, move: Move) -> str:
@@ -167,14 +162,8 @@ def _arrival(diff: Diff, move: Move) -> str:
     rows = [row for row in diff.rows if row.move == move and row.new is not None]
     same = sum(row.kind == "same" for row in rows)
     what = f"{same} unchanged" + (f", {len(rows) - same} changed" if same < len(rows) else "")
-    where = f"moved from {_lines(move.old)}" if move in diff.departed else _lines(move.old)
-    return f"{', '.join(filter(None, (where, _indentation(move))))}: {what}"
-
-
-def _indentation(move: Move) -> str:
-    if not move.dedent:
-        return ""
-    return f"{'dedented' if move.dedent > 0 else 'indented'} by {abs(move.dedent)}"
+    where = f"moved from {name_lines(move.old)}" if move in diff.departed else name_lines(move.old)
+    return f"{', '.join(filter(None, (where, move.indentation)))}: {what}"
 
 
 def _one_column(diff: Diff, rows: Sequence[Row]) -> Iterator[Text]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import Liveness, statements
+from transformer.dtypes import Dtypes
 from transformer.script import Script, backwards, is_number, names_in
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
@@ -72,6 +73,7 @@ class Hoist:
 
     def __init__(self, script: Script, loop: ast.For) -> None:
         self.script, self.loop, self.source = script, loop, script.source
+        self.dtypes = Dtypes(script)
         count = backwards(loop.iter)
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")
@@ -249,6 +251,11 @@ class Hoist:
             raise Skip(f"{name} before the last step is not elementwise in the next step's values")
         if not self._elementwise(last) or self._in_time(last):
             raise Skip(f"{name} at the last step is not a plain expression")
+        for part in (last, *bases):
+            if not self.dtypes.float32(part):
+                raise Skip(
+                    f"{ast.unparse(part)} is not known to be float32 as the other steps are (line {part.lineno})"
+                )
         edits = [
             (n, f"{self.source.text(b)}[1:]")
             for n in ast.walk(inner)

@@ -138,7 +138,13 @@ def _check_copyable(script: Script, name: str) -> None:
         if isinstance(node, ast.Call) and _root(node) == name and _method(node) in ("train", "eval"):
             if id(node) in inside and _has_modes(script):
                 raise Skip(f"line {node.lineno} switches {name} between training and evaluation")
+        if isinstance(node, ast.Call) and id(node) in inside:
+            moved = _root(node) == name and _method(node) in ("cpu", "cuda", "half", "float", "double", "bfloat16")
+            if moved or ast.unparse(node.func).endswith("vector_to_parameters"):
+                raise Skip(f"line {node.lineno} gives the parameters other memory")
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            if node.attr == "data" and id(node) in inside:
+                raise Skip(f"line {node.lineno} gives a parameter other memory")
             if ast.unparse(node.value).split(".")[0] == name and id(node) in inside:
                 raise Skip(f"line {node.lineno} writes an attribute of {name}")
     env = names_in([script.phases.env_step.func])

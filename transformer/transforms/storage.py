@@ -10,7 +10,7 @@ from transformer.dataflow import statements
 from transformer.imports import add_imports
 from transformer.kinds import Kinds
 from transformer.rendering import render
-from transformer.script import Buffer, Script, is_number, names_in
+from transformer.script import Buffer, Script, is_number, names_in, pairwise
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -89,7 +89,7 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
         return "it is written more than once per step"
     if any(k.arg not in ("dtype", "device") for k in buffer.call.keywords):
         return "it is allocated with unusual arguments"
-    store = buffer.stores[0]
+    store, value = buffer.stores[0].stmt, buffer.stores[0].value
     if len(store.targets) != 1:
         return f"line {store.lineno} assigns it together with other targets"
     for outer in script.source.ancestors(store):
@@ -100,7 +100,7 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
     for node in statements(rollout.body):
         if isinstance(node, ast.Continue) and script.loops_around(node)[0] is rollout and node.lineno < store.lineno:
             return f"the continue on line {node.lineno} may skip its write"
-    if not kinds.tensor(store.value):
+    if not kinds.tensor(value):
         return f"the value written on line {store.lineno} is not known to be a tensor"
     bound = [
         n for n in script.nodes if isinstance(n, ast.Name) and n.id == buffer.name and isinstance(n.ctx, ast.Store)
@@ -124,7 +124,7 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
 
 def _uses(script: Script, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
     """Every use of a buffer but its store and the allocations that go."""
-    ours = {id(n) for s in buffer.stores for t in s.targets for n in ast.walk(t)}
+    ours = {id(n) for s in buffer.stores for n in ast.walk(s.target)}
     ours |= {id(n) for b in replaced for n in ast.walk(b.stmt)}
     return [
         n
@@ -138,13 +138,17 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
     dtypes = {b.dtype for b in buffers}
     common = dtypes.pop() if len(dtypes) == 1 else None
+    recorded: dict[ast.expr, str] = {}
     for buffer in buffers:
         edits.remove(buffer.stmt)
-        store = buffer.stores[0]
         value = _recorded(script, kinds, rollout, buffer, None if common else buffer.dtype)
-        edits.replace(store, f'{transition}["{buffer.name}"] = {value}')
+        recorded[buffer.stores[0].target] = f'{transition}["{buffer.name}"] = {value}'
         for use in _uses(script, buffer, buffers):
             edits.substitute(use, f'{storage}["{buffer.name}"]')
+    for store in {b.stores[0].stmt: None for b in buffers}:
+        text = script.source.text
+        lines = [recorded.get(t) or f"{text(t)} = {text(v)}" for t, v in pairwise(store)]
+        edits.replace(store, "\n".join(lines))
     edits.before(rollout, f"{transitions} = []")
     edits.before(rollout.body[0], f"{transition} = {{}}\n{transitions}.append({transition})")
     target = ", ".join(filter(None, (script.device, common)))
@@ -157,6 +161,7 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     )  # fmt: skip
     add_imports(script, edits, "from tensordict import TensorDict")
     script.facts.storage = storage
+    script.facts.storage_dtypes = {b.name: b.dtype for b in buffers}
     return script.finish(edits)
 
 
@@ -167,6 +172,8 @@ def _recorded(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, dt
     if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp)):
         text = f"({text})"
     shape = buffer.call.args[0] if len(buffer.call.args) == 1 else None
+    if isinstance(shape, ast.Name):
+        shape = next((s.value for s in script.assignments(shape.id)), None)
     two = len(buffer.call.args) == 2 or (isinstance(shape, (ast.Tuple, ast.List)) and len(shape.elts) == 2)
     if two and not _is_flat(value):
         text += ".flatten()"
@@ -197,6 +204,9 @@ def _is_fresh(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr) -
     if not isinstance(value, ast.Name) or not kinds.new(value):
         return False
     for node in (n for s in rollout.body for n in ast.walk(s)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy":
+            if value.id in names_in([node.func.value]):
+                return False  # shares its memory with the array, which the environment may change
         if isinstance(node, ast.AugAssign) and value.id in names_in([node.target]):
             return False
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and value.id in names_in([node.value]):

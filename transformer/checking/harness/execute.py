@@ -21,7 +21,6 @@ from .job import Job
 from .journal import Journal
 from .lockstep import Lockstep
 from .optimizers import OptimizerRecorder
-from .permutations import Permutations
 from .prints import PrintRecorder
 from .probe import Probe
 from .randomness import seed_all, state_digests
@@ -101,7 +100,7 @@ def main(job_file: str) -> int:
     mode: Mode = _MODES[job.mode](job, journal)
     real_time = time.perf_counter
     if job.mode != "log":
-        Permutations().install()
+        journal.permutations.install()
         seed_all()
     mode.install()
     started = real_time()

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .permutations import Permutations
+
 
 class Journal:
     """The notes of one run.
@@ -23,6 +25,7 @@ class Journal:
         self.env_steps = 0
         self.optimizer_steps = 0
         self.iterations = 0
+        self.permutations = Permutations()
         self.entries: dict[str, list[Any]] = {
             kind: []
             for kind in (

@@ -51,7 +51,9 @@ class OptimizerRecorder:
                 elif isinstance(value, (int, float, torch.Tensor)):
                     numbers[f"{name}: {key}"] = float(value)
         described = {name: self._describe(tensor) for name, tensor in tensors.items()}
-        self._journal.add("steps", number, _gradient_norm(optimizer), numbers, described)
+        self._journal.add(
+            "steps", number, self._journal.permutations.served, _gradient_norm(optimizer), numbers, described
+        )
 
     def _number(self, optimizer: torch.optim.Optimizer) -> int:
         for number, (known, _) in enumerate(self._known):

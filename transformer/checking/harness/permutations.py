@@ -23,6 +23,11 @@ class Permutations:
     def __init__(self) -> None:
         self._served: Counter[int] = Counter()
 
+    @property
+    def served(self) -> int:
+        """How many permutations were served."""
+        return self._served.total()
+
     def next(self, n: int) -> Array:
         """The next permutation of range(n): int64, shape (n,)."""
         number = self._served[n]

@@ -1,0 +1,96 @@
+"""What `lean-convert verify --format json` found, read back for the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class NotAVerification(ValueError):
+    """A file is not what `lean-convert verify --format json` writes."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One compared quantity of a rung; figures as text."""
+
+    what: str
+    values: int
+    largest_difference: str
+    where: str
+    allowed: str
+    equal: bool
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One rung: its status (equal, different, not run, failed), what was compared, and what was found."""
+
+    name: str
+    status: str
+    reason: str
+    findings: tuple[str, ...]
+    compared: tuple[Compared, ...]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A verification's result."""
+
+    verdict: str
+    iterations: int | None
+    versions: Mapping[str, str]
+    rungs: tuple[Rung, ...]
+    notes: tuple[str, ...]
+
+
+def read_verified(text: str) -> Verified:
+    """Read a verification's JSON.
+
+    Raises:
+        NotAVerification: `text` is something else; the message says what is wrong.
+    """
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise NotAVerification(f"not JSON: {error}") from None
+    if isinstance(data, dict) and "error" in data:
+        raise NotAVerification(f"the verification could not run: {data['error']}")
+    try:
+        return Verified(
+            verdict=str(data["verdict"]),
+            iterations=data.get("iterations"),
+            versions={str(k): str(v) for k, v in data.get("versions", {}).items() if v is not None},
+            rungs=tuple(map(_rung, data["rungs"])),
+            notes=tuple(map(str, data.get("notes", ()))),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise NotAVerification(f"not the output of lean-convert verify --format json ({error!r})") from None
+
+
+def _rung(data: Mapping[str, Any]) -> Rung:
+    return Rung(
+        name=str(data["name"]),
+        status=str(data["status"]),
+        reason=str(data.get("reason") or ""),
+        findings=tuple(map(str, data.get("findings", ()))),
+        compared=tuple(map(_compared, data.get("compared", ()))),
+    )
+
+
+def _compared(data: Mapping[str, Any]) -> Compared:
+    error, allowed, equal = data["largest_difference"], data["allowed"], bool(data["equal"])
+    return Compared(
+        what=str(data["what"]),
+        values=int(data["values"]),
+        largest_difference=("equal" if equal else "different") if error is None else _figure(error),
+        where=str(data.get("where") or ""),
+        allowed=_figure(allowed) if allowed else "none",
+        equal=equal,
+    )
+
+
+def _figure(number: float | str) -> str:
+    return number if isinstance(number, str) else f"{number:.3g}"
