@@ -1,0 +1,205 @@
+import pytest
+from cases import NoOp, Rewrite
+from scripts import PARTS, edited
+
+LOOP = """
+    nextnonterminal = torch.cat([1.0 - dones[1:], (1.0 - next_done).expand_as(dones[:1])])
+    nextvalues = torch.cat([values[1:], next_value.expand_as(values[:1])])
+    delta = rewards + args.gamma * nextvalues * nextnonterminal - values
+    discount = args.gamma * args.gae_lambda * nextnonterminal
+    for t in reversed(range(args.num_steps)):
+        advantages[t] = lastgaelam = delta[t] + discount[t] * lastgaelam
+"""
+
+REWRITES = [
+    Rewrite("the branch and the sum", {}, {"gae": LOOP}),
+    Rewrite(
+        "counting down by hand, the branch the other way round",
+        {
+            "gae": """
+                for t in range(args.num_steps - 1, -1, -1):
+                    if t != args.num_steps - 1:
+                        alive, following = 1.0 - dones[t + 1], values[t + 1]
+                    else:
+                        alive, following = 1.0 - next_done, next_value
+                    delta = rewards[t] + args.gamma * following * alive - values[t]
+                    lastgaelam = delta + args.gamma * args.gae_lambda * alive * lastgaelam
+                    advantages[t] = lastgaelam
+            """
+        },
+        {
+            "gae": """
+                alive = torch.cat([1.0 - dones[1:], (1.0 - next_done).expand_as(dones[:1])])
+                following = torch.cat([values[1:], next_value.expand_as(values[:1])])
+                delta = rewards + args.gamma * following * alive - values
+                discount = args.gamma * args.gae_lambda * alive
+                for t in range(args.num_steps - 1, -1, -1):
+                    lastgaelam = delta[t] + discount[t] * lastgaelam
+                    advantages[t] = lastgaelam
+            """
+        },
+    ),
+    Rewrite(
+        "delta is not named",
+        {
+            "gae": """
+                for t in reversed(range(0, args.num_steps)):
+                    if t < args.num_steps - 1:
+                        alive = 1.0 - dones[t + 1]
+                        following = values[t + 1]
+                    else:
+                        alive = 1.0 - next_done
+                        following = next_value
+                    lastgaelam = rewards[t] + args.gamma * following * alive - values[t] + 0.9 * alive * lastgaelam
+                    advantages[t] = lastgaelam
+            """
+        },
+        {
+            "gae": """
+                alive = torch.cat([1.0 - dones[1:], (1.0 - next_done).expand_as(dones[:1])])
+                following = torch.cat([values[1:], next_value.expand_as(values[:1])])
+                delta = rewards + args.gamma * following * alive - values
+                discount = 0.9 * alive
+                for t in reversed(range(0, args.num_steps)):
+                    lastgaelam = delta[t] + discount[t] * lastgaelam
+                    advantages[t] = lastgaelam
+            """
+        },
+    ),
+    Rewrite(
+        "no branch, the next step's values one ahead",
+        {
+            "gae": """
+                ahead = torch.cat([values[1:], next_value])
+                alive = 1.0 - torch.cat([dones[1:], next_done.unsqueeze(0)])
+                for t in reversed(range(args.num_steps)):
+                    delta = rewards[t] + args.gamma * ahead[t] * alive[t] - values[t]
+                    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * alive[t] * lastgaelam
+            """
+        },
+        {
+            "gae": """
+                ahead = torch.cat([values[1:], next_value])
+                alive = 1.0 - torch.cat([dones[1:], next_done.unsqueeze(0)])
+                delta = rewards + args.gamma * ahead * alive - values
+                discount = args.gamma * args.gae_lambda * alive
+                for t in reversed(range(args.num_steps)):
+                    advantages[t] = lastgaelam = delta[t] + discount[t] * lastgaelam
+            """
+        },
+    ),
+    Rewrite(
+        "more values than steps",
+        {
+            "buffers": edited(
+                "buffers", "values = torch.zeros((args.num_steps,", "values = torch.zeros((args.num_steps + 1,"
+            ),
+            "advantages": edited("advantages", "<gae>", "values[args.num_steps] = next_value\n<gae>").replace(
+                "+ values", "+ values[:-1]"
+            ),
+            "gae": """
+                for t in reversed(range(args.num_steps)):
+                    alive = 1.0 - dones[t]
+                    delta = rewards[t] + args.gamma * values[t + 1] * alive - values[t]
+                    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * alive * lastgaelam
+            """,
+        },
+        {
+            "gae": """
+                alive = 1.0 - dones
+                discount = args.gamma * args.gae_lambda * alive
+                for t in reversed(range(args.num_steps)):
+                    delta = rewards[t] + args.gamma * values[t + 1] * alive[t] - values[t]
+                    advantages[t] = lastgaelam = delta + discount[t] * lastgaelam
+            """
+        },
+    ),
+]
+
+RETURNS = """
+    with torch.no_grad():
+        next_value = agent.get_value(next_obs).reshape(1, -1)
+        returns = torch.zeros_like(rewards).to(device)
+        <gae>
+        advantages = returns - values
+"""
+NEXT_RETURN = """
+    for t in reversed(range(args.num_steps)):
+        if t == args.num_steps - 1:
+            nextnonterminal = 1.0 - next_done
+            next_return = next_value
+        else:
+            nextnonterminal = 1.0 - dones[t + 1]
+            next_return = returns[t + 1]
+        returns[t] = rewards[t] + args.gamma * nextnonterminal * next_return
+"""
+
+NOOPS = [
+    NoOp(
+        "the recurrence goes through the buffer itself",
+        {"advantages": RETURNS, "gae": NEXT_RETURN},
+        "line {line}: next_return before the last step is not elementwise in the next step's values",
+        at="for t in reversed",
+    ),
+    NoOp("no loop", {"gae": "advantages = rewards - values"}, "no loop backwards over the rollout's steps was found"),
+    NoOp(
+        "forwards",
+        {"gae": PARTS["gae"].replace("reversed(range(args.num_steps))", "range(args.num_steps)")},
+        "no loop backwards over the rollout's steps was found",
+    ),
+    NoOp(
+        "every second step",
+        {"gae": PARTS["gae"].replace("reversed(range(args.num_steps))", "range(args.num_steps - 1, -1, -2)")},
+        "no loop backwards over the rollout's steps was found",
+    ),
+    NoOp(
+        "a branch on something else",
+        {"gae": edited("gae", "t == args.num_steps - 1", "t == args.num_steps - 2")},
+        "does not test for the last step",
+    ),
+    NoOp(
+        "a branch that does more",
+        {"gae": edited("gae", "nextvalues = next_value", "nextvalues = next_value\nprint(t)")},
+        "line {line}: the branch does more than choose values",
+        at="print(t)",
+    ),
+    NoOp(
+        "sides that set different names",
+        {"gae": edited("gae", "nextvalues = next_value", "nextvalues = next_value\nlast = t")},
+        "the sides of its branch set different names",
+    ),
+    NoOp(
+        "a branch in the middle",
+        {"gae": edited("gae", "    delta =", "    delta = 0.0\n    if t > 0:\n        delta =")},
+        "its branch is not a single one at the top",
+    ),
+    NoOp(
+        "a loop inside",
+        {"gae": edited("gae", "    delta =", "    for env in range(args.num_envs):\n        print(env)\n    delta =")},
+        "line {line} has a for statement",
+        at="for env",
+    ),
+    NoOp(
+        "the last turn's value is read after it",
+        {"report": PARTS["report"] + "\nprint(delta)"},
+        "delta of its last turn is read after it",
+    ),
+    NoOp(
+        "fewer steps than the buffers have",
+        {
+            "advantages": edited("advantages", "<gae>", "horizon = args.num_steps - 2\n<gae>"),
+            "gae": PARTS["gae"].replace("args.num_steps", "horizon"),
+        },
+        "horizon",
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("gae-hoist")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("gae-hoist")

@@ -1,0 +1,220 @@
+import pytest
+from cases import NoOp, Rewrite
+from scripts import PARTS, edited
+
+LOOP = "for mb_inds in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):"
+AFTER = f"""
+    clipfracs = []
+    for epoch in range(args.update_epochs):
+        {LOOP}
+            <learn>
+"""
+
+REWRITES = [
+    Rewrite("an index array, shuffled in place", {}, {"minibatches": AFTER}),
+    Rewrite(
+        "sliced in one line",
+        {
+            "minibatches": """
+                clipfracs = []
+                b_inds = np.arange(args.batch_size)
+                for epoch in range(args.update_epochs):
+                    np.random.shuffle(b_inds)
+                    for start in range(0, args.batch_size, args.minibatch_size):
+                        mb_inds = b_inds[start : start + args.minibatch_size]
+                        <learn>
+            """
+        },
+        {"minibatches": AFTER},
+    ),
+    Rewrite(
+        "a permutation per epoch",
+        {
+            "minibatches": """
+                clipfracs = []
+                for epoch in range(args.update_epochs):
+                    b_inds = np.random.permutation(args.batch_size)
+                    for start in range(0, args.batch_size, args.minibatch_size):
+                        end = start + args.minibatch_size
+                        mb_inds = b_inds[start:end]
+                        <learn>
+            """
+        },
+        {"minibatches": AFTER},
+    ),
+    Rewrite(
+        "other names, up to the array's length",
+        {
+            "minibatches": """
+                clipfracs = []
+                order = numpy.arange(args.batch_size)
+                for sweep in range(args.update_epochs):
+                    numpy.random.shuffle(order)
+                    for begin in range(0, len(order), args.minibatch_size):
+                        stop = args.minibatch_size + begin
+                        mb_inds = order[begin:stop]
+                        <learn>
+            """,
+            "stdlib": "import numpy",
+        },
+        {"minibatches": AFTER.replace("epoch in", "sweep in")},
+    ),
+    Rewrite(
+        "no device",
+        {
+            **{
+                part: PARTS[part].replace(".to(device)", "")
+                for part in ("make_agent", "buffers", "begin", "step", "advantages")
+            },
+            "setup": "",
+        },
+        {"minibatches": AFTER.replace(", device=device", "")},
+    ),
+    Rewrite(
+        "the index array made once before training",
+        {
+            "before_loop": "b_inds = np.arange(args.batch_size)",
+            "minibatches": edited("minibatches", "b_inds = np.arange(args.batch_size)\n", ""),
+        },
+        {"before_loop": "", "minibatches": AFTER},
+    ),
+    Rewrite(
+        "the indices are counted",
+        {"metrics": PARTS["metrics"] + "\nprint(len(mb_inds))"},
+        {"minibatches": AFTER},
+    ),
+]
+
+SHUFFLE = "np.random.shuffle(b_inds)"
+STARTS = "range(0, args.batch_size, args.minibatch_size)"
+NOT_ABOVE = "no numpy shuffle of b_inds was found just above the minibatch loop"
+
+
+def minibatches(old: str, new: str) -> dict[str, str]:
+    return {"minibatches": edited("minibatches", old, new)}
+
+
+NOOPS = [
+    NoOp("torch already", {"minibatches": AFTER}, "does not run over range(0, batch size, minibatch size)"),
+    NoOp(
+        "a generator",
+        minibatches(SHUFFLE, "rng.shuffle(b_inds)") | {"begin": PARTS["begin"] + "\nrng = np.random.default_rng(1)"},
+        NOT_ABOVE,
+    ),
+    NoOp("Python's shuffle", minibatches(SHUFFLE, "random.shuffle(b_inds)") | {"stdlib": "import random"}, NOT_ABOVE),
+    NoOp("no shuffle", minibatches(SHUFFLE, "print(epoch)"), NOT_ABOVE),
+    NoOp(
+        "shuffled once for all epochs",
+        {
+            "minibatches": PARTS["minibatches"]
+            .replace("    " + SHUFFLE + "\n", "")
+            .replace("clipfracs = []", "clipfracs = []\n" + SHUFFLE)
+        },
+        NOT_ABOVE,
+    ),
+    NoOp("shuffled in some epochs", minibatches(SHUFFLE, "if epoch > 0:\n    " + SHUFFLE), NOT_ABOVE),
+    NoOp(
+        "indices that are not all",
+        minibatches("np.arange(args.batch_size)", "np.arange(1, args.batch_size)"),
+        "b_inds is not numpy.arange(batch size)",
+    ),
+    NoOp(
+        "indices bound twice",
+        minibatches("clipfracs = []", "clipfracs = []\nb_inds = b_inds + 0"),
+        "b_inds is assigned 2 times",
+    ),
+    NoOp(
+        "indices drawn with replacement",
+        minibatches(SHUFFLE, "b_inds = np.random.choice(args.batch_size, args.batch_size)"),
+        "b_inds is assigned 2 times",
+    ),
+    NoOp(
+        "the last minibatch left out",
+        minibatches(STARTS, "range(0, args.batch_size - args.minibatch_size, args.minibatch_size)"),
+        "but args.batch_size indices are shuffled",
+    ),
+    NoOp(
+        "the first minibatch left out",
+        minibatches(STARTS, "range(args.minibatch_size, args.batch_size, args.minibatch_size)"),
+        "does not start at 0",
+    ),
+    NoOp(
+        "overlapping minibatches",
+        minibatches("end = start + args.minibatch_size", "end = start + 2 * args.minibatch_size"),
+        "does not begin by slicing an index array",
+    ),
+    NoOp(
+        "every second index",
+        minibatches("b_inds[start:end]", "b_inds[start:end:2]"),
+        "does not begin by slicing an index array",
+    ),
+    NoOp(
+        "the start is logged",
+        {"metrics": PARTS["metrics"] + "\nprint(start)"},
+        "start is used elsewhere on line {line}",
+        at="print(start)",
+    ),
+    NoOp(
+        "the end is logged",
+        {"metrics": PARTS["metrics"] + "\nprint(end)"},
+        "end is used elsewhere on line {line}",
+        at="print(end)",
+    ),
+    NoOp(
+        "the order is logged",
+        {"report": PARTS["report"] + "\nprint(b_inds[:3])"},
+        "b_inds is used elsewhere on line {line}",
+        at="print(b_inds[:3])",
+    ),
+    NoOp(
+        "the indices index numpy",
+        {"metrics": PARTS["metrics"] + "\nseen = np.zeros(args.batch_size)\nseen[mb_inds] = 1"},
+        "mb_inds is used otherwise than to index a tensor on line {line}",
+        at="seen[mb_inds] = 1",
+    ),
+    NoOp(
+        "a while loop",
+        {
+            "minibatches": """
+        b_inds = np.arange(args.batch_size)
+        clipfracs = []
+        for epoch in range(args.update_epochs):
+            np.random.shuffle(b_inds)
+            start = 0
+            while start < args.batch_size:
+                mb_inds = b_inds[start : start + args.minibatch_size]
+                start += args.minibatch_size
+                <learn>
+    """
+        },
+        "the minibatch loop is not a for loop over slice starts",
+    ),
+    NoOp(
+        "minibatches of whole environments",
+        {
+            "minibatches": """
+        envinds = np.arange(args.num_envs)
+        flatinds = np.arange(args.batch_size).reshape(args.num_steps, args.num_envs)
+        clipfracs = []
+        for epoch in range(args.update_epochs):
+            np.random.shuffle(envinds)
+            for start in range(0, args.num_envs, 1):
+                end = start + 1
+                mbenvinds = envinds[start:end]
+                mb_inds = flatinds[:, mbenvinds].ravel()
+                <learn>
+    """
+        },
+        "mbenvinds is used otherwise than to index a tensor",
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("shuffle")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("shuffle")
