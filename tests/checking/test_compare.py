@@ -76,7 +76,7 @@ def test_the_place_and_the_amount_of_a_parameters_difference(toy_recording: Reco
     assert weight is not None
     changed = weight.copy()
     changed[1, 0] += 0.25
-    other = dataclasses.replace(step, tensors={**step.tensors, name: Tensor("other", changed)})
+    other = dataclasses.replace(step, tensors={**step.tensors, name: Tensor("other", changed, changed.size)})
     right = dataclasses.replace(toy_recording, steps=(*toy_recording.steps[:2], other, toy_recording.steps[3]))
     (found,) = compare(toy_recording, right)
     assert (found.quantity, found.name, found.where) == ("parameter", name, "optimizer step 3, element (1, 0)")
