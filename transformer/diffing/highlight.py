@@ -53,7 +53,8 @@ def html_line(outline: Outline, line: int, spans: Sequence[Span] = (), mark: str
 def _html(unit: tuple[str, ...], line: int, spans: tuple[Span, ...], mark: str) -> Markup:
     """A line of a statement. Lines recur in every state of a script, so they are kept."""
     text, colours = unit[line], _colours(unit)[line]
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for start, end in spans:
         parts += (_coloured(text, at, start, colours), f"<{mark}>", _coloured(text, start, end, colours), f"</{mark}>")
         at = end
@@ -63,7 +64,8 @@ def _html(unit: tuple[str, ...], line: int, spans: tuple[Span, ...], mark: str) 
 
 def _coloured(text: str, start: int, end: int, colours: Sequence[Colour]) -> str:
     """A part of a line, escaped, with its colours."""
-    parts, at = [], start
+    parts: list[str] = []
+    at = start
     for first, last, css in colours:
         first, last = max(first, start), min(last, end)
         if first < last:
@@ -91,4 +93,4 @@ def _colours(unit: tuple[str, ...]) -> tuple[tuple[Colour, ...], ...]:
 
 @lru_cache(maxsize=256)
 def _css(kind: _TokenType) -> str:
-    return next((css for parent, css in CLASSES if kind in parent), "")
+    return next((css for parent, css in CLASSES if parent in kind.split()), "")

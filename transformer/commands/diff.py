@@ -1,0 +1,236 @@
+"""`lean-convert diff SCRIPT` and `lean-convert blame SCRIPT`: see a conversion without writing it."""
+
+from __future__ import annotations
+
+import io
+import sys
+import webbrowser
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import click
+from rich.console import Console
+
+from transformer import output, pipeline, text
+from transformer.commands.convert import SCRIPT, STDIN, selection_options, transform_names
+from transformer.conversion import Conversion
+from transformer.diffing import patches
+from transformer.diffing.compare import compare
+from transformer.diffing.story import chapters
+from transformer.diffing.terminal import SIDE_BY_SIDE_WIDTH, print_blame, print_diff, print_stats, print_story
+from transformer.diffing.verified import NotAVerification, read_verified
+from transformer.line_length import line_length_of
+from transformer.report import print_diagnostics
+
+CANNOT_CONVERT = 1
+ALREADY_CONVERTED = "LC002"
+EXCLUSIVE = ("total", "stat", "patch", "patch_series", "check", "html", "open_page")
+"""The forms of `diff`, of which one is chosen; `total` goes with `stat` and the page may be written and opened."""
+
+
+def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Click callback: names of transforms."""
+    names = transform_names(ctx, param, values)
+    known = [info.name for info in pipeline.all_transforms()]
+    for name in names or ():
+        if name not in known:
+            raise click.BadParameter(f"there is no transform named {name!r}; the names are: {', '.join(known)}")
+    return names
+
+
+@click.command()
+@click.argument("script", type=SCRIPT)
+@click.option(
+    "--transform",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    callback=_known_names,
+    help="Show only these transforms. Repeatable, comma-separated.",
+)
+@click.option("--total", is_flag=True, help="Show one flat diff of the whole conversion.")
+@click.option("--stat", is_flag=True, help="Show only how many lines each transform adds, removes and moves.")
+@click.option(
+    "--side-by-side",
+    is_flag=True,
+    help=f"Old code left, new code right, on a terminal of at least {SIDE_BY_SIDE_WIDTH} columns.",
+)
+@click.option(
+    "-U",
+    "--context",
+    default=3,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Unchanged lines to show around each change.",
+)
+@click.option("--patch", is_flag=True, help="Print the whole conversion as a plain patch for `git apply` or `patch`.")
+@click.option(
+    "--patch-series",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write one patch per transform into DIR, for `git am`.",
+)
+@click.option("--check", is_flag=True, help="Print nothing; exit with 1 if a conversion would change the file.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page to FILE.")
+@click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
+@click.option(
+    "--verified",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Show on the page what `lean-convert verify --format json` wrote to FILE.",
+)
+@selection_options
+@click.pass_context
+def diff(
+    ctx: click.Context,
+    script: str,
+    names: tuple[str, ...] | None,
+    total: bool,
+    stat: bool,
+    side_by_side: bool,
+    context: int,
+    patch: bool,
+    patch_series: Path | None,
+    check: bool,
+    html: Path | None,
+    open_page: bool,
+    verified: Path | None,
+    select: tuple[str, ...] | None,
+    ignore: tuple[str, ...] | None,
+) -> None:
+    """Show what a conversion of SCRIPT (`-` is standard input) changes, transform by transform; nothing is converted.
+
+    Code that only moved is shown where it went, apart from code that changed.
+
+    Exit codes: 0 done, 1 the script cannot be converted (or, with --check, would change), 2 bad usage or I/O.
+    """
+    _check_usage(ctx.params)
+    source, conversion = _read_and_convert(script, select, ignore)
+    if check and [d.code for d in conversion.errors] == [ALREADY_CONVERTED]:
+        return
+    _refuse(script, conversion)
+    name = "stdin.py" if script == STDIN else patches.path_in_repository(Path(script))
+    if check:
+        sys.exit(conversion.source != conversion.original)
+    if patch:
+        _write_stdout(patches.unified(source.encode(conversion.original), source.encode(conversion.source), name))
+    elif patch_series is not None:
+        _write_series(patch_series, patches.series(conversion, name, source.encode))
+    elif html is not None or open_page:
+        _write_page(conversion, script, html, open_page, verified)
+    elif stat:
+        whole = compare(conversion.original, conversion.source)
+        _show(lambda console: print_stats(console, [] if total else chapters(conversion, names), whole.stats))
+    elif total:
+        whole = compare(conversion.original, conversion.source)
+        _show(lambda console: print_diff(console, whole, context=context, side_by_side=side_by_side), side_by_side)
+    else:
+        told = chapters(conversion, names)
+        _show(
+            lambda console: print_story(console, conversion, told, context=context, side_by_side=side_by_side),
+            side_by_side,
+        )
+
+
+@click.command()
+@click.argument("script", type=SCRIPT)
+@selection_options
+def blame(script: str, select: tuple[str, ...] | None, ignore: tuple[str, ...] | None) -> None:
+    """Print what SCRIPT is converted to, with the transform that last touched each line and the line it came from.
+
+    Exit codes: 0 done, 1 the script cannot be converted, 2 bad usage or a file that cannot be read.
+    """
+    _, conversion = _read_and_convert(script, select, ignore)
+    _refuse(script, conversion)
+    _show(lambda console: print_blame(console, conversion))
+
+
+def _check_usage(params: dict[str, Any]) -> None:
+    """Refuse options that exclude each other."""
+    forms = [name for name in EXCLUSIVE if params[name]]
+    if set(forms) not in ({"html", "open_page"}, {"total", "stat"}) and len(forms) > 1:
+        flags = ["--" + name.removesuffix("_page").replace("_", "-") for name in forms]
+        raise click.UsageError(f"{' and '.join(flags)} exclude each other")
+    if params["names"] and (forms and forms != ["stat"]):
+        raise click.UsageError("--transform goes with the story and with --stat only")
+    if params["verified"] and not (params["html"] or params["open_page"]):
+        raise click.UsageError("--verified goes with --html or --open")
+
+
+def _read_and_convert(
+    script: str, select: Iterable[str] | None, ignore: Iterable[str] | None
+) -> tuple[text.Text, Conversion]:
+    path = None if script == STDIN else Path(script)
+    try:
+        source = text.decode(sys.stdin.buffer.read()) if path is None else text.read(path)
+    except text.NotText as refusal:
+        return text.Text(""), Conversion("", diagnostics=(refusal.diagnostic,))
+    except OSError as error:
+        raise click.UsageError(f"{script} cannot be read: {error.strerror or error}") from None
+    length = line_length_of(Path.cwd() if path is None else path.parent) or pipeline.DEFAULT_LINE_LENGTH
+    try:
+        return source, pipeline.convert(source.content, select=select, ignore=ignore, line_length=length)
+    except pipeline.SelectionError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _refuse(script: str, conversion: Conversion) -> None:
+    """End with all reasons where there is no conversion to show."""
+    if not conversion.converted:
+        name = "<stdin>" if script == STDIN else script
+        print_diagnostics(Console(stderr=True, highlight=False), name, conversion.errors)
+        sys.exit(CANNOT_CONVERT)
+
+
+def _show(render: Callable[[Console], None], side_by_side: bool = False) -> None:
+    """Print what `render` prints: plain if standard output is no terminal, in a pager if it is longer than one."""
+    terminal = sys.stdout.isatty()
+    screen = Console()
+    if side_by_side and screen.width < SIDE_BY_SIDE_WIDTH:
+        click.echo(f"one column: --side-by-side needs {SIDE_BY_SIDE_WIDTH} columns, here are {screen.width}", err=True)
+    buffer = io.StringIO()
+    render(Console(file=buffer, force_terminal=True if terminal else None, width=screen.width, highlight=False))
+    if terminal and buffer.getvalue().count("\n") >= screen.height:
+        click.echo_via_pager(buffer.getvalue())
+    else:
+        click.echo(buffer.getvalue(), nl=False)
+
+
+def _write_stdout(data: bytes) -> None:
+    try:
+        output.write_stdout(data)
+    except output.OutputError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _write_series(folder: Path, series: list[patches.Patch]) -> None:
+    """Write patches into a new or empty folder, so that it holds nothing that is not of this series."""
+    if folder.exists() and any(folder.iterdir()):
+        raise click.UsageError(f"{folder} is not empty; patches of another series in it would be applied as well")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for patch in series:
+            (folder / patch.filename).write_bytes(patch.mail)
+            click.echo(folder / patch.filename)
+    except OSError as error:
+        raise click.UsageError(f"{folder} cannot be written: {error.strerror or error}") from None
+
+
+def _write_page(conversion: Conversion, script: str, html: Path | None, open_page: bool, verified: Path | None) -> None:
+    from transformer.diffing.page import render_page  # jinja2 and pygments, which only the page needs
+
+    try:
+        found = None if verified is None else read_verified(verified.read_text("utf-8"))
+    except (NotAVerification, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{verified}: {error}") from None
+    name = "stdin" if script == STDIN else Path(script).name
+    target = Path(mkdtemp(prefix="lean-convert-"), f"{Path(name).stem}.html") if html is None else html
+    try:
+        output.check_target(target, [] if script == STDIN else [Path(script)])
+        output.write(target, render_page(conversion, name, found).encode(), force=True)
+    except output.OutputError as error:
+        raise click.UsageError(str(error)) from None
+    if open_page:
+        webbrowser.open(target.resolve().as_uri())
