@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+import libcst as cst
+
 from transformer.conversion import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
 from transformer.diagnostics import Diagnostic, at
 from transformer.script import Unconvertible, recognise
@@ -76,7 +78,7 @@ def convert(
                     outcome = Skipped("nothing to change")
             except Skip as skip:
                 outcome = Skipped(script.in_original(str(skip)))
-            except (Unconvertible, SyntaxError) as broken:
+            except (Unconvertible, SyntaxError, cst.ParserSyntaxError) as broken:
                 return Conversion(source, (), (at(None, "LC007", f"transform {info.name}: {broken}"),))
             diagnostics += script.warnings
         steps.append(Step(info, outcome, before, script.code))

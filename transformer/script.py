@@ -101,6 +101,8 @@ class Facts:
     """The alias whose result is the action."""
     storage: str | None = None
     """The TensorDict that replaced the buffers."""
+    storage_steps: str | None = None
+    """The number of its rows, as written."""
     storage_dtypes: dict[str, str] = field(default_factory=dict)
     """The dtype of each of its entries."""
     even_minibatches: str | None = None
@@ -457,6 +459,16 @@ class Script:
             if isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets):
                 yield stmt
 
+    def only_value(self, name: str) -> ast.expr | None:
+        """The value of a name of the training scope that is assigned once."""
+        made = [s for s in self.assignments(name) if len(s.targets) == 1]
+        return made[0].value if len(made) == 1 and name not in self.variant else None
+
+    def spelled(self, node: ast.expr) -> str:
+        """The text of an expression; of its value, where it is a name for another expression."""
+        value = self.only_value(node.id) if isinstance(node, ast.Name) else None
+        return ast.unparse(value if isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) else node)
+
     @cached_property
     def device(self) -> str | None:
         """The name of the device that the networks are moved to with `.to(device)`."""
@@ -489,12 +501,12 @@ class Script:
                         stores.setdefault(target.value.id, []).append(Store(stmt, target, value))
         return tuple(
             Buffer(name, stmt, call, tuple(stores[name]))
-            for name, (stmt, call) in self._allocations.items()
+            for name, (stmt, call) in self.allocations.items()
             if name in stores
         )
 
     @cached_property
-    def _allocations(self) -> dict[str, tuple[ast.Assign, ast.Call]]:
+    def allocations(self) -> dict[str, tuple[ast.Assign, ast.Call]]:
         """Names that are given a new tensor, each with the call that sets its shape and dtype."""
         found: dict[str, tuple[ast.Assign, ast.Call]] = {}
         for stmt in statements(self.scope.body):
@@ -508,6 +520,43 @@ class Script:
                 if call is not None and isinstance(one, ast.Name):
                     found[one.id] = (stmt, call)
         return found
+
+
+def dimensions(script: Script, call: ast.Call) -> list[str]:
+    """The leading dimensions of an allocation, as written: `(T, N)` and `(T, N) + shape` both begin with T and N."""
+    return _sizes(script, _shape(call))[0]
+
+
+def is_matrix(script: Script, call: ast.Call) -> bool:
+    """Whether an allocation has exactly two dimensions."""
+    sizes, complete = _sizes(script, _shape(call))
+    return complete and len(sizes) == 2
+
+
+def _shape(call: ast.Call) -> ast.expr:
+    return call.args[0] if len(call.args) == 1 else ast.Tuple(list(call.args), ast.Load())
+
+
+def _sizes(script: Script, shape: ast.expr | None) -> tuple[list[str], bool]:
+    """Sizes that a shape begins with, and whether they are all of it."""
+    if isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
+        left, complete = _sizes(script, shape.left)
+        right, rest = _sizes(script, shape.right) if complete else ([], False)
+        return left + right, complete and rest
+    if isinstance(shape, ast.Name):
+        return _sizes(script, script.only_value(shape.id))
+    if not isinstance(shape, (ast.Tuple, ast.List)):
+        return [], False
+    sizes: list[str] = []
+    for element in shape.elts:
+        if isinstance(element, ast.Starred):
+            more, complete = _sizes(script, element.value)
+            sizes += more
+            if not complete:
+                return sizes, False
+        else:
+            sizes.append(script.spelled(element))
+    return sizes, True
 
 
 def pairwise(stmt: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:

@@ -210,7 +210,7 @@ def _piece(
     if len(before) == len(after):
         pairs = [(k, k) for k in range(len(before))]
     else:
-        pairs = align_texts(before, after) or [(0, 0)]
+        pairs = [(0, 0), *((i + 1, j + 1) for i, j in align_texts(before[1:], after[1:]))]
     i = j = 0
     for next_i, next_j in [*pairs, (len(before), len(after))]:
         for k in range(i, next_i):

@@ -13,7 +13,7 @@ from typing import TypeAlias
 Span: TypeAlias = tuple[int, int]
 """Start and end column within a line, from 0, end excluded."""
 
-_WORD = re.compile(r"\w+|->|\*\*|//|[-+*/%&|^@=<>!:]=|[^\w\s]")
+_WORD = re.compile(r"\d[\w.]*|\w+|->|\*\*|//|[-+*/%&|^@=<>!:]=|[^\w\s]")
 
 ISLAND = 3
 """Fewer equal signs than this between two changed words are marked with them: a lone dot or comma tells nothing."""

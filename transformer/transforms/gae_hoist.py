@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from transformer.conversion import TransformInfo
 from transformer.dataflow import Liveness, statements
 from transformer.dtypes import Dtypes
-from transformer.script import Script, backwards, is_number, names_in
+from transformer.script import Script, backwards, dimensions, is_number, names_in
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -251,6 +251,9 @@ class Hoist:
             raise Skip(f"{name} before the last step is not elementwise in the next step's values")
         if not self._elementwise(last) or self._in_time(last):
             raise Skip(f"{name} at the last step is not a plain expression")
+        for base in bases:
+            if self._rows(base) != self.script.spelled(self.count):
+                raise Skip(f"{ast.unparse(base)} is not known to have {ast.unparse(self.count)} rows")
         for part in (last, *bases):
             if not self.dtypes.float32(part):
                 raise Skip(
@@ -266,6 +269,17 @@ class Hoist:
         row = f"{self.source.text(bases[0])}[:1]"
         return f"{name} = torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({row})])"
 
+    def _rows(self, base: ast.expr) -> str | None:
+        """The number of rows of what the loop indexes, as written."""
+        facts = self.script.facts
+        if isinstance(base, ast.Subscript):
+            stored = isinstance(base.value, ast.Name) and base.value.id == facts.storage
+            return facts.storage_steps if stored else None
+        if isinstance(base, ast.Name) and base.id in self.script.allocations:
+            rows = dimensions(self.script, self.script.allocations[base.id][1])
+            return rows[0] if rows else None
+        return None
+
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
         if not isinstance(stmt, (ast.Assign, ast.AugAssign)):
@@ -275,7 +289,8 @@ class Hoist:
             if isinstance(part, ast.Name):
                 edits.substitute(part, f"{part.id}[{self.index}]")
             elif not (isinstance(part, ast.Subscript) and self._base(part, False) is not None):
-                name = self.script.names.fresh("discount" if "delta" in self.whole or not lines else "term")
+                factor = isinstance(parent := self.source.parents[part], ast.BinOp) and isinstance(parent.op, ast.Mult)
+                name = self.script.names.fresh("discount" if factor else "delta")
                 lines.append(f"{name} = {self._at_all_steps(part)}")
                 edits.substitute(part, f"{name}[{self.index}]")
         return lines

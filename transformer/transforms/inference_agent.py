@@ -49,10 +49,10 @@ def apply(script: Script) -> str:
     acting = _action_callee(script)
     for call in calls:
         callee = ast.unparse(call.func)
-        if callee not in aliases:
-            wanted = "policy" if callee == acting else _method(call) or "policy"
+        wanted = "policy" if callee == acting else _method(call)
+        if callee not in aliases and wanted:
             aliases[callee] = script.names.fresh(wanted)
-        edits.substitute(call.func, aliases[callee])
+        edits.substitute(call.func, aliases.get(callee) or copies[_root(call)])
     targets = {c: copies[c.split(".")[0]] + c[len(c.split(".")[0]) :] for c in aliases}
     anchor = _last_setup(script, roots)
     edits.after(anchor, render("inference_agent", copies=copies, aliases=[(aliases[c], targets[c]) for c in aliases]))

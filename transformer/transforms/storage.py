@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.imports import add_imports
-from transformer.kinds import Kinds
+from transformer.kinds import Kinds, values
 from transformer.rendering import render
-from transformer.script import Buffer, Script, is_number, names_in, pairwise
+from transformer.script import Buffer, Script, dimensions, is_matrix, is_number, names_in, pairwise
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -61,6 +61,9 @@ def apply(script: Script) -> str:
     replaced = list(script.buffers)
     while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
         for buffer in replaced:
+            shape = dimensions(script, buffer.call)
+            if shape[:1] != [script.spelled(steps)]:
+                reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: its length is not the rollout's"
             reason = _obstacle(script, kinds, rollout, buffer, replaced)
             if reason:
                 reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: {reason}"
@@ -71,7 +74,7 @@ def apply(script: Script) -> str:
     if len(replaced) < 2:
         raise Skip("; ".join(reasons.values()) or "the rollout writes no preallocated torch buffers at its step index")
     script.notes.extend(reasons.values())
-    return _rewrite(script, kinds, rollout, replaced, script.source.text(steps))
+    return _rewrite(script, kinds, rollout, replaced, steps)
 
 
 def _count(iterable: ast.expr) -> ast.expr | None:
@@ -102,6 +105,8 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
             return f"the continue on line {node.lineno} may skip its write"
     if not kinds.tensor(value):
         return f"the value written on line {store.lineno} is not known to be a tensor"
+    if not _is_row(script, kinds, value, store):
+        return f"the value written on line {store.lineno} is not known to have an element per environment"
     bound = [
         n for n in script.nodes if isinstance(n, ast.Name) and n.id == buffer.name and isinstance(n.ctx, ast.Store)
     ]
@@ -133,7 +138,7 @@ def _uses(script: Script, buffer: Buffer, replaced: Sequence[Buffer]) -> list[as
     ]
 
 
-def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: str) -> str:
+def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: ast.expr) -> str:
     edits, names = Edits(script.source), script.names
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
     dtypes = {b.dtype for b in buffers}
@@ -152,15 +157,18 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     edits.before(rollout, f"{transitions} = []")
     edits.before(rollout.body[0], f"{transition} = {{}}\n{transitions}.append({transition})")
     target = ", ".join(filter(None, (script.device, common)))
+    count = script.source.text(steps)
+    widths = {tuple(dimensions(script, b.call)[1:2]) for b in buffers}
+    sizes = [count, *widths.pop()] if len(widths) == 1 else [count]
     edits.after(
         rollout,
         render(
-            "storage", storage=storage, transition=transition, transitions=transitions, steps=steps,
+            "storage", storage=storage, transition=transition, transitions=transitions, sizes=sizes,
             target=target,
         ),
     )  # fmt: skip
     add_imports(script, edits, "from tensordict import TensorDict")
-    script.facts.storage = storage
+    script.facts.storage, script.facts.storage_steps = storage, script.spelled(steps)
     script.facts.storage_dtypes = {b.name: b.dtype for b in buffers}
     return script.finish(edits)
 
@@ -171,17 +179,52 @@ def _recorded(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, dt
     text = script.source.text(value)
     if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp)):
         text = f"({text})"
-    shape = buffer.call.args[0] if len(buffer.call.args) == 1 else None
-    if isinstance(shape, ast.Name):
-        shape = next((s.value for s in script.assignments(shape.id)), None)
-    two = len(buffer.call.args) == 2 or (isinstance(shape, (ast.Tuple, ast.List)) and len(shape.elts) == 2)
-    if two and not _is_flat(value):
+    if is_matrix(script, buffer.call) and not _is_flat(value):
         text += ".flatten()"
     if dtype:
         text += f".to({dtype})"
     if not _is_fresh(script, kinds, rollout, value):
         text += ".clone()"
     return text
+
+
+RESHAPES = frozenset(
+    "to view reshape flatten squeeze float long int bool double detach clone cpu cuda contiguous".split()
+)
+
+
+def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth: int = 4) -> bool:
+    """Whether a value has an element per environment, as networks and environments return it, and is not broadcast."""
+    if kinds.produced(value):
+        return True
+    if isinstance(value, ast.Name) and depth:
+        bindings = list(kinds.bindings(value.id, stmt))
+        return bool(bindings) and all(
+            b is not None and all(_is_row(script, kinds, v, b, depth - 1) for v in values(b, value.id))
+            for b in bindings
+        )
+    if isinstance(value, ast.Subscript):
+        if isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str):
+            return True  # infos["cost"]
+        return is_number(value.slice, 0) and isinstance(value.value, ast.Call) and _resets(value.value)
+    if isinstance(value, ast.BinOp):
+        return any(_is_row(script, kinds, side, stmt, depth) for side in (value.left, value.right))
+    if isinstance(value, ast.UnaryOp):
+        return _is_row(script, kinds, value.operand, stmt, depth)
+    if isinstance(value, ast.Call):
+        if value is script.phases.env_step or _resets(value):
+            return True
+        if isinstance(value.func, ast.Attribute):
+            qualified = script.qualified(value.func) or ""
+            if qualified.startswith(("torch.", "numpy.")):
+                made = qualified in ("torch.zeros", "torch.ones", "torch.empty")
+                return made or any(_is_row(script, kinds, a, stmt, depth) for a in value.args)
+            return value.func.attr in RESHAPES and _is_row(script, kinds, value.func.value, stmt, depth)
+    return False
+
+
+def _resets(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "reset"
 
 
 def _is_flat(value: ast.expr) -> bool:

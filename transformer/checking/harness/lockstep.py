@@ -57,7 +57,7 @@ class Lockstep:
             torch._inductor.config.fallback_random = True
             name = _assigned_name(sys._getframe(1))
             warmup = GRAPH_MODE_WARMUP if options.get("mode") in _GRAPH_MODES else COMPILE_WARMUP
-            return self._checked(name, model, lambda fast: real(fast, **options), warmup)
+            return self.check(name, model, lambda fast: real(fast, **options), warmup)
 
         torch.compile = compile_checked
         patch_on_import({"tensordict.nn": self._patch_tensordict})
@@ -85,11 +85,11 @@ class Lockstep:
 
         def graph_checked(function: Any, warmup: int = 2, **options: Any) -> Any:
             name = _assigned_name(sys._getframe(1))
-            return self._checked(name, function, lambda fast: real(fast, warmup=warmup, **options), warmup)
+            return self.check(name, function, lambda fast: real(fast, warmup=warmup, **options), warmup)
 
         module.CudaGraphModule = graph_checked  # type: ignore[attr-defined]
 
-    def _checked(self, name: str | None, function: Any, make_fast: Callable[[Any], Any], warmup: int) -> Checked:
+    def check(self, name: str | None, function: Any, make_fast: Callable[[Any], Any], warmup: int) -> Checked:
         """`function` made fast and checked; a function that is checked already keeps its eager form."""
         if isinstance(function, Checked):
             self._functions.remove(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 from collections import defaultdict
 from typing import Any
@@ -49,16 +50,25 @@ class State:
         """Look for them in memory; call this once they have been made."""
         self.optimizers = _live(torch.optim.Optimizer)
         self.tensors: dict[str, torch.Tensor] = {}
+        self._seen: set[tuple[Any, ...]] = set()
         for optimizer in self.optimizers:
-            parameters, buffers = named_parameters(optimizer)
-            self.tensors.update(parameters)
-            self.tensors.update(buffers)
-        seen = {_memory(t) for t in self.tensors.values()}
+            for tensors in named_parameters(optimizer):
+                for name, tensor in tensors.items():
+                    self._add(name, tensor)
         for module in _live(torch.nn.Module):
             for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-                if type(tensor) in (torch.Tensor, torch.nn.Parameter) and _memory(tensor) not in seen:
-                    seen.add(_memory(tensor))
-                    self.tensors[f"{type(module).__name__}.{name} (not trained)"] = tensor
+                self._add(f"{type(module).__name__}.{name} (not trained)", tensor)
+
+    def _add(self, name: str, tensor: torch.Tensor) -> None:
+        """Take in a tensor whose memory is not known yet, under a name that is not taken yet."""
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            return  # a compiler's stand-in, without values
+        memory = tensor.data_ptr(), tensor.shape, tensor.dtype
+        if memory in self._seen:
+            return
+        self._seen.add(memory)
+        free = (f"{name} ({i})" if i > 1 else name for i in itertools.count(1))
+        self.tensors[next(n for n in free if n not in self.tensors)] = tensor
 
     def take(self) -> Snapshot:
         """Copy all values."""
@@ -109,10 +119,6 @@ class Rewound:
 def _live(kind: type) -> list[Any]:
     """The instances of `kind` in memory. type() and not isinstance(): some live objects compute when looked at."""
     return [thing for thing in gc.get_objects() if issubclass(type(thing), kind) and vars(thing)]
-
-
-def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return tensor.data_ptr(), tensor.shape, tensor.dtype
 
 
 def _clone_state(entries: Any) -> dict[Any, dict[str, Any]]:
