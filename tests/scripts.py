@@ -103,7 +103,7 @@ _PARTS = {
         parser.add_argument("--num-steps", type=int, default=8)
         parser.add_argument("--update-epochs", type=int, default=2)
         parser.add_argument("--minibatch-size", type=int, default=4)
-        parser.add_argument("--learning-rate", type=float, default=1e-2)
+        parser.add_argument("--learning-rate", type=float, default=3e-2)
         parser.add_argument("--gamma", type=float, default=0.99)
         parser.add_argument("--gae-lambda", type=float, default=0.95)
         parser.add_argument("--clip-coef", type=float, default=0.2)

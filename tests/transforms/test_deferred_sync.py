@@ -1,0 +1,158 @@
+import pytest
+from cases import NoOp, Rewrite
+from scripts import PARTS, edited
+
+STACKED = {"report": edited("report", "clipfracs", "torch.stack(clipfracs).tolist()")}
+AFTER = {
+    "metrics": """
+        with torch.no_grad():
+            clipfrac = ((ratio - 1.0).abs() > args.clip_coef).float().mean()
+    """,
+    "optimize": PARTS["optimize"] + "\nclipfracs += [clipfrac]",
+    **STACKED,
+}
+KL = "kl = ((ratio - 1.0) - ratio.log()).mean().item()"
+
+
+def reading(metrics: str, **parts: str) -> dict[str, str]:
+    """A minibatch that reads what `metrics` reads, and nothing else."""
+    return {"metrics": metrics, "report": "print(iteration, global_step, v_loss.item())", **parts}
+
+
+REWRITES = [
+    Rewrite("a list of numbers, grown by +=", {}, AFTER),
+    Rewrite(
+        "a list of numbers, grown by append, with gradients",
+        {"metrics": "clipfracs.append(((ratio - 1.0).abs() > args.clip_coef).float().mean().item())"},
+        {
+            "metrics": "clipfrac = ((ratio - 1.0).abs() > args.clip_coef).float().mean().detach()",
+            "optimize": PARTS["optimize"] + "\nclipfracs.append(clipfrac)",
+            **STACKED,
+        },
+    ),
+    Rewrite(
+        "a number under a name",
+        reading(KL, report="print(iteration, kl, v_loss.item())"),
+        reading(KL.replace(".item()", ".detach()"), report="print(iteration, kl.item(), v_loss.item())"),
+    ),
+    Rewrite(
+        "a number without gradients",
+        reading("with torch.no_grad():\n    " + KL, report="print(iteration, kl, v_loss.item())"),
+        reading(
+            "with torch.no_grad():\n    " + KL.replace(".item()", ""),
+            report="print(iteration, kl.item(), v_loss.item())",
+        ),
+    ),
+    Rewrite(
+        "a print",
+        reading("spread = ratio.std()\nprint(epoch, spread.item())"),
+        reading("spread = ratio.std()", optimize=PARTS["optimize"] + "\nprint(epoch, spread.item())"),
+    ),
+    Rewrite(
+        "a print under a condition of numbers",
+        reading("spread = ratio.std()\nif epoch == 0:\n    print(spread.item())"),
+        reading("spread = ratio.std()", optimize=PARTS["optimize"] + "\nif epoch == 0:\n    print(spread.item())"),
+    ),
+]
+
+NOTHING = "the minibatch loop reads no tensor on the host"
+STILL = "line {line} still reads a tensor on the host"
+BEGIN = PARTS["begin"]
+
+NOOPS = [
+    NoOp("nothing is read", reading(""), NOTHING),
+    NoOp(
+        "read after the step", reading("", optimize=PARTS["optimize"] + "\nclipfracs += [ratio.mean().item()]"), NOTHING
+    ),
+    NoOp("read after the epochs", reading("kl = ratio.mean()"), NOTHING),
+    NoOp("a condition on the number", reading(KL + "\nif kl > 0.1:\n    epoch = 0"), STILL, at="kl = (("),
+    NoOp("a number that steers", reading("coef = 1.0 if ratio.max().item() > 2 else 0.5"), STILL, at="coef = 1.0"),
+    NoOp(
+        "a number that counts on",
+        reading("ema = 0.9 * ema + 0.1 * ratio.mean().item()", begin=BEGIN + "\nema = 0.0"),
+        STILL,
+        at="ema = 0.9",
+    ),
+    NoOp("formatted with its type", reading(KL, report='print(f"{kl!r}")'), STILL, at="kl = (("),
+    NoOp("bound elsewhere too", reading(KL, head="kl = 0.0"), STILL, at="kl = (("),
+    NoOp(
+        "a list that also takes other numbers",
+        reading(PARTS["metrics"], report="clipfracs.append(0.5)\nprint(sum(clipfracs))"),
+        STILL,
+        at="clipfracs += ",
+    ),
+    NoOp(
+        "a list that is filled under a condition",
+        reading("if epoch == 0:\n    clipfracs.append(ratio.mean().item())"),
+        STILL,
+        at="if epoch == 0",
+    ),
+    NoOp(
+        "a list that is sorted",
+        reading(PARTS["metrics"], report="clipfracs.sort()\nprint(clipfracs[0])"),
+        STILL,
+        at="clipfracs += ",
+    ),
+    NoOp(
+        "a list that may be empty where it is read",
+        reading(
+            "losses.append(ratio.mean().item())",
+            begin=BEGIN + "\nlosses = []",
+            head="if losses:\n    print(losses[-1])",
+        ),
+        STILL,
+        at="losses.append",
+    ),
+    NoOp("a number of numpy", reading("clipfracs.append(np.float32(0.5).item())", report="print(clipfracs)"), NOTHING),
+    NoOp(
+        "a tensor that is changed in place",
+        reading(
+            "total += ratio.mean().detach()\nclipfracs.append(total.item())",
+            begin=BEGIN + "\ntotal = torch.zeros(())",
+            report="print(clipfracs)",
+        ),
+        STILL,
+        at="clipfracs.append",
+    ),
+    NoOp(
+        "a parameter, which the step changes",
+        reading("clipfracs.append(agent.critic[2].bias.item())", report="print(clipfracs)"),
+        STILL,
+        at="clipfracs.append",
+    ),
+    NoOp(
+        "a parameter under a name",
+        reading("bias = agent.critic[2].bias.item()", report="print(bias)"),
+        STILL,
+        at="bias = agent",
+    ),
+    NoOp("a print of parameters", reading("print(agent.critic[2].bias.item())"), STILL, at="print(agent"),
+    NoOp(
+        "a print of parameters under another name",
+        reading("print(params[0].sum().item())", begin=BEGIN + "\nparams = list(agent.parameters())"),
+        STILL,
+        at="print(params",
+    ),
+    NoOp(
+        "a continue between the print and the step",
+        reading("print(ratio.mean().item())\nif epoch > 5:\n    continue"),
+        STILL,
+        at="print(ratio",
+    ),
+    NoOp(
+        "a break between the number and the step",
+        reading("clipfracs.append(ratio.mean().item())\nif epoch > 5:\n    break", report="print(clipfracs)"),
+        STILL,
+        at="clipfracs.append",
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("deferred-sync")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("deferred-sync")

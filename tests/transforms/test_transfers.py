@@ -1,0 +1,127 @@
+import pytest
+from cases import NoOp, Rewrite
+from scripts import PARTS
+
+TENSOR, OBS, DONE = (
+    "torch.tensor(reward).to(device)",
+    "torch.Tensor(next_obs).to(device)",
+    "torch.Tensor(done).to(device)",
+)
+AFTER = {
+    "step": """
+        next_obs, reward, done, info = envs.step(action.cpu().numpy())
+        rewards[step] = torch.tensor(reward).to(device, non_blocking=True).view(-1)
+        next_obs, next_done = (
+            torch.as_tensor(next_obs).to(device, torch.float32, non_blocking=True),
+            torch.as_tensor(done).to(device, torch.float32, non_blocking=True),
+        )
+        <loop>
+    """,
+    "loop": "",
+}
+FROM_ENV = "next_obs, reward, done, info = envs.step(action.cpu().numpy())\n"
+
+
+def step(*lines: str) -> dict[str, str]:
+    """A step of the environment, and what is done with its arrays."""
+    return {"step": FROM_ENV + "\n".join(lines)}
+
+
+NEXT = ("rewards[step] = torch.zeros(args.num_envs)", "next_obs, next_done = convert(next_obs), convert(done)")
+LOOP = """
+    for i, d in enumerate(next_done):
+        if d:
+            print(global_step, i)
+"""
+
+REWRITES = [
+    Rewrite("Tensor and tensor", {}, AFTER),
+    Rewrite(
+        "one statement each",
+        step("rewards[step] = torch.Tensor(reward).to(device)", f"next_obs = {OBS}", f"next_done = {DONE}"),
+        step(
+            "rewards[step] = torch.as_tensor(reward).to(device, torch.float32, non_blocking=True)",
+            "next_obs = torch.as_tensor(next_obs).to(device, torch.float32, non_blocking=True)",
+            "next_done = torch.as_tensor(done).to(device, torch.float32, non_blocking=True)",
+        ),
+    ),
+    Rewrite(
+        "FloatTensor, from_numpy, an expression",
+        step(
+            "rewards[step] = torch.from_numpy(reward).to(device)",
+            f"next_obs = {OBS.replace('Tensor', 'FloatTensor')}",
+            "next_done = torch.Tensor(np.logical_or(done, done)).to(device)",
+        ),
+        step(
+            "rewards[step] = torch.from_numpy(reward).to(device, non_blocking=True)",
+            "next_obs = torch.as_tensor(next_obs).to(device, torch.float32, non_blocking=True)",
+            "next_done = torch.as_tensor(np.logical_or(done, done)).to(device, torch.float32, non_blocking=True)",
+        ),
+    ),
+    Rewrite(
+        "an element at a time",
+        {"step": PARTS["step"] + "\n<loop>", "loop": LOOP},
+        {**AFTER, "loop": LOOP.replace("next_done", "next_done.tolist()")},
+    ),
+]
+
+NOTHING = "the rollout has no blocking transfer of the environment's arrays"
+
+NOOPS = [
+    NoOp(
+        "made on the device",
+        step(
+            "rewards[step] = torch.tensor(reward, device=device)",
+            "next_obs = torch.tensor(next_obs, device=device)",
+            "next_done = torch.tensor(done, dtype=torch.float32, device=device)",
+        ),
+        NOTHING,
+    ),
+    NoOp(
+        "converted by the script's own function",
+        {**step(*NEXT), "functions": "def convert(x):\n    return torch.Tensor(x).to(device)\n\n\n"},
+        NOTHING,
+    ),
+    NoOp(
+        "with a dtype of its own", step(*NEXT, "next_obs = torch.tensor(next_obs).to(device, torch.float64)"), NOTHING
+    ),
+    NoOp(
+        "non-blocking already",
+        step(*NEXT, "next_obs = torch.as_tensor(next_obs).to(device, non_blocking=True)"),
+        NOTHING,
+    ),
+    NoOp("to another device", step(*NEXT, 'next_obs = torch.tensor(next_obs).to("cpu")'), NOTHING),
+    NoOp("a tensor made from a tensor", step(*NEXT, "copied = torch.Tensor(action).to(device)"), NOTHING),
+    NoOp("a tensor that is moved", step(*NEXT, "action = action.to(device)"), NOTHING),
+    NoOp("sizes", step(*NEXT, "empty = torch.Tensor(3).to(device)"), NOTHING),
+    NoOp("sizes under a name", step(*NEXT, "empty = torch.Tensor(2, 3).to(device)"), NOTHING),
+    NoOp("elements that are used", step(*NEXT, "for i, d in enumerate(next_done):\n    print(i, d)"), NOTHING),
+    NoOp("elements that are added", step(*NEXT, "for i, d in enumerate(next_done):\n    global_step += d"), NOTHING),
+    NoOp("elements of an array", step(*NEXT, "for i, d in enumerate(done):\n    if d:\n        print(i)"), NOTHING),
+    NoOp(
+        "elements that the loop changes",
+        step(*NEXT, "for i, d in enumerate(next_done):\n    if d:\n        next_done[1 - i] = 0"),
+        NOTHING,
+    ),
+    NoOp(
+        "no device",
+        {
+            **{
+                part: PARTS[part].replace(".to(device)", "")
+                for part in ("make_agent", "buffers", "begin", "step", "advantages")
+            },
+            "setup": "",
+        },
+        NOTHING,
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("transfers")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("transfers")
