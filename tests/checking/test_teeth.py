@@ -42,54 +42,224 @@ SECOND_ITERATION = "optimizer step 9"
 LR = "lr of group 0"
 
 WRONG = [
-    Wrong("GAE off by one in dones", [('storage["dones"][1:], (1', 'storage["dones"][:-1], (1')], "gradient norm", where=FIRST),
-    Wrong("GAE off by one in values", [('storage["values"][1:]', 'storage["values"][:-1]')], "gradient norm", where=FIRST),
-    Wrong("dones of the wrong step", [('["dones"] = next_done.flatten().clone()', '["dones"] = next_done * 0'),
-          (NEXT, NEXT.replace("next_obs, next_done", 'transition["dones"] = torch.as_tensor(done)\n        next_obs, next_done', 1))],
-          "gradient norm", where=FIRST),
-    Wrong("episodes' ends ignored at the boundary", [("(1.0 - next_done).expand_as", "torch.ones_like(next_done).expand_as")], "gradient norm"),
-    Wrong("lambda left out", [("args.gamma * args.gae_lambda * next", "args.gamma * next")], "gradient norm", where=FIRST),
-    Wrong("returns without the values", [('advantages + storage["values"]', "advantages + 0")], "gradient norm", where=FIRST),
-    Wrong("advantages normalised over the batch", [
-        ("    mb_advantages = (mb_advantages - mb_advantages.mean()) / (mb_advantages.std() + 1e-8)\n", ""),
-        ("b_advantages = advantages.reshape(-1)", "b_advantages = advantages.reshape(-1)\n"
-         "        b_advantages = (b_advantages - b_advantages.mean()) / (b_advantages.std() + 1e-8)")], "gradient norm", where=FIRST),
-    Wrong("another standard deviation", [("mb_advantages.std()", "mb_advantages.std(unbiased=False)")], "gradient norm", where=FIRST),
-    Wrong("learning rate annealed an iteration late", [("(update - 1.0)", "max(update - 2.0, 0.0)")], "hyperparameter", LR, SECOND_ITERATION),
+    Wrong(
+        "GAE off by one in dones",
+        [('storage["dones"][1:], (1', 'storage["dones"][:-1], (1')],
+        "gradient norm",
+        where=FIRST,
+    ),
+    Wrong(
+        "GAE off by one in values", [('storage["values"][1:]', 'storage["values"][:-1]')], "gradient norm", where=FIRST
+    ),
+    Wrong(
+        "dones of the wrong step",
+        [
+            ('["dones"] = next_done.flatten().clone()', '["dones"] = next_done * 0'),
+            (
+                NEXT,
+                NEXT.replace(
+                    "next_obs, next_done", 'transition["dones"] = torch.as_tensor(done)\n        next_obs, next_done', 1
+                ),
+            ),
+        ],
+        "gradient norm",
+        where=FIRST,
+    ),
+    Wrong(
+        "episodes' ends ignored at the boundary",
+        [("(1.0 - next_done).expand_as", "torch.ones_like(next_done).expand_as")],
+        "gradient norm",
+    ),
+    Wrong(
+        "lambda left out", [("args.gamma * args.gae_lambda * next", "args.gamma * next")], "gradient norm", where=FIRST
+    ),
+    Wrong(
+        "returns without the values",
+        [('advantages + storage["values"]', "advantages + 0")],
+        "gradient norm",
+        where=FIRST,
+    ),
+    Wrong(
+        "advantages normalised over the batch",
+        [
+            ("    mb_advantages = (mb_advantages - mb_advantages.mean()) / (mb_advantages.std() + 1e-8)\n", ""),
+            (
+                "b_advantages = advantages.reshape(-1)",
+                "b_advantages = advantages.reshape(-1)\n"
+                "        b_advantages = (b_advantages - b_advantages.mean()) / (b_advantages.std() + 1e-8)",
+            ),
+        ],
+        "gradient norm",
+        where=FIRST,
+    ),
+    Wrong(
+        "another standard deviation",
+        [("mb_advantages.std()", "mb_advantages.std(unbiased=False)")],
+        "gradient norm",
+        where=FIRST,
+    ),
+    Wrong(
+        "learning rate annealed an iteration late",
+        [("(update - 1.0)", "max(update - 2.0, 0.0)")],
+        "hyperparameter",
+        LR,
+        SECOND_ITERATION,
+    ),
     Wrong("learning rate in float32", [("dtype=torch.float64", "dtype=torch.float32")], "hyperparameter", LR, FIRST),
-    Wrong("learning rate not annealed", [('.fill_(frac * args.learning_rate)', ".fill_(args.learning_rate)")], "hyperparameter", LR, SECOND_ITERATION),
+    Wrong(
+        "learning rate not annealed",
+        [(".fill_(frac * args.learning_rate)", ".fill_(args.learning_rate)")],
+        "hyperparameter",
+        LR,
+        SECOND_ITERATION,
+    ),
     Wrong("another epsilon", [("eps=1e-5", "eps=1e-8")], "hyperparameter", "eps of group 0", FIRST),
-    Wrong("early stop per minibatch", [("                clipfracs += [clipfrac]\n",
-          "                clipfracs += [clipfrac]\n                if approx_kl > args.target_kl:\n                    break\n")], "optimizer", "step"),
-    Wrong("no early stop", [("            if args.target_kl is not None and approx_kl > args.target_kl:\n                break\n", "")], "optimizer", "step"),
-    Wrong("last minibatch dropped", [(".split(args.minibatch_size)", ".split(args.minibatch_size)[:-1]")], "optimizer", "step", "optimizer step 4"),
+    Wrong(
+        "early stop per minibatch",
+        [
+            (
+                "                clipfracs += [clipfrac]\n",
+                "                clipfracs += [clipfrac]\n"
+                "                if approx_kl > args.target_kl:\n                    break\n",
+            )
+        ],
+        "optimizer",
+        "step",
+    ),
+    Wrong(
+        "no early stop",
+        [("            if args.target_kl is not None and approx_kl > args.target_kl:\n                break\n", "")],
+        "optimizer",
+        "step",
+    ),
+    Wrong(
+        "last minibatch dropped",
+        [(".split(args.minibatch_size)", ".split(args.minibatch_size)[:-1]")],
+        "optimizer",
+        "step",
+        "optimizer step 4",
+    ),
     Wrong("an epoch less", [("range(args.update_epochs)", "range(args.update_epochs - 2)")], "optimizer", "step"),
-    Wrong("stale inference weights", [("    from_module(agent).data.to_module(agent_inference)\n", "")], "action", where="action 3"),
+    Wrong(
+        "stale inference weights",
+        [("    from_module(agent).data.to_module(agent_inference)\n", "")],
+        "action",
+        where="action 3",
+    ),
     Wrong("extra draw from torch", [(STEP, STEP + "        torch.rand(1)\n")], "action"),
-    Wrong("extra draw from numpy", [(STEP, STEP + "        np.random.rand()\n")], "random state", "numpy", "the update of iteration 1"),
-    Wrong("a second agent is made", [("agent_inference = deepcopy(agent)", "agent_inference = Agent()")], "action", where="action"),
+    Wrong(
+        "extra draw from numpy",
+        [(STEP, STEP + "        np.random.rand()\n")],
+        "random state",
+        "numpy",
+        "the update of iteration 1",
+    ),
+    Wrong(
+        "a second agent is made",
+        [("agent_inference = deepcopy(agent)", "agent_inference = Agent()")],
+        "action",
+        where="action",
+    ),
     Wrong("reward not clipped", [("np.clip(reward, -1.0, 1.0)", "reward")], "gradient norm", where=FIRST),
-    Wrong("log-prob of another action", [('storage["logprobs"].reshape(-1)', 'storage["logprobs"].roll(1, 0).reshape(-1)')], "gradient norm", where=FIRST),
-    Wrong("action of another step", [('storage["actions"].reshape(-1)', 'storage["actions"].roll(1, 0).reshape(-1)')], "gradient norm", where=FIRST),
+    Wrong(
+        "log-prob of another action",
+        [('storage["logprobs"].reshape(-1)', 'storage["logprobs"].roll(1, 0).reshape(-1)')],
+        "gradient norm",
+        where=FIRST,
+    ),
+    Wrong(
+        "action of another step",
+        [('storage["actions"].reshape(-1)', 'storage["actions"].roll(1, 0).reshape(-1)')],
+        "gradient norm",
+        where=FIRST,
+    ),
     Wrong("entropy's sign", [("pg_loss - args.ent_coef", "pg_loss + args.ent_coef")], "gradient norm", where=FIRST),
-    Wrong("value loss not clipped", [("torch.max(v_loss_unclipped, v_loss_clipped).mean()", "v_loss_unclipped.mean()")], "gradient norm"),
+    Wrong(
+        "value loss not clipped",
+        [("torch.max(v_loss_unclipped, v_loss_clipped).mean()", "v_loss_unclipped.mean()")],
+        "gradient norm",
+    ),
     Wrong("value loss without its weight", [("v_loss * args.vf_coef", "v_loss")], "gradient norm", where=FIRST),
-    Wrong("gradient not clipped", [("    nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)\n", "")], "gradient norm", where=FIRST),
+    Wrong(
+        "gradient not clipped",
+        [("    nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)\n", "")],
+        "gradient norm",
+        where=FIRST,
+    ),
     Wrong("gradients added up", [("    optimizer.zero_grad()\n", "")], "gradient norm", where="optimizer step 2"),
-    Wrong("optimizer state not carried over", [("        clipfracs = []\n", "        clipfracs = []\n        optimizer.state.clear()\n")],
-          "optimizer state", ": step", SECOND_ITERATION),
-    Wrong("obs of the next step stored", [('        transition["obs"] = next_obs.clone()\n', ""),
-          ('    storage = TensorDict(', '        transition["obs"] = next_obs\n    storage = TensorDict(')], "gradient norm", where=FIRST),
-    Wrong("a buffer shared by all steps", [('"obs"] = next_obs.clone()', '"obs"] = next_obs'),
-          (NEXT, NEXT.replace("next_obs, next_done = (\n            torch.as_tensor(next_obs)", "next_obs, next_done = (\n            shared.copy_(torch.as_tensor(next_obs))")),
-          ("    transitions = []\n", "    transitions = []\n    shared = next_obs\n")], "gradient norm", where=FIRST),
+    Wrong(
+        "optimizer state not carried over",
+        [("        clipfracs = []\n", "        clipfracs = []\n        optimizer.state.clear()\n")],
+        "optimizer state",
+        ": step",
+        SECOND_ITERATION,
+    ),
+    Wrong(
+        "obs of the next step stored",
+        [
+            ('        transition["obs"] = next_obs.clone()\n', ""),
+            ("    storage = TensorDict(", '        transition["obs"] = next_obs\n    storage = TensorDict('),
+        ],
+        "gradient norm",
+        where=FIRST,
+    ),
+    Wrong(
+        "a buffer shared by all steps",
+        [
+            ('"obs"] = next_obs.clone()', '"obs"] = next_obs'),
+            (
+                NEXT,
+                NEXT.replace(
+                    "next_obs, next_done = (\n            torch.as_tensor(next_obs)",
+                    "next_obs, next_done = (\n            shared.copy_(torch.as_tensor(next_obs))",
+                ),
+            ),
+            ("    transitions = []\n", "    transitions = []\n    shared = next_obs\n"),
+        ],
+        "gradient norm",
+        where=FIRST,
+    ),
     Wrong("greedy actions", [("probs.sample()", "probs.logits.argmax(-1)")], "action", where="action"),
-    Wrong("a scalar not logged", [('        writer.add_scalar("losses/approx_kl", approx_kl.item(), global_step)\n', "")], "scalar", "losses/approx_kl", "step 64"),
-    Wrong("a scalar at another step", [('"losses/entropy", entropy_loss.item(), global_step', '"losses/entropy", entropy_loss.item(), global_step - 1')], "scalar", "losses/entropy", "step 64"),
-    Wrong("mean of means in float32", [("np.mean(torch.stack(clipfracs).tolist())", "torch.stack(clipfracs).mean()")], "scalar", "losses/clipfrac"),
-    Wrong("a line not printed", [('            print(f"global_step={global_step}, episodic_return={score}")\n', "")], "print", "", "line 1"),
-    Wrong("parameters changed after training", [("    writer.close()", "    agent.actor[0].bias.data.mul_(0.5)\n    writer.close()")], "final parameter", "Agent.actor.0.bias", "the end"),
-]  # fmt: skip
+    Wrong(
+        "a scalar not logged",
+        [('        writer.add_scalar("losses/approx_kl", approx_kl.item(), global_step)\n', "")],
+        "scalar",
+        "losses/approx_kl",
+        "step 64",
+    ),
+    Wrong(
+        "a scalar at another step",
+        [
+            (
+                '"losses/entropy", entropy_loss.item(), global_step',
+                '"losses/entropy", entropy_loss.item(), global_step - 1',
+            )
+        ],
+        "scalar",
+        "losses/entropy",
+        "step 64",
+    ),
+    Wrong(
+        "mean of means in float32",
+        [("np.mean(torch.stack(clipfracs).tolist())", "torch.stack(clipfracs).mean()")],
+        "scalar",
+        "losses/clipfrac",
+    ),
+    Wrong(
+        "a line not printed",
+        [('            print(f"global_step={global_step}, episodic_return={score}")\n', "")],
+        "print",
+        "",
+        "line 1",
+    ),
+    Wrong(
+        "parameters changed after training",
+        [("    writer.close()", "    agent.actor[0].bias.data.mul_(0.5)\n    writer.close()")],
+        "final parameter",
+        "Agent.actor.0.bias",
+        "the end",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

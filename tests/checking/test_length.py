@@ -1,0 +1,58 @@
+"""A script is made to train for a few iterations by its own option, whatever that is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy import TOY, edited
+
+from transformer.checking.length import Length, find_length
+from transformer.checking.run import Run
+
+TYRO = edited(
+    "import argparse\n",
+    "import dataclasses\n\nimport tyro\n\n\n@dataclasses.dataclass\nclass Config:\n    frames: int = 4000\n\n\n",
+)
+TYRO = edited("    parser = argparse.ArgumentParser()\n", "    args = tyro.cli(Config)\n", TYRO)
+TYRO = edited('    parser.add_argument("--updates", type=int, default=2)\n    args = parser.parse_args()\n', "", TYRO)
+TYRO = edited("    for update in range(args.updates):\n", "    done = 0\n    while done < args.frames:\n", TYRO)
+TYRO = edited(" * (1 - update / args.updates)", "", TYRO)
+TYRO = edited("obs = torch.tensor(next_obs)\n", "obs = torch.tensor(next_obs)\n            done += 2\n", TYRO)
+TYRO = edited('        print(f"update {update}: loss {loss.item()}")\n', "", TYRO)
+TYRO = edited("(update + 1) * 8", "done", TYRO)
+"""The toy with another parser and a loop that counts environment steps."""
+
+CONSTANT = edited("range(args.updates)", "range(2000)")
+CONSTANT = edited(" * (1 - update / args.updates)", "", CONSTANT)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (TOY, Length("--updates", 1, 2)),
+        (TYRO, Length("--frames", 8, 500)),
+        (CONSTANT, Length(None, 0, None)),
+    ],
+    ids=["argparse", "tyro, while", "no option"],
+)
+def test_the_option_is_found_by_what_it_does(tmp_path: Path, source: str, expected: Length) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(source)
+    found = find_length(Run(script))
+    assert (found.option, found.planned) == (expected.option, expected.planned)
+    if expected.option is not None:
+        assert found.unit == expected.unit
+
+
+def test_the_option_is_set_once(toy_script: Path) -> None:
+    length = Length("--total-steps", 128, 100)
+    for given in (["--total-steps", "9999"], ["--total_steps", "9999"], ["--total-steps=9999"], []):
+        run = Run(toy_script, ("--a", "1", *given, "--b"))
+        assert length.shortened(run, 3).args == ("--a", "1", "--b", "--total-steps", "384")
+
+
+def test_a_short_run_stays_as_it_is(toy_script: Path) -> None:
+    run = Run(toy_script, ("--total-steps", "256"))
+    assert Length("--total-steps", 128, 2).shortened(run, 3) is run
+    assert Length(None, 0, None).shortened(run, 3) is run

@@ -1,0 +1,228 @@
+"""Functions made fast in a wrong way, as CUDA graphs are known to go wrong, are told from right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from transformer.checking.harness.job import Job
+from transformer.checking.harness.journal import Journal
+from transformer.checking.harness.lockstep import Lockstep as Mode
+from transformer.checking.harness.state import State
+from transformer.checking.lockstep import Lockstep, _load
+from transformer.checking.rungs import lockstep_rung
+
+WARMUP = 4
+CALLS = 12
+
+
+class Graph:
+    """A CUDA graph as seen from outside: after the warm-up, every call reads and writes the same memory."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, copies_inputs: bool = True, clones_outputs: bool = True
+    ) -> None:
+        self.function = function
+        self.copies_inputs = copies_inputs
+        self.clones_outputs = clones_outputs
+        self.calls = 0
+
+    def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        self.calls += 1
+        if self.calls < WARMUP:
+            return self.function(*inputs)  # type: ignore[no-any-return]
+        if self.calls == WARMUP:
+            self.inputs = [i.clone() for i in inputs]
+            self.outputs = self.function(*self.inputs)
+        else:
+            if self.copies_inputs:
+                for mine, given in zip(self.inputs, inputs, strict=True):
+                    mine.copy_(given)
+            for mine, made in zip(self.outputs, self.function(*self.inputs), strict=True):
+                mine.copy_(made)
+        return tuple(o.clone() if self.clones_outputs else o for o in self.outputs)
+
+
+class Training:
+    """A policy and an update of one small network."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.net = nn.Linear(3, 2)
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=torch.tensor(1e-2))
+
+    def policy(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            mean = self.net(obs)
+            return torch.normal(mean, 0.5), mean
+
+    def greedy_noise(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same noise at each call, as a graph that does not advance its generator."""
+        with torch.no_grad():
+            mean = self.net(obs)
+            return mean + torch.tensor([0.3, -0.2]), mean
+
+    def update(self, obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        loss = (self.net(obs) - obs[:, :2]).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return (loss.detach(),)
+
+
+def run(
+    folder: Path,
+    function: Callable[..., Any],
+    make_fast: Callable[[Any], Any],
+    use: Callable[[int, Any], None] = lambda call, result: None,
+) -> Lockstep:
+    """Call a checked function with ever new inputs; `use` gets each result."""
+    folder.mkdir(exist_ok=True)
+    journal = Journal(folder, 0)
+    mode = Mode(Job("lockstep", "", [], str(folder), every=5), journal)
+    checked = mode.check("f", function, make_fast, WARMUP)
+    inputs = torch.Generator().manual_seed(1)
+    for call in range(1, CALLS + 1):
+        use(call, checked(torch.randn(4, 3, generator=inputs)))
+    mode.finish()
+    journal.close(seconds=0.0)
+    return _load(folder / "journal.json")
+
+
+def wrong(lockstep: Lockstep) -> list[str]:
+    rung = lockstep_rung("cudagraphs", lockstep)
+    assert rung.status == ("different" if rung.findings else "equal")
+    return list(rung.findings)
+
+
+@pytest.fixture
+def training() -> Training:
+    return Training()
+
+
+def test_right_graphs_are_equal(training: Training, tmp_path: Path) -> None:
+    held: list[Any] = []
+    policy = run(tmp_path, training.policy, Graph, lambda _, result: held.append(result))
+    assert wrong(policy) == []
+    assert sorted({e.call for e in policy.errors}) == [1, 2, 4, 5, 6, 10]
+    assert {(e.call, e.replay) for e in policy.errors} >= {(4, False), (5, True)}
+    update = run(tmp_path, training.update, Graph)
+    assert wrong(update) == []
+    assert {e.kind for e in update.errors} == {"output", "parameter change", "optimizer state"}
+
+
+def test_the_comparison_changes_nothing(tmp_path: Path) -> None:
+    checked, plain = Training(), Training()
+    results: list[torch.Tensor] = []
+    run(tmp_path, checked.update, lambda f: f, lambda _, result: results.append(result[0]))
+    inputs = torch.Generator().manual_seed(1)
+    assert results == [plain.update(torch.randn(4, 3, generator=inputs))[0] for _ in range(CALLS)]
+    for a, b in zip(checked.net.parameters(), plain.net.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_random_state_is_the_fast_functions(training: Training, tmp_path: Path) -> None:
+    plain = Training()
+    actions: list[torch.Tensor] = []
+    torch.manual_seed(3)
+    run(tmp_path, training.policy, lambda f: f, lambda _, result: actions.append(result[0]))
+    torch.manual_seed(3)
+    inputs = torch.Generator().manual_seed(1)
+    expected = [plain.policy(torch.randn(4, 3, generator=inputs))[0] for _ in range(CALLS)]
+    assert all(torch.equal(a, b) for a, b in zip(actions, expected, strict=True))
+
+
+def test_stale_inputs(training: Training, tmp_path: Path) -> None:
+    for function in (training.policy, training.update):
+        first = wrong(run(tmp_path, function, lambda f: Graph(f, copies_inputs=False)))[0]
+        assert "f, call 5 (after its warm-up): output" in first
+
+
+def test_stale_parameters(training: Training, tmp_path: Path) -> None:
+    """The graph reads a copy of the parameters that was made when it was captured."""
+
+    def captured(policy: Callable[..., Any]) -> Callable[..., Any]:
+        copy = Training()
+        return Graph(copy.policy)
+
+    def train(call: int, result: Any) -> None:
+        if call == WARMUP + 1:
+            training.update(torch.ones(4, 3))
+
+    assert "f, call 6 (after its warm-up): output" in wrong(run(tmp_path, training.policy, captured, train))[0]
+
+
+def test_an_output_overwritten_by_the_next_replay(training: Training, tmp_path: Path) -> None:
+    storage: list[torch.Tensor] = []
+    lockstep = run(
+        tmp_path,
+        training.policy,
+        lambda f: Graph(f, clones_outputs=False),
+        lambda _, result: storage.append(result[1].flatten()),
+    )
+    assert wrong(lockstep)[0] == (
+        "f, call 6: an output of call 4, which the script still holds, was overwritten by call 5"
+    )
+
+
+def test_an_overwritten_output_that_nobody_holds_is_right(training: Training, tmp_path: Path) -> None:
+    copies: list[torch.Tensor] = []
+    use = lambda _, result: copies.append(result[1].clone())  # noqa: E731
+    assert wrong(run(tmp_path, training.policy, lambda f: Graph(f, clones_outputs=False), use)) == []
+
+
+def test_an_output_that_the_script_writes_to_is_right(training: Training, tmp_path: Path) -> None:
+    kept: list[torch.Tensor] = []
+    assert wrong(run(tmp_path, training.policy, Graph, lambda _, result: kept.append(result[1].mul_(2)))) == []
+
+
+def test_a_spread_that_collapsed(training: Training, tmp_path: Path) -> None:
+    findings = wrong(run(tmp_path, training.policy, lambda f: training.greedy_noise))
+    assert any("output[0] hardly varies over 64 calls" in finding for finding in findings)
+
+
+def test_discrete_actions_that_no_longer_vary(training: Training, tmp_path: Path) -> None:
+    def sample(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (torch.distributions.Categorical(logits=torch.zeros(4, 2)).sample(),)
+
+    findings = wrong(run(tmp_path, sample, lambda f: lambda obs: (torch.zeros(4, dtype=torch.int64),)))
+    assert any("hardly varies" in finding for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "kind"),
+    [
+        ("self.optimizer.param_groups[0]['lr'] *= 1.01", "parameter change"),
+        ("obs = obs * 1.001", "optimizer state"),
+        ("self.optimizer.state.clear()", "parameter change"),
+    ],
+)
+def test_an_update_that_does_something_else(training: Training, tmp_path: Path, mistake: str, kind: str) -> None:
+    def mistaken(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        names = {"self": training, "obs": obs}
+        rate = training.optimizer.param_groups[0]["lr"].clone()
+        exec(mistake, names)
+        result = training.update(names["obs"])  # type: ignore[arg-type]
+        training.optimizer.param_groups[0]["lr"].copy_(rate)
+        return result
+
+    findings = wrong(run(tmp_path, training.update, lambda f: mistaken))
+    assert any(kind in finding for finding in findings)
+
+
+def test_a_function_never_called_after_its_warm_up_is_not_called_equal(training: Training, tmp_path: Path) -> None:
+    lockstep = run(tmp_path, training.policy, lambda f: f)
+    early = Lockstep(tuple(type(f)(f.name, 3, 0) for f in lockstep.functions), lockstep.errors, (), 1, 0.0)
+    rung = lockstep_rung("cudagraphs", early)
+    assert (rung.status, rung.reason.split(":")[0]) == ("not run", "never called after its warm-up")
+    assert lockstep_rung("compile", Lockstep((), (), (), 1, 0.0)).status == "not run"
+
+
+def test_state_finds_parameters_once(training: Training) -> None:
+    names = [name for name, t in State().tensors.items() if t is training.net.weight]
+    assert len(names) == 1

@@ -1,0 +1,180 @@
+"""The rungs are climbed in order, and each outcome has its verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer.checking import Recording, RunFailed
+from transformer.checking import verify as climbing
+from transformer.checking.length import Length
+from transformer.checking.lockstep import CallError, Function, Lockstep
+from transformer.checking.run import Run
+from transformer.checking.verify import RUNGS, CannotVerify, Task, verify
+
+CONVERTED = """
+if args.compile:
+    policy = torch.compile(policy)
+if args.cudagraphs:
+    policy = CudaGraphModule(policy)
+"""
+ERROR = CallError("policy", 5, True, "output", "output[0]", "float32", 8, 1e-6, 1e-7)
+EQUAL = Lockstep((Function("policy", 9, 8),), (ERROR,), (), 2, 1.0)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callable[..., list[Run]]:
+    """Replace the subprocesses; each converted source is looked up in the given outcomes. Returns the runs made."""
+
+    def install(outcomes: dict[str | None, Any], lockstep: Any = EQUAL, cuda: bool = False) -> list[Run]:
+        made: list[Run] = []
+
+        def outcome_of(outcome: Any) -> Any:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        def record_run(run: Run, **_: Any) -> Recording:
+            made.append(run)
+            outcome = outcomes.get(run.source, toy_recording)
+            if isinstance(outcome, list):
+                outcome = outcome.pop(0)
+            recording: Recording = outcome_of(outcome)
+            return dataclasses.replace(recording, versions={"cuda": cuda})
+
+        def run_in_lockstep(run: Run, **_: Any) -> Lockstep:
+            made.append(run)
+            result: Lockstep = outcome_of(lockstep)
+            return result
+
+        monkeypatch.setattr(climbing, "find_length", lambda run: Length("--updates", 1, 100))
+        monkeypatch.setattr(climbing, "record_run", record_run)
+        monkeypatch.setattr(climbing, "run_in_lockstep", run_in_lockstep)
+        return made
+
+    return install
+
+
+def statuses(task: Task) -> dict[str, str]:
+    return {rung.name: rung.status for rung in verify(task).rungs}
+
+
+@pytest.fixture
+def task(toy_script: Path) -> Task:
+    return Task(Run(toy_script, ("--updates", "7")), CONVERTED, iterations=2)
+
+
+def less(recording: Recording) -> Recording:
+    return dataclasses.replace(recording, scalars=(), prints=recording.prints[:-1])
+
+
+def test_all_rungs_with_cuda(runs: Callable[..., list[Run]], task: Task) -> None:
+    made = runs({}, cuda=True)
+    assert statuses(task) == dict.fromkeys(RUNGS, "equal")
+    assert [run.args for run in made] == [
+        ("--updates", "2"),
+        ("--updates", "2"),
+        ("--updates", "2", "--compile"),
+        ("--updates", "2", "--cudagraphs"),
+        ("--updates", "2", "--compile", "--cudagraphs"),
+    ]
+
+
+def test_what_cannot_run_is_not_passed(runs: Callable[..., list[Run]], task: Task) -> None:
+    runs({})
+    verification = verify(task)
+    assert [r.status for r in verification.rungs] == ["equal", "equal", "not run", "not run"]
+    assert verification.rungs[2].reason == "there is no CUDA device here"
+    assert verification.verdict() is None
+    required = verification.verdict(["cudagraphs"])
+    assert required is not None
+    assert required.name == "cudagraphs"
+
+
+def test_a_script_without_flags(runs: Callable[..., list[Run]], task: Task) -> None:
+    runs({}, cuda=True)
+    assert statuses(dataclasses.replace(task, converted="pass")) == {"refactored": "equal"} | dict.fromkeys(
+        RUNGS[1:], "not run"
+    )
+
+
+def test_the_first_rung_that_fails_is_named(
+    runs: Callable[..., list[Run]], task: Task, toy_recording: Recording
+) -> None:
+    made = runs({CONVERTED: less(toy_recording)}, cuda=True)
+    verification = verify(task)
+    assert [r.status for r in verification.rungs] == ["different", "not run", "not run", "not run"]
+    failing = verification.verdict()
+    assert failing is not None
+    assert failing.name == "refactored"
+    assert "print at line 4" in failing.findings[0]
+    assert "points to" in failing.findings[0]
+    assert verification.rungs[1].reason == "refactored comes first"
+    assert len(made) == 3, "the original is run once more, to see that it repeats itself"
+
+
+def test_each_transform(runs: Callable[..., list[Run]], task: Task, toy_recording: Recording) -> None:
+    runs({"broken": less(toy_recording)})
+    prefixes = (("after flags", "fine"), ("after gae", "broken"), ("after update", "fine too"))
+    verification = verify(dataclasses.replace(task, prefixes=prefixes))
+    assert [(r.name, r.status) for r in verification.rungs[:4]] == [
+        ("after flags", "equal"),
+        ("after gae", "different"),
+        ("after update", "not run"),
+        ("refactored", "not run"),
+    ]
+
+
+def test_a_crash_of_the_converted_script(runs: Callable[..., list[Run]], task: Task) -> None:
+    runs({CONVERTED: RunFailed("exit status 1", "ValueError: no")})
+    failing = verify(task).verdict()
+    assert failing is not None
+    assert (failing.name, failing.status) == ("refactored", "failed")
+    assert "ValueError: no" in failing.reason
+
+
+def test_a_crash_with_a_flag(runs: Callable[..., list[Run]], task: Task) -> None:
+    runs({}, lockstep=RunFailed("exit status 1", "Unsupported"))
+    assert statuses(task) == dict(zip(RUNGS, ["equal", "failed", "not run", "not run"], strict=True))
+
+
+def test_an_error_above_the_tolerance(runs: Callable[..., list[Run]], task: Task) -> None:
+    far = dataclasses.replace(ERROR, relative=2e-4)
+    runs({}, lockstep=dataclasses.replace(EQUAL, errors=(ERROR, far)))
+    rung = verify(task).rungs[1]
+    assert rung.status == "different"
+    assert (rung.rows[0].error, rung.rows[0].tolerance, rung.rows[0].values, rung.rows[0].equal) == (
+        2e-4,
+        1e-4,
+        16,
+        False,
+    )
+    assert "policy, call 5 (after its warm-up): output output[0] is 0.0002 away" in rung.findings[0]
+
+
+def test_an_original_that_does_not_repeat_itself(
+    runs: Callable[..., list[Run]], task: Task, toy_recording: Recording
+) -> None:
+    runs({None: [toy_recording, less(toy_recording)], CONVERTED: less(toy_recording)})
+    with pytest.raises(CannotVerify, match="does not repeat itself: print at line 4"):
+        verify(task)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "message"),
+    [
+        ({"steps": ()}, "never steps a torch optimizer"),
+        ({"actions": ()}, "never calls step"),
+        ({"prints": (), "scalars": ()}, "logs no scalar and prints nothing"),
+    ],
+)
+def test_an_original_that_gives_nothing_to_compare(
+    runs: Callable[..., list[Run]], task: Task, toy_recording: Recording, lacking: dict[str, Any], message: str
+) -> None:
+    runs({None: dataclasses.replace(toy_recording, **lacking)})
+    with pytest.raises(CannotVerify, match=message):
+        verify(task)
