@@ -26,6 +26,8 @@ class Command(NamedTuple):
 COMMANDS = {
     "convert": Command("convert", "Convert scripts (the default command)."),
     "verify": Command("verify", "Run original and converted script and compare them."),
+    "diff": Command("diff", "Show what a conversion changes, transform by transform."),
+    "blame": Command("diff", "Print the conversion, with the transform behind each line."),
     "transforms": Command("transforms", "List the transforms in order, one line each."),
     "explain": Command("explain", "Explain a transform or a diagnostic."),
 }

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from transformer import output, pipeline, text
+from transformer import output, pipeline
 from transformer.conversion import Conversion
-from transformer.line_length import line_length_of
+from transformer.reading import STDIN, convert_script
 from transformer.report import Result, as_json, print_errors, print_report
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-STDIN = "-"
 SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
 
 
@@ -128,13 +127,9 @@ def _convert_one(
     path = None if script == STDIN else Path(script)
     name = "<stdin>" if path is None else script
     try:
-        original = text.decode(sys.stdin.buffer.read()) if path is None else text.read(path)
-    except text.NotText as refusal:
-        return Result(name, Conversion("", diagnostics=(refusal.diagnostic,)))
+        original, conversion = convert_script(script, select=select, ignore=ignore)
     except OSError as error:
         return Result(name, Conversion(""), failure=f"{name} cannot be read: {error.strerror or error}")
-    line_length = line_length_of(Path.cwd() if path is None else path.parent) or pipeline.DEFAULT_LINE_LENGTH
-    conversion = pipeline.convert(original.content, select=select, ignore=ignore, line_length=line_length)
     if not conversion.converted:
         return Result(name, conversion)
     data = original.encode(conversion.source)

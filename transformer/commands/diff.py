@@ -14,14 +14,14 @@ import click
 from rich.console import Console
 
 from transformer import output, pipeline, text
-from transformer.commands.convert import SCRIPT, STDIN, selection_options, transform_names
+from transformer.commands.convert import SCRIPT, selection_options, transform_names
 from transformer.conversion import Conversion
 from transformer.diffing import patches
 from transformer.diffing.compare import compare
 from transformer.diffing.story import chapters
 from transformer.diffing.terminal import SIDE_BY_SIDE_WIDTH, print_blame, print_diff, print_stats, print_story
 from transformer.diffing.verified import NotAVerification, read_verified
-from transformer.line_length import line_length_of
+from transformer.reading import STDIN, convert_script
 from transformer.report import print_diagnostics
 
 CANNOT_CONVERT = 1
@@ -162,16 +162,10 @@ def _check_usage(params: dict[str, Any]) -> None:
 def _read_and_convert(
     script: str, select: Iterable[str] | None, ignore: Iterable[str] | None
 ) -> tuple[text.Text, Conversion]:
-    path = None if script == STDIN else Path(script)
     try:
-        source = text.decode(sys.stdin.buffer.read()) if path is None else text.read(path)
-    except text.NotText as refusal:
-        return text.Text(""), Conversion("", diagnostics=(refusal.diagnostic,))
+        return convert_script(script, select=select, ignore=ignore)
     except OSError as error:
         raise click.UsageError(f"{script} cannot be read: {error.strerror or error}") from None
-    length = line_length_of(Path.cwd() if path is None else path.parent) or pipeline.DEFAULT_LINE_LENGTH
-    try:
-        return source, pipeline.convert(source.content, select=select, ignore=ignore, line_length=length)
     except pipeline.SelectionError as error:
         raise click.UsageError(str(error)) from None
 
