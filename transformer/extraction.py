@@ -156,7 +156,7 @@ def extract(
         sig.params,
         sig.results,
         tensors=all(p == script.facts.storage or kinds.tensor_before(p, region[0]) for p in sig.params),
-        results_tensors=all(kinds.tensor_after(r, region[-1]) for r in sig.results),
+        tensor_results=frozenset(r for r in sig.results if kinds.tensor_after(r, region[-1])),
     )
     nested = not isinstance(script.scope, ast.Module)
     anchor = script.outermost if nested else top_level(script, script.outermost)

@@ -86,16 +86,16 @@ class Kinds:
         if (name, stmt) not in self._known:
             self._known[name, stmt] = True  # a cycle (x = x + 1) does not speak against it
             found = list(values(stmt, name))
-            self._known[name, stmt] = bool(found) and all(self._yields(v, stmt) for v in found)
+            self._known[name, stmt] = bool(found) and all(self._yields(name, v, stmt) for v in found)
         return self._known[name, stmt]
 
-    def _yields(self, value: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether a value, or what it is unpacked or iterated into, is a tensor."""
+    def _yields(self, name: str, value: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether a value, or what it is unpacked or iterated into under a name, is a tensor."""
         if isinstance(stmt, ast.For):
             pieces = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr
             return pieces in ("split", "chunk", "unbind") and self._tensor(value, stmt)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._functions:
-            return self._functions[value.func.id].results_tensors
+            return name in self._functions[value.func.id].tensor_results
         return self._tensor(value, stmt)
 
     def _torch_function(self, call: ast.Call) -> str | None:

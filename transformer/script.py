@@ -81,8 +81,8 @@ class Function:
     results: tuple[str, ...]
     tensors: bool
     """Whether every parameter is known to be a tensor."""
-    results_tensors: bool
-    """Whether every result is known to be a tensor."""
+    tensor_results: frozenset[str]
+    """The results that are known to be tensors."""
 
 
 @dataclass
