@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ import libcst as cst
 from transformer import refusal
 from transformer.dataflow import access, free_names, statements
 from transformer.diagnostics import Diagnostic, at
+from transformer.facts import Facts
 from transformer.names import Names
 from transformer.source import Edits, Source
 
@@ -42,83 +43,6 @@ class Optimizer:
     stmt: ast.Assign
     call: ast.Call
     kind: str | None
-
-
-@dataclass(frozen=True)
-class Store:
-    """A write of a step's value into a buffer: the statement, its target there, and the value."""
-
-    stmt: ast.Assign
-    target: ast.expr
-    value: ast.expr
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A preallocated rollout buffer (num_steps, num_envs, ...), written once per step.
-
-    `call` is the allocation that sets its shape and dtype: its own, or the one that zeros_like follows.
-    """
-
-    name: str
-    stmt: ast.Assign
-    call: ast.Call
-    stores: tuple[Store, ...]
-
-    @property
-    def dtype(self) -> str:
-        """The text of its dtype."""
-        given = next((k.value for k in self.call.keywords if k.arg == "dtype"), None)
-        return ast.unparse(given) if given is not None else "torch.float32"
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function that an earlier transform extracted."""
-
-    name: str
-    params: tuple[str, ...]
-    results: tuple[str, ...]
-    tensors: bool
-    """Whether every parameter is known to be a tensor."""
-    tensor_results: frozenset[str]
-    """The results that are known to be tensors."""
-
-
-@dataclass
-class Facts:
-    """What earlier transforms did that later ones need to know; names, never nodes."""
-
-    functions: dict[str, Function] = field(default_factory=dict)
-    """By role: rollout, gae, update."""
-    flags: dict[str, str] = field(default_factory=dict)
-    """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
-    inference: dict[str, str] = field(default_factory=dict)
-    """Module name to its inference copy's name."""
-    aliases: dict[str, str] = field(default_factory=dict)
-    """Role of an inference method (policy, get_value) to the name that it is called by."""
-    policy: str | None = None
-    """The alias whose result is the action."""
-    storage: str | None = None
-    """The TensorDict that replaced the buffers."""
-    storage_steps: str | None = None
-    """The number of its rows, as written."""
-    storage_dtypes: dict[str, str] = field(default_factory=dict)
-    """The dtype of each of its entries."""
-    even_minibatches: str | None = None
-    """An expression that is true where all minibatches have one size; None where unknown."""
-    recurrence: bool = False
-    """Whether GAE's loop holds only the recurrence."""
-    static_update: bool = False
-    """Whether no control flow of update() hangs on a tensor's value."""
-    step_counter: str | None = None
-    """The counter of environment steps, once the rollout is extracted."""
-    capturable: bool = False
-    """Whether every optimizer's step may be captured in a CUDA graph."""
-    single_precision: bool = True
-    """Whether the original mentions no other floating-point precision: its networks then compute in float32."""
-    original: str = ""
-    """The text of the script before any transform; warnings point into it."""
 
 
 class Script:
@@ -480,107 +404,6 @@ class Script:
                     if not text.startswith("torch."):
                         counts[text] = counts.get(text, 0) + 1
         return max(counts, key=lambda k: counts[k]) if counts else None
-
-    @cached_property
-    def buffers(self) -> tuple[Buffer, ...]:
-        """Preallocated tensors that the rollout writes at its step index."""
-        rollout = self.rollout
-        if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
-            return ()
-        index = rollout.target.id
-        stores: dict[str, list[Store]] = {}
-        for stmt in statements(rollout.body):
-            if isinstance(stmt, ast.Assign):
-                for target, value in pairwise(stmt):
-                    if (
-                        isinstance(target, ast.Subscript)
-                        and isinstance(target.value, ast.Name)
-                        and isinstance(target.slice, ast.Name)
-                        and target.slice.id == index
-                    ):
-                        stores.setdefault(target.value.id, []).append(Store(stmt, target, value))
-        return tuple(
-            Buffer(name, stmt, call, tuple(stores[name]))
-            for name, (stmt, call) in self.allocations.items()
-            if name in stores
-        )
-
-    @cached_property
-    def allocations(self) -> dict[str, tuple[ast.Assign, ast.Call]]:
-        """Names that are given a new tensor, each with the call that sets its shape and dtype."""
-        found: dict[str, tuple[ast.Assign, ast.Call]] = {}
-        for stmt in statements(self.scope.body):
-            if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
-                continue
-            for one, made in pairwise(stmt):
-                call = allocation(self, made)
-                if call is not None and self.calls(call, "torch.zeros_like") and not call.keywords:
-                    like = call.args[0] if call.args else None
-                    call = found[like.id][1] if isinstance(like, ast.Name) and like.id in found else None
-                if call is not None and isinstance(one, ast.Name):
-                    found[one.id] = (stmt, call)
-        return found
-
-
-def dimensions(script: Script, call: ast.Call) -> list[str]:
-    """The leading dimensions of an allocation, as written: `(T, N)` and `(T, N) + shape` both begin with T and N."""
-    return _sizes(script, _shape(call))[0]
-
-
-def is_matrix(script: Script, call: ast.Call) -> bool:
-    """Whether an allocation has exactly two dimensions."""
-    sizes, complete = _sizes(script, _shape(call))
-    return complete and len(sizes) == 2
-
-
-def _shape(call: ast.Call) -> ast.expr:
-    return call.args[0] if len(call.args) == 1 else ast.Tuple(list(call.args), ast.Load())
-
-
-def _sizes(script: Script, shape: ast.expr | None) -> tuple[list[str], bool]:
-    """Sizes that a shape begins with, and whether they are all of it."""
-    if isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
-        left, complete = _sizes(script, shape.left)
-        right, rest = _sizes(script, shape.right) if complete else ([], False)
-        return left + right, complete and rest
-    if isinstance(shape, ast.Name):
-        return _sizes(script, script.only_value(shape.id))
-    if not isinstance(shape, (ast.Tuple, ast.List)):
-        return [], False
-    sizes: list[str] = []
-    for element in shape.elts:
-        if isinstance(element, ast.Starred):
-            more, complete = _sizes(script, element.value)
-            sizes += more
-            if not complete:
-                return sizes, False
-        else:
-            sizes.append(script.spelled(element))
-    return sizes, True
-
-
-def pairwise(stmt: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
-    """Targets and values of an assignment, `a, b = x, y` taken apart."""
-    pairs = []
-    for target in stmt.targets:
-        value = stmt.value
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            pairs += list(zip(target.elts, value.elts, strict=True))
-        else:
-            pairs.append((target, value))
-    return pairs
-
-
-def allocation(script: Script, value: ast.expr) -> ast.Call | None:
-    """The `torch.zeros(...)` of an allocation that is at most moved to a device."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
-        value = value.func.value
-    if isinstance(value, ast.Call) and script.qualified(value.func) in ALLOCATIONS:
-        return value
-    return None
-
-
-ALLOCATIONS = ("torch.zeros", "torch.empty", "torch.ones", "torch.zeros_like")
 
 
 @dataclass(frozen=True)

@@ -121,10 +121,13 @@ def detectable_difference(seeds: int, power: float = 0.8) -> float:
 
 def _relabellings(chosen: int, total: int) -> np.ndarray[Any, Any]:
     """Indices of those that get the first label: shape (relabellings, chosen)."""
+    relabellings: np.ndarray[Any, Any]
     if math.comb(total, chosen) <= _MOST_PERMUTATIONS:
-        return np.array(list(itertools.combinations(range(total), chosen)))
-    random = np.random.default_rng(0)
-    return random.permuted(np.tile(np.arange(total), (_MOST_PERMUTATIONS, 1)), axis=1)[:, :chosen]
+        relabellings = np.array(list(itertools.combinations(range(total), chosen)))
+    else:
+        random = np.random.default_rng(0)
+        relabellings = random.permuted(np.tile(np.arange(total), (_MOST_PERMUTATIONS, 1)), axis=1)[:, :chosen]
+    return relabellings
 
 
 def _final_return(run: Run, name: str, progress: Progress) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import signal
 import sys
@@ -110,6 +111,8 @@ def verify(
     args: tuple[str, ...] = ctx.meta.get(_SCRIPT_ARGS, ())
     if each_transform and converted is not None:
         raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
+    if report is not None and importlib.util.find_spec("matplotlib") is None:
+        raise click.UsageError("--report needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
     run = Run(original, args, python=python, timeout=timeout)
     bars = _Bars(Console(stderr=True))
     with _terminated_like_interrupted(), bars:
@@ -118,7 +121,7 @@ def verify(
             verification = climb(task, bars)
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
             files = [] if report is None else plots.write_report(verification, report)
-        except (RunFailed, CannotVerify, NoReturns, OSError, ImportError) as error:
+        except (RunFailed, CannotVerify, NoReturns, OSError) as error:
             _fail(str(error), form)
     _show(verification, require, by_seed, form)
     for file in files:

@@ -85,8 +85,10 @@ def _colours(unit: tuple[str, ...]) -> tuple[tuple[Colour, ...], ...]:
         for k, part in enumerate(value.split("\n")):
             if k:
                 row, column = row + 1, 0
-            if css and part.strip():
-                colours[row].append((column, column + len(part), css))
+            if css and part:
+                before = colours[row]
+                joined = before.pop()[0] if before and before[-1][1:] == (column, css) else column
+                before.append((joined, column + len(part), css))
             column += len(part)
     return tuple(map(tuple, colours))
 

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from transformer.buffers import dimensions, find_allocations
 from transformer.conversion import TransformInfo
 from transformer.dataflow import Liveness, statements
 from transformer.dtypes import Dtypes
-from transformer.script import Script, backwards, dimensions, is_number, names_in
+from transformer.script import Script, backwards, is_number, names_in
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -275,10 +276,8 @@ class Hoist:
         if isinstance(base, ast.Subscript):
             stored = isinstance(base.value, ast.Name) and base.value.id == facts.storage
             return facts.storage_steps if stored else None
-        if isinstance(base, ast.Name) and base.id in self.script.allocations:
-            rows = dimensions(self.script, self.script.allocations[base.id][1])
-            return rows[0] if rows else None
-        return None
+        made = find_allocations(self.script).get(base.id) if isinstance(base, ast.Name) else None
+        return next(iter(dimensions(self.script, made[1])), None) if made else None
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from transformer.buffers import Buffer, dimensions, find_buffers, is_matrix, pairwise
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.imports import add_imports
 from transformer.kinds import Kinds, values
 from transformer.rendering import render
-from transformer.script import Buffer, Script, dimensions, is_matrix, is_number, names_in, pairwise
+from transformer.script import Script, is_number, names_in
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -58,7 +59,7 @@ def apply(script: Script) -> str:
         raise Skip("the rollout loop has an else block")
     kinds = Kinds(script)
     reasons: dict[str, str] = {}
-    replaced = list(script.buffers)
+    replaced = list(find_buffers(script))
     while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
         for buffer in replaced:
             shape = dimensions(script, buffer.call)

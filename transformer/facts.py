@@ -1,0 +1,54 @@
+"""What earlier transforms did that later ones need to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that an earlier transform extracted."""
+
+    name: str
+    params: tuple[str, ...]
+    results: tuple[str, ...]
+    tensors: bool
+    """Whether every parameter is known to be a tensor."""
+    tensor_results: frozenset[str]
+    """The results that are known to be tensors."""
+
+
+@dataclass
+class Facts:
+    """What earlier transforms did that later ones need to know; names, never nodes."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    """By role: rollout, gae, update."""
+    flags: dict[str, str] = field(default_factory=dict)
+    """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
+    inference: dict[str, str] = field(default_factory=dict)
+    """Module name to its inference copy's name."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Role of an inference method (policy, get_value) to the name that it is called by."""
+    policy: str | None = None
+    """The alias whose result is the action."""
+    storage: str | None = None
+    """The TensorDict that replaced the buffers."""
+    storage_steps: str | None = None
+    """The number of its rows, as written."""
+    storage_dtypes: dict[str, str] = field(default_factory=dict)
+    """The dtype of each of its entries."""
+    even_minibatches: str | None = None
+    """An expression that is true where all minibatches have one size; None where unknown."""
+    recurrence: bool = False
+    """Whether GAE's loop holds only the recurrence."""
+    static_update: bool = False
+    """Whether no control flow of update() hangs on a tensor's value."""
+    step_counter: str | None = None
+    """The counter of environment steps, once the rollout is extracted."""
+    capturable: bool = False
+    """Whether every optimizer's step may be captured in a CUDA graph."""
+    single_precision: bool = True
+    """Whether the original mentions no other floating-point precision: its networks then compute in float32."""
+    original: str = ""
+    """The text of the script before any transform; warnings point into it."""
