@@ -15,9 +15,9 @@ AFTER = {
             torch.as_tensor(next_obs).to(device, torch.float32, non_blocking=True),
             torch.as_tensor(done).to(device, torch.float32, non_blocking=True),
         )
-        <loop>
+        <elements>
     """,
-    "loop": "",
+    "elements": "",
 }
 FROM_ENV = "next_obs, reward, done, info = envs.step(action.cpu().numpy())\n"
 
@@ -60,8 +60,8 @@ REWRITES = [
     ),
     Rewrite(
         "an element at a time",
-        {"step": PARTS["step"] + "\n<loop>", "loop": LOOP},
-        {**AFTER, "loop": LOOP.replace("next_done", "next_done.tolist()")},
+        {"step": PARTS["step"] + "\n<elements>", "elements": LOOP},
+        {**AFTER, "elements": LOOP.replace("next_done", "next_done.tolist()")},
     ),
 ]
 

@@ -1,0 +1,176 @@
+import pytest
+from cases import NoOp, Rewrite
+from scripts import PARTS, script
+
+from transformer import convert
+
+CALL = "global_step, next_obs, next_done = rollout(global_step, next_obs, next_done)"
+FUNCTION = '''
+    def rollout(global_step, next_obs, next_done):
+        """Step the environments num_steps times with the present policy."""
+        <rollout>
+        return global_step, next_obs, next_done
+'''
+TAKEN = "def rollout(length):\n    return list(range(length))\n\n\n"
+IN_MAIN = {"main": "def main():", "end": "\n\nmain()"}
+
+REWRITES = [
+    Rewrite("under the main guard", {}, {"functions": FUNCTION + "\n\n", "collect": CALL}),
+    Rewrite("in main()", IN_MAIN, {"closures": FUNCTION + "\n", "collect": CALL}),
+    Rewrite(
+        "at module level",
+        {"main": "if True:"},
+        {"functions": FUNCTION + "\n\n", "collect": CALL},
+    ),
+    Rewrite(
+        "the name is taken",
+        {"functions": TAKEN, "report": PARTS["report"] + "\nprint(rollout(3))"},
+        {
+            "functions": "<taken>\n<added>",
+            "taken": TAKEN,
+            "added": FUNCTION.replace("rollout(", "rollout_1(") + "\n\n",
+            "collect": CALL.replace("rollout", "rollout_1"),
+        },
+    ),
+    Rewrite(
+        "what is read afterwards is returned",
+        {"report": PARTS["report"] + "\nprint(reward, done, step, logprob)"},
+        {
+            "functions": FUNCTION.replace(
+                "return global_step, next_obs, next_done",
+                "return step, global_step, next_obs, next_done, logprob, reward, done",
+            )
+            + "\n\n",
+            "collect": CALL.replace(
+                "global_step, next_obs, next_done =", "step, global_step, next_obs, next_done, logprob, reward, done ="
+            ),
+        },
+    ),
+    Rewrite(
+        "a list made just above it",
+        {
+            "collect": "finished = []\n<rollout>",
+            "step": PARTS["step"] + "\nfinished += [done.sum()]",
+            "report": PARTS["report"] + "\nprint(finished)",
+        },
+        {
+            "functions": FUNCTION.replace("<rollout>", "finished = []\n        <rollout>").replace(
+                "return global_step, next_obs, next_done", "return finished, global_step, next_obs, next_done"
+            )
+            + "\n\n",
+            "collect": CALL.replace(
+                "global_step, next_obs, next_done =", "finished, global_step, next_obs, next_done ="
+            ),
+        },
+    ),
+    Rewrite(
+        "continue and break",
+        {
+            "step": PARTS["step"]
+            + "\nif not done.any():\n    continue\nif global_step > 10_000:\n    break\nprint(global_step)"
+        },
+        {"functions": FUNCTION + "\n\n", "collect": CALL},
+    ),
+    Rewrite(
+        "a value kept from step to step and from rollout to rollout",
+        {
+            "begin": PARTS["begin"] + "\ntrace = 0.0",
+            "step": PARTS["step"] + "\ntrace = 0.9 * trace + reward.mean()",
+            "report": PARTS["report"] + "\nprint(global_step)",
+        },
+        {
+            "functions": FUNCTION.replace("next_done", "next_done, trace") + "\n\n",
+            "collect": CALL.replace("next_done", "next_done, trace"),
+        },
+    ),
+]
+
+NOOPS = [
+    NoOp(
+        "under a condition",
+        {"collect": "if args.num_steps > 0:\n    <rollout>"},
+        "the rollout loop stands inside another statement",
+    ),
+    NoOp(
+        "under a with",
+        {"collect": "with torch.no_grad():\n    <rollout>"},
+        "the rollout loop stands inside another statement",
+    ),
+    NoOp(
+        "a return",
+        {**IN_MAIN, "step": PARTS["step"] + "\nif global_step > 10_000:\n    return"},
+        "line {line} has a return statement",
+        at="                return",
+    ),
+    NoOp("a del", {"step": PARTS["step"] + "\ndel info"}, "line {line} has a delete statement", at="del info"),
+    NoOp(
+        "a walrus",
+        {"step": PARTS["step"] + "\nif (ended := done.sum()) > 0:\n    print(ended)"},
+        "line {line} has a namedexpr expression",
+        at="ended :=",
+    ),
+    NoOp(
+        "locals()",
+        {"step": PARTS["step"] + "\nif not done.any():\n    print(locals())"},
+        "line {line} calls locals(), which sees the names around it",
+        at="locals()",
+    ),
+    NoOp(
+        "vars()",
+        {"step": PARTS["step"] + "\nif not done.any():\n    print(vars())"},
+        "line {line} calls vars(), which sees the names around it",
+        at="vars()",
+    ),
+    NoOp(
+        "a function that reads what the rollout sets",
+        {
+            "functions": "def tell(what):\n    print(global_step, what)\n\n\n",
+            "step": PARTS["step"] + '\ntell("stepped")',
+        },
+        "tell (line {line}) reads global_step from the training scope, which sets it here",
+        at="def tell",
+    ),
+    NoOp(
+        "a lambda that reads what the rollout sets",
+        {"closures": "tell = lambda: print(next_done)", "step": PARTS["step"] + "\ntell()"},
+        "the lambda (line {line}) reads next_done from the training scope, which sets it here",
+        at="tell = lambda",
+    ),
+    NoOp(
+        "a name that may be unset",
+        {
+            "head": "if iteration > 1:\n    bonus = 0.1",
+            "step": PARTS["step"] + "\nif global_step > 16:\n    print(bonus)",
+        },
+        "bonus may be unset where line {line} begins, so it cannot be passed in",
+        at="for step in range",
+    ),
+    NoOp(
+        "a name that only some rollouts set",
+        {
+            "step": PARTS["step"] + "\nif done.any():\n    last = global_step",
+            "report": PARTS["report"] + "\nif global_step > 20:\n    print(last)",
+        },
+        "last may be unset where line {line} begins, so it cannot be passed in",
+        at="for step in range",
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("rollout")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("rollout")
+
+
+def test_the_stacked_steps_are_made_in_it() -> None:
+    converted = convert(script(), select=["storage", "rollout"]).source
+    function, training = converted.split("if __name__")
+    assert function.count("transitions") == 3
+    assert "return global_step, next_obs, next_done, storage\n" in function
+    assert "transition" not in training
+    assert "global_step, next_obs, next_done, storage = rollout(global_step, next_obs, next_done)\n" in training

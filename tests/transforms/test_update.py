@@ -1,0 +1,129 @@
+import pytest
+from cases import NoOp, Rewrite
+from scripts import edited
+
+PARAMS = "b_obs, mb_inds, b_actions, b_logprobs, clipfracs, b_advantages, b_returns"
+FUNCTION = f'''
+    def update({PARAMS}):
+        """Optimize the networks on one minibatch."""
+        <minibatch>
+        return clipfracs, v_loss.detach()
+'''
+CALL = f"clipfracs, v_loss = update({PARAMS})"
+PLAIN = {"metrics": "", "report": "print(iteration, global_step)"}
+PLAIN_PARAMS = PARAMS.replace("clipfracs, ", "")
+PLAIN_FUNCTION = FUNCTION.replace(PARAMS, PLAIN_PARAMS).replace("        return clipfracs, v_loss.detach()\n", "")
+PLAIN_CALL = f"update({PLAIN_PARAMS})"
+
+REWRITES = [
+    Rewrite("under the main guard", {}, {"functions": FUNCTION + "\n\n", "learn": CALL}),
+    Rewrite("in main()", {"main": "def main():", "end": "\n\nmain()"}, {"closures": FUNCTION + "\n", "learn": CALL}),
+    Rewrite("nothing is read afterwards", PLAIN, {"functions": PLAIN_FUNCTION + "\n\n", "learn": PLAIN_CALL}),
+    Rewrite(
+        "the training loop's variable is called update",
+        {"loop": "for update in range(1, args.num_iterations + 1):", "anneal": "", **PLAIN, "report": "print(update)"},
+        {
+            "functions": PLAIN_FUNCTION.replace("update(", "update_1(") + "\n\n",
+            "learn": PLAIN_CALL.replace("update", "update_1"),
+        },
+    ),
+    Rewrite(
+        "what follows the step stays",
+        {**PLAIN, "learn": "<minibatch>\nprint(loss.item())"},
+        {
+            "functions": PLAIN_FUNCTION + "        return loss.detach()\n\n\n",
+            "learn": f"loss = {PLAIN_CALL}\nprint(loss.item())",
+        },
+    ),
+    Rewrite(
+        "what precedes the tensors stays",
+        {**PLAIN, "learn": "count = len(mb_inds)\nprint(count)\n<minibatch>"},
+        {"functions": PLAIN_FUNCTION + "\n\n", "learn": f"count = len(mb_inds)\nprint(count)\n{PLAIN_CALL}"},
+    ),
+    Rewrite(
+        "results under no_grad need no detaching",
+        {
+            **PLAIN,
+            "metrics": "with torch.no_grad():\n    kl = ((ratio - 1) - ratio.log()).mean()",
+            "report": "print(kl.item())",
+        },
+        {"functions": PLAIN_FUNCTION + "        return kl\n\n\n", "learn": f"kl = {PLAIN_CALL}"},
+    ),
+]
+
+NOOPS = [
+    NoOp(
+        "no backward",
+        {"optimize": "optimizer.zero_grad()\noptimizer.step()"},
+        "the minibatch loop steps the optimizer but calls no backward()",
+    ),
+    NoOp(
+        "backward in a function of its own",
+        {
+            "functions": "def descend(loss):\n    loss.backward()\n\n\n",
+            "optimize": "optimizer.zero_grad()\ndescend(loss)\noptimizer.step()",
+        },
+        "the minibatch loop steps the optimizer but calls no backward()",
+    ),
+    NoOp(
+        "a continue",
+        {"metrics": "if ratio.isnan().any():\n    continue"},
+        "the continue on line {line} leaves the region",
+        at="continue",
+    ),
+    NoOp(
+        "a break",
+        {"metrics": "if ratio.max() > 100:\n    break"},
+        "the break on line {line} leaves the region",
+        at="break",
+    ),
+    NoOp(
+        "a return",
+        {"main": "def main():", "end": "\n\nmain()", "metrics": "if ratio.isnan().any():\n    return  # give up"},
+        "line {line} has a return statement",
+        at="give up",
+    ),
+    NoOp(
+        "a del",
+        {"metrics": "del probs", "minibatch": edited("minibatch", "ratio =", "probs = newlogprob.exp()\nratio =")},
+        "line {line} has a delete statement",
+        at="del probs",
+    ),
+    NoOp(
+        "a walrus",
+        {"metrics": "if (spread := ratio.std()) > 1:\n    print(spread)"},
+        "line {line} has a namedexpr expression",
+        at="spread :=",
+    ),
+    NoOp(
+        "eval",
+        {"metrics": "print(eval('ratio.mean()'))"},
+        "line {line} calls eval(), which sees the names around it",
+        at="eval(",
+    ),
+    NoOp(
+        "a value that only some minibatches set",
+        {
+            "metrics": "if epoch > 0:\n    spread = ratio.std()",
+            "report": "if args.update_epochs > 1:\n    print(spread.item())",
+        },
+        "spread may be unset where line {line} begins, so it cannot be passed in",
+        at="_, newlogprob",
+    ),
+    NoOp(
+        "a closure over the minibatch",
+        {"closures": "def tell():\n    print(loss)\n", "report": "tell()"},
+        "tell (line {line}) reads loss from the training scope, which sets it here",
+        at="def tell",
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("update")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("update")
