@@ -30,7 +30,7 @@ CONSTANT = edited(" * (1 - update / args.updates)", "", CONSTANT)
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        (TOY, Length("--updates", 1, 2)),
+        (edited("default=2", "default=9"), Length("--updates", 1, 9)),
         (TYRO, Length("--frames", 8, 500)),
         (CONSTANT, Length(None, 0, None)),
     ],

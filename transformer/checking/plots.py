@@ -16,6 +16,7 @@ from transformer.checking.verify import REFACTORED, Verification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _COLUMNS = 3
 _FLOOR = 1e-12
@@ -140,10 +141,10 @@ def _points(curves: Mapping[str, list[tuple[int, float]]], tag: str) -> Iterable
     return [[x for x, _ in points], [y for _, y in points]]
 
 
-def _save(figure: object, path: Path) -> Path:
+def _save(figure: Figure, path: Path) -> Path:
     from matplotlib import pyplot
 
-    figure.tight_layout()  # type: ignore[attr-defined]
-    figure.savefig(path, dpi=110)  # type: ignore[attr-defined]
-    pyplot.close(figure)  # type: ignore[arg-type]
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
     return path

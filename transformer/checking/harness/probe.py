@@ -10,6 +10,7 @@ import argparse
 import ast
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -27,6 +28,15 @@ STEPS_LIMIT = 100_000
 """Environment steps without an optimizer step after which the search is given up."""
 
 
+@dataclass(frozen=True)
+class _Planned:
+    """When a loop will end."""
+
+    end: int
+    counts_steps: bool
+    """Whether the end is the value that a counter must reach, of steps perhaps; else it is a number of turns."""
+
+
 class Probe:
     """The mode that runs a script up to its first optimizer step."""
 
@@ -34,7 +44,7 @@ class Probe:
         self._job = job
         self._journal = journal
         self._options: dict[str, int] = {}
-        self._loops: dict[tuple[FrameType, int], int | None] = {}
+        self._loops: dict[tuple[FrameType, int], _Planned | None] = {}
         self._num_envs = 1
         self.hooks: dict[str, Hook] = {"step": EnvironmentSteps(journal, None, self._note_action).replace_step}
 
@@ -75,24 +85,24 @@ class Probe:
     def _end(self) -> None:
         """Write down what is known, and end the run."""
         here = dict(self._loops_around_here())
-        lengths = [length for place, length in self._loops.items() if place in here and length is not None]
-        steps = self._journal.env_steps
-        found = (match for length in lengths for match in self._matches(length, steps))
-        option, unit, planned = next(found, (None, None, None))
-        self._journal.add("probe", option, unit, planned)
+        training = [planned for place, planned in self._loops.items() if place in here and planned is not None]
+        found = (match for planned in training for match in self._matches(planned))
+        option, unit, iterations = next(found, (None, None, None))
+        self._journal.add("probe", option, unit, iterations)
         raise EnoughIterations
 
-    def _matches(self, length: int, steps: int) -> Iterator[tuple[str, int, int]]:
-        """Options from whose value the loop's length follows: (option, its amount for one iteration, iterations)."""
+    def _matches(self, planned: _Planned) -> Iterator[tuple[str, int, int]]:
+        """Options from whose value the loop's end follows: (option, its amount for one iteration, iterations)."""
+        steps = self._journal.env_steps
         for unit in (steps * self._num_envs, steps, 1):
             for option, value in self._options.items():
-                if value // unit == length:
-                    yield option, unit, length
-                elif value == length and value > unit > 1:  # a loop that counts steps, not iterations
+                if planned.counts_steps and value == planned.end and value > unit > 1:
                     yield option, unit, value // unit
+                elif value // unit == planned.end:
+                    yield option, unit, planned.end
 
-    def _loops_around_here(self) -> Iterator[tuple[tuple[FrameType, int], int | None]]:
-        """The script's loops that are running, innermost first, with their planned lengths where they have one."""
+    def _loops_around_here(self) -> Iterator[tuple[tuple[FrameType, int], _Planned | None]]:
+        """The script's loops that are running, innermost first, with their planned ends where they have one."""
         frame: FrameType | None = sys._getframe()
         tree = ast.parse(Path(self._job.script).read_bytes())
         loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
@@ -105,18 +115,20 @@ class Probe:
                     if code.co_firstlineno <= node.lineno <= frame.f_lineno <= (node.end_lineno or 0)
                 ]
                 for node in sorted(around, key=lambda node: -node.lineno):
-                    yield (frame, node.lineno), _length(node, frame)
+                    yield (frame, node.lineno), _planned(node, frame)
             frame = frame.f_back
 
 
-def _length(loop: ast.For | ast.While, frame: FrameType) -> int | None:
-    """How often a loop over a range or a sized value runs, or what a while loop counts up to; None where unknown."""
+def _planned(loop: ast.For | ast.While, frame: FrameType) -> _Planned | None:
+    """The end of a loop over a range or a sized value, or of one that counts up to a limit; None where unknown."""
     if isinstance(loop, ast.For):
         ranges = [n for n in ast.walk(loop.iter) if isinstance(n, ast.Call) and _is_name(n.func, "range")]
         sized = ranges[0] if ranges else loop.iter if isinstance(loop.iter, ast.Name) else None
-        return None if sized is None else _evaluate(sized, frame, len)
+        length = None if sized is None else _evaluate(sized, frame, len)
+        return None if length is None else _Planned(length, False)
     if isinstance(loop.test, ast.Compare) and isinstance(loop.test.ops[0], (ast.Lt, ast.LtE)):
-        return _evaluate(loop.test.comparators[0], frame, int)
+        limit = _evaluate(loop.test.comparators[0], frame, int)
+        return None if limit is None else _Planned(limit, True)
     return None
 
 

@@ -1,0 +1,158 @@
+"""`lean-convert verify` as it is used: its exit codes, its table and JSON, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from toy import edited
+
+from transformer.cli import main
+
+DATA = Path(__file__).parent / "data"
+
+
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["verify", *map(str, args)])
+
+
+@pytest.fixture
+def converted(tmp_path: Path) -> Path:
+    path = tmp_path / "converted.py"
+    path.write_text(edited("if __name__", "# only a comment differs\nif __name__"))
+    return path
+
+
+def test_equal(toy_script: Path, converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    report = tmp_path / "report"
+    result = run(toy_script, converted, "--iterations", "3", "--report", report, "--", "--updates", "9")
+    assert result.exit_code == 0, result.output
+    assert "3 iterations" in result.output
+    assert "refactored: EQUAL" in result.output
+    assert "compile: NOT RUN" in result.output
+    assert "cudagraphs: NOT RUN" in result.output
+    assert "one private stream" in result.output.replace("\n", " ")
+    assert sorted(p.name for p in report.iterdir()) == ["parameters.png"]
+    assert list(scratch.iterdir()) == []
+
+
+def test_different_as_json(toy_script: Path, converted: Path) -> None:
+    converted.write_text(edited("1 - update / args.updates", "1 - max(update - 1, 0) / args.updates"))
+    result = run(toy_script, converted, "--format", "json")
+    assert result.exit_code == 1
+    outcome = json.loads(result.stdout)
+    assert (outcome["verdict"], outcome["first_failing_rung"]) == ("different", "refactored")
+    refactored, *others = outcome["rungs"]
+    assert "hyperparameter lr of group 0 at optimizer step 3: 0.005 became 0.01" in refactored["findings"][0]
+    unequal = {row["what"]: row["largest_difference"] for row in refactored["compared"] if not row["equal"]}
+    assert unequal["hyperparameter"] == pytest.approx(0.005)
+    assert {rung["status"] for rung in others} == {"not run"}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["no_such.py"], "'no_such.py' does not exist"),
+        ([], "Missing argument 'ORIGINAL'"),
+        (["{toy}", "{toy}", "--each-transform"], "excludes CONVERTED"),
+        (["{toy}", "{toy}", "--require", "speed"], "'speed' is not one of"),
+        (["{toy}", "{toy}", "--seeds", "3"], "3 is not in the range x>=4"),
+        (["{toy}", "{toy}", "--", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
+        (["{toy}", "{toy}", "--python", "/no/such/python"], "/no/such/python"),
+        (["{toy}", "--format", "json", "--python", "/no/such/python"], '"verdict": "could not run"'),
+    ],
+)
+def test_bad_input(toy_script: Path, args: list[str], message: str) -> None:
+    result = run(*(arg.format(toy=toy_script) for arg in args))
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output.replace('Traceback (most recent call last):\n  File "toy.py"', "")
+
+
+def test_a_script_that_cannot_be_converted(tmp_path: Path) -> None:
+    script = tmp_path / "other.py"
+    script.write_text("print('no training here')\n")
+    result = run(script)
+    assert result.exit_code == 2
+    assert f"{script}:1:1: LC004" in result.output
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("print('trains nothing')\n", "never steps a torch optimizer"),
+        (edited("envs = Walk()", "envs = Walk(); raise ValueError('no walk today')"), "ValueError: no walk today"),
+    ],
+)
+def test_an_original_that_cannot_be_used(tmp_path: Path, converted: Path, source: str, message: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(source)
+    result = run(script, converted)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_interruption_leaves_no_process_and_no_files(tmp_path: Path, end: signal.Signals) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    pid_file = tmp_path / "pid"
+    script = tmp_path / "endless.py"
+    script.write_text(f"import os, time\nopen({str(pid_file)!r}, 'w').write(f'{{os.getpid()}}\\n')\ntime.sleep(600)\n")
+    command = subprocess.Popen(
+        [sys.executable, "-m", "transformer", "verify", str(script), str(script)],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stderr=subprocess.DEVNULL,
+    )
+    limit = time.monotonic() + 30
+    while not (pid_file.exists() and pid_file.read_text().endswith("\n")):
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    command.send_signal(end)
+    assert command.wait(timeout=30) != 0
+    assert list(scratch.iterdir()) == []
+    assert not Path(f"/proc/{pid_file.read_text().strip()}").exists()
+
+
+@pytest.mark.slow
+def test_compile_for_real() -> None:
+    result = run(DATA / "small_ppo.py", DATA / "small_ppo_converted.py", "--format", "json")
+    outcome = json.loads(result.stdout)
+    assert result.exit_code == 0, outcome
+    assert {rung["name"]: rung["status"] for rung in outcome["rungs"]}["compile"] == "equal"
+
+
+@pytest.mark.slow
+def test_ten_runs_have_ten_equal_verdicts(toy_script: Path, converted: Path) -> None:
+    assert {run(toy_script, converted).exit_code for _ in range(10)} == {0}
+
+
+@pytest.mark.slow
+def test_each_transform_of_a_real_conversion() -> None:
+    result = run(DATA / "small_ppo.py", "--each-transform", "--format", "json")
+    outcome = json.loads(result.stdout)
+    assert result.exit_code == 0, outcome
+    names = [rung["name"] for rung in outcome["rungs"]]
+    assert names[0] == "after flags"
+    assert len(names) > 12
+    assert all(rung["status"] == "equal" for rung in outcome["rungs"] if rung["name"].startswith("after "))
+
+
+@pytest.mark.slow
+def test_seeds() -> None:
+    """Whole trainings, compiled and not."""
+    result = run(
+        DATA / "small_ppo.py", DATA / "small_ppo_converted.py", "--seeds", "4", "--", "--total-timesteps", "2048"
+    )
+    assert "permutation test over 4 seeds a side" in " ".join(result.output.split())
