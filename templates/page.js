@@ -47,10 +47,16 @@
     }
   }
 
+  // Unlike setting the fragment, this leaves the focus alone, and is done when it returns.
+  function go(id) {
+    history.pushState(null, "", `#${id}`);
+    open();
+  }
+
   function step(by) {
     const next = sections[current() + by];
     if (!next) return;
-    location.hash = next.id;
+    go(next.id);
     if (document.activeElement.closest("nav")) link(next).focus();
   }
 
@@ -115,16 +121,16 @@
 
   // --- Blame: the history of the line of the result that is pointed at or focused.
 
-  const result = $("#result"), original = $("#original"), history = $("#history");
+  const result = $("#result"), original = $("#original"), story = $("#history");
 
   function tell(row) {
     for (const lit of all(".pointed")) lit.classList.remove("pointed");
     row.classList.add("pointed");
     const { step: name, original: from } = row.dataset;
-    history.textContent = `Line ${row.id.slice(5)}: ${row.dataset.history}. `;
-    if (name) history.append(anchor(`#step-${name}`, `Open ${name}`), " ");
+    story.textContent = `Line ${row.id.slice(5)}: ${row.dataset.history}. `;
+    if (name) story.append(anchor(`#step-${name}`, `Open ${name}`), " ");
     if (from) {
-      history.append(anchor(`#original-${from}`, `Go to line ${from} of the original`));
+      story.append(anchor(`#original-${from}`, `Go to line ${from} of the original`));
       const source = document.getElementById(`original-${from}`);
       source.classList.add("pointed");
       original.scrollTop = source.offsetTop - original.clientHeight / 3;
@@ -141,8 +147,8 @@
   function openStepOf(row) {
     const { step: name, line } = row.dataset;
     if (!name) return;
-    location.hash = `step-${name}`;
-    open();
+    go(`step-${name}`);
+    for (const lit of all(".landed")) lit.classList.remove("landed");
     const cell = all(`#step-${name} .diff td.new`).find((td) => td.previousElementSibling.textContent === line);
     if (!cell) return;
     cell.parentElement.classList.add("landed");

@@ -1,0 +1,163 @@
+import html
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import hand_made
+import pytest
+from test_verified import REPORT
+
+from transformer import convert
+from transformer.conversion import Conversion
+from transformer.diffing.highlight import html_line
+from transformer.diffing.outline import outline
+from transformer.diffing.page import render_page
+from transformer.diffing.verified import read_verified
+
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").glob("*.py"))
+
+
+class Reader(HTMLParser):
+    """What a browser would see: ids, links, and tags with what they refer to."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.ids, self.fragments, self.references, self.scripts = [], [], [], 0
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.scripts += tag == "script"
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        for name in ("src", "href", "data", "poster", "action", "srcset"):
+            target = attributes.get(name)
+            if target is not None:
+                (self.fragments if target.startswith("#") else self.references).append(target)
+
+
+@pytest.fixture(scope="module")
+def page():
+    return render_page(hand_made.hand_made(), "train.py")
+
+
+def visible(text):
+    return html.unescape(re.sub(r"<[^>]*>", "", text))
+
+
+def test_the_page_refers_to_nothing_outside(page):
+    reader = Reader(page)
+    assert reader.references == []
+    assert not re.search(r"url\(|@import|https?:", page)
+
+
+def test_every_link_has_its_target_and_every_id_is_one(page):
+    reader = Reader(page)
+    assert set(fragment[1:] for fragment in reader.fragments) <= set(reader.ids)
+    assert len(set(reader.ids)) == len(reader.ids)
+    assert {"overview", "whole", "step-flags", "step-rollout", "step-rollout-move-1", "step-storage"} <= set(reader.ids)
+
+
+def test_source_is_shown_not_run(page):
+    assert Reader(page).scripts == 1
+    assert "<b>markup</b>" not in page
+    assert hand_made.ORIGINAL.splitlines()[0] in visible(page)
+
+
+def test_the_scripts_name_is_escaped():
+    assert "<i>" not in render_page(hand_made.hand_made(), "<i>.py")
+
+
+def test_reasons_warnings_and_versions_are_told(page):
+    text = visible(page)
+    for sentence in (
+        "there is <nothing> to store",
+        "Nothing that rate touches is read.",
+        "The rate is a number.",
+        "line 29, column 13",
+        "print() reads total",
+        "Moved here from lines 23-30, dedented by 4: 7 lines unchanged, 1 changed.",
+        "Lines 23-30 moved to lines 14-21, dedented by 4.",
+    ):
+        assert sentence in text
+    assert "Nothing that <code>rate</code> touches" in page
+    assert re.search(r"<dt>Python</dt><dd>\d", page)
+
+
+def test_a_verification_is_shown_with_its_figures():
+    text = visible(render_page(hand_made.hand_made(), "train.py", read_verified(json.dumps(REPORT))))
+    for part in (
+        "Verdict: different",
+        "over 3 iterations",
+        "4096",
+        "update: output, float32",
+        "1e-05",
+        "no CUDA device",
+    ):
+        assert part in text
+    assert "update, call 3: <loss> is 0.5 away" in text
+
+
+def test_every_line_of_the_result_is_there_with_its_history(page):
+    rows = re.findall(r'<tr id="line-(\d+)".*?data-history="([^"]*)".*?<td class="code">(.*?)</td></tr>', page)
+    assert [visible(code) for _, _, code in rows] == hand_made.COMPILE.splitlines()
+    histories = {visible(code).strip(): history for _, history, code in rows}
+    assert histories["total += reward"] == "rollout moved it, from line 28 of the original"
+    assert histories["import numpy as np"] == "unchanged, from line 2 of the original"
+    assert histories["if compile:"] == "compile wrote it"
+    assert histories["action = int(state.mean() > 0.5)"] == ("rollout changed its words, from line 24 of the original")
+
+
+def test_folded_lines_are_kept_once(page):
+    table = page[page.index('<template id="lines">') : page.index("</template>")]
+    lines = [visible(line) for line in re.findall(r"<code>(.*?)</code>", table)]
+    assert len(set(lines)) == len(lines)
+    for ranges, count in re.findall(r'data-lines="([^"]*)".*?>(\d+) unchanged lines', page):
+        numbers = [n for r in ranges.split(",") for n in range(int(r.split("-")[0]), int(r.split("-")[1]) + 1)]
+        assert len(numbers) == int(count)
+        assert max(numbers) < len(lines)
+
+
+def test_highlighting_changes_no_character():
+    source = 'class A:\n    """<doc>\n    & more"""\n    x = f"\t{a!r} \\n" + b"\\x00" # <c>\n    @d\n    def f(self): return 1e-3\n'
+    found = outline(source)
+    for i, line in enumerate(found.lines):
+        assert visible(html_line(found, i, [(0, 1), (2, 4)])) == line
+    assert '<span class="c">    &amp; more&quot;&quot;&quot;</span>' in html_line(found, 2)
+
+
+def test_marks_and_colours_nest():
+    found = outline("x = 'one two'\n")
+    assert html_line(found, 0, [(2, 8)], "del") == (
+        'x <del>= <span class="s">&#x27;one</span></del><span class="s"> two&#x27;</span>'
+    )
+
+
+def test_a_page_of_400_lines_is_small():
+    source = max((path.read_text() for path in FIXTURES), key=len)
+    source += "".join(f"# {'filler ' * 12}{i}\n" for i in range(400 - source.count("\n")))
+    assert len(render_page(convert(source), "script.py").encode()) < 1_000_000
+
+
+def test_a_page_of_1500_lines_takes_less_than_two_seconds():
+    helpers = "".join(
+        f"def helper_{k}(frames, scale={k}.5):\n"
+        f'    """Scale part {k}."""\n'
+        f"    low, high = frames.min() * {k}, frames.max()\n"
+        f"    # part {k}\n"
+        f'    return [f"{{x:.{k % 9}f}}" for x in (frames - low) / (high - low) * scale]\n\n\n'
+        for k in range(180)
+    )
+    conversion = convert((FIXTURES[0].read_text()).replace("\nclass ", f"\n{helpers}class ", 1))
+    assert conversion.original.count("\n") >= 1500
+    start = time.process_time()  # others may be using this machine
+    render_page(conversion, "script.py")
+    assert time.process_time() - start < 2
+
+
+def test_a_conversion_of_one_step_has_a_page():
+    conversion = hand_made.hand_made()
+    page = render_page(Conversion(conversion.original, conversion.steps[:1]), "train.py")
+    assert "1 of 1 transform applied" in visible(page)

@@ -1,0 +1,87 @@
+import json
+
+import pytest
+
+from transformer.diffing.verified import NotAVerification, read_verified
+
+REPORT = {
+    "verdict": "different",
+    "first_failing_rung": "compile",
+    "arguments": [],
+    "iterations": 3,
+    "versions": {"torch": "2.13.0", "cuda": None},
+    "rungs": [
+        {
+            "name": "refactored",
+            "status": "equal",
+            "reason": None,
+            "findings": [],
+            "compared": [
+                {
+                    "what": "parameter",
+                    "values": 4096,
+                    "largest_difference": 0.0,
+                    "where": None,
+                    "allowed": None,
+                    "equal": True,
+                }
+            ],
+        },
+        {
+            "name": "compile",
+            "status": "different",
+            "reason": None,
+            "findings": ["update, call 3: <loss> is 0.5 away"],
+            "compared": [
+                {
+                    "what": "update: output, float32",
+                    "values": 12,
+                    "largest_difference": "inf",
+                    "where": "call 3",
+                    "allowed": 1e-05,
+                    "equal": False,
+                },
+                {
+                    "what": "file",
+                    "values": 1,
+                    "largest_difference": None,
+                    "where": "x",
+                    "allowed": None,
+                    "equal": False,
+                },
+            ],
+        },
+        {"name": "cudagraphs", "status": "not run", "reason": "no CUDA device", "findings": [], "compared": []},
+    ],
+    "seeds": None,
+    "notes": ["Both runs were served the same permutations."],
+}
+
+
+def test_a_report_is_read_with_its_figures():
+    found = read_verified(json.dumps(REPORT))
+    assert (found.verdict, found.iterations, found.versions) == ("different", 3, {"torch": "2.13.0"})
+    equal, different, idle = found.rungs
+    assert (equal.compared[0].largest_difference, equal.compared[0].allowed, equal.compared[0].equal) == (
+        "0",
+        "none",
+        True,
+    )
+    assert [c.largest_difference for c in different.compared] == ["inf", "different"]
+    assert different.compared[0].allowed == "1e-05"
+    assert (idle.status, idle.reason) == ("not run", "no CUDA device")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not the output"),
+        ("{}", "not the output"),
+        ('{"verdict": "equal", "rungs": [{"name": "x"}]}', "not the output"),
+        ('{"verdict": "could not run", "error": "no such file"}', "could not run: no such file"),
+    ],
+)
+def test_anything_else_is_named(text, reason):
+    with pytest.raises(NotAVerification, match=reason):
+        read_verified(text)
