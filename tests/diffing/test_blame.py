@@ -1,5 +1,6 @@
 import hand_made
-from hand_made import COMPILE, ORIGINAL, hand_made as conversion
+from hand_made import COMPILE, ORIGINAL
+from hand_made import hand_made as conversion
 
 from transformer.conversion import Conversion
 from transformer.diffing.blame import Origin, blame

@@ -1,5 +1,3 @@
-import textwrap
-
 import hand_made
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,8 +49,9 @@ def test_changed_words_of_moved_lines_are_columns_of_their_own_line():
 
 def test_code_extracted_at_its_own_indentation_has_moved_too():
     body = "    alpha = first(1)\n    beta = second(alpha)\n    gamma = third(beta)\n"
-    before = f"def train():\n    start = now()\n{body}    return gamma\n"
-    after = f"def part():\n{body}    return gamma\n\n\ndef train():\n    start = now()\n    gamma = part()\n    return gamma\n"
+    start, end = "    start = now()\n", "    return gamma\n"
+    before = f"def train():\n{start}{body}{end}"
+    after = f"def part():\n{body}{end}\n\ndef train():\n{start}    gamma = part()\n{end}"
     told = story(before, after)
     assert [line for line in told if line.startswith(">")][:3] == [
         ">same: alpha = first(1)",

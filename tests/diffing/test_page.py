@@ -55,7 +55,7 @@ def test_the_page_refers_to_nothing_outside(page):
 
 def test_every_link_has_its_target_and_every_id_is_one(page):
     reader = Reader(page)
-    assert set(fragment[1:] for fragment in reader.fragments) <= set(reader.ids)
+    assert {fragment[1:] for fragment in reader.fragments} <= set(reader.ids)
     assert len(set(reader.ids)) == len(reader.ids)
     assert {"overview", "whole", "step-flags", "step-rollout", "step-rollout-move-1", "step-storage"} <= set(reader.ids)
 
@@ -121,7 +121,10 @@ def test_folded_lines_are_kept_once(page):
 
 
 def test_highlighting_changes_no_character():
-    source = 'class A:\n    """<doc>\n    & more"""\n    x = f"\t{a!r} \\n" + b"\\x00" # <c>\n    @d\n    def f(self): return 1e-3\n'
+    source = (
+        'class A:\n    """<doc>\n    & more"""\n'
+        '    x = f"\t{a!r} \\n" + b"\\x00" # <c>\n    @d\n    def f(self): return 1e-3\n'
+    )
     found = outline(source)
     for i, line in enumerate(found.lines):
         assert visible(html_line(found, i, [(0, 1), (2, 4)])) == line
