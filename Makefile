@@ -49,8 +49,9 @@ golden: $(STAMP) ## convert the fixtures anew and show what changed in fixtures/
 docs: $(STAMP) ## write the tables of transforms and diagnostics into the README
 	$(BIN)/python tests/docs.py
 
-bench: $(STAMP) ## what a conversion costs: seconds and memory
+bench: $(STAMP) ## what a conversion and its verification cost: seconds and memory
 	$(BIN)/python benchmarks/convert_cost.py
+	$(BIN)/python benchmarks/verify_cost.py
 
 clean: ## remove .venv and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

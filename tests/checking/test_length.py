@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from toy import TOY, edited
+from toy import edited
 
 from transformer.checking.length import Length, find_length
 from transformer.checking.run import Run
