@@ -61,6 +61,20 @@ def test_code_extracted_at_its_own_indentation_has_moved_too():
     assert "same: start = now()" in told
 
 
+def test_a_statement_wrapped_anew_at_the_end_of_moved_code_moved_with_it():
+    before = (
+        "def train():\n    for step in range(steps):\n        state, reward = env.step(policy(state))\n"
+        "        storage = TensorDict({key: stack(key) for key in keys}).to(\n            device)\n"
+    )
+    after = (
+        "def rollout():\n    state, reward = env.step(policy(state))\n"
+        "    storage = TensorDict({key: stack(key) for key in keys}).to(device)\n\n\n"
+        "def train():\n    for step in range(steps):\n        rollout()\n"
+    )
+    (move,) = compare(before, after).moves
+    assert (move.old, move.new) == (range(2, 5), range(1, 3))
+
+
 def test_code_indented_in_place_is_moved_without_departure():
     lines = ["first_result = compute_first(1)", "second_result = compute_second(2)"]
     before = "\n".join(["x = 1", *lines, "y = 2", ""])

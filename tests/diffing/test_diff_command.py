@@ -185,7 +185,7 @@ def test_the_script_is_never_overwritten(script):
 
 def test_a_pager_is_used_on_a_terminal(tmp_path):
     """The story of a real script, on a real terminal: coloured, and given to the pager."""
-    pager = tmp_path / "pager"
+    pager = tmp_path / "less"
     pager.write_text(f"#!/bin/sh\ncat > {tmp_path}/paged\n")
     pager.chmod(0o755)
     ours, theirs = pty.openpty()

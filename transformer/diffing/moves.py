@@ -129,22 +129,36 @@ def _continues(block: Move, run: Move, free_old: set[int], free_new: set[int]) -
 
 
 def _widened(block: Move, old: Outline, new: Outline, free_old: set[int], free_new: set[int]) -> Move:
-    """Take edited lines at either end into the block, while both texts have a similar one there."""
-    for step in (-1, 1):
+    """Take edited or newly wrapped statements at either end into the block, while both texts have a similar one."""
+    for forward in (False, True):
         while True:
-            i = block.old.start - 1 if step < 0 else block.old.stop
-            j = block.new.start - 1 if step < 0 else block.new.stop
-            if i not in free_old or j not in free_new or not _version(old.lines[i], new.lines[j], block.dedent):
+            before = _next_unit(old, block.old, forward)
+            after = _next_unit(new, block.new, forward)
+            if not (before and after and free_old.issuperset(before) and free_new.issuperset(after)):
                 break
-            free_old.discard(i)
-            free_new.discard(j)
-            block = Move(
-                range(min(i, block.old.start), max(i + 1, block.old.stop)),
-                range(min(j, block.new.start), max(j + 1, block.new.stop)),
-                block.dedent,
-            )
+            if not _is_version(old, before, new, after, block.dedent):
+                break
+            free_old.difference_update(before)
+            free_new.difference_update(after)
+            block = Move(_joined(block.old, before), _joined(block.new, after), block.dedent)
     return block
 
 
-def _version(old: str, new: str, dedent: int) -> bool:
-    return bool(old.strip()) and _indent(old) - _indent(new) == dedent and similarity(old, new) >= SIMILAR
+def _next_unit(outline: Outline, lines: range, forward: bool) -> range:
+    """The statement that follows some lines, or that comes before them; nothing at either end of the text."""
+    line = lines.stop if forward else lines.start - 1
+    return outline.unit_range(line) if 0 <= line < len(outline.lines) else range(0)
+
+
+def _is_version(old: Outline, before: range, new: Outline, after: range, dedent: int) -> bool:
+    """Whether one statement was made from the other without moving it within the block."""
+    first, second = old.lines[before.start], new.lines[after.start]
+    return (
+        bool(first.strip())
+        and _indent(first) - _indent(second) == dedent
+        and similarity(" ".join(old.lines[i] for i in before), " ".join(new.lines[j] for j in after)) >= SIMILAR
+    )
+
+
+def _joined(one: range, other: range) -> range:
+    return range(min(one.start, other.start), max(one.stop, other.stop))
