@@ -102,18 +102,18 @@ CODES: dict[str, Code] = {
             "Report it with the script; until then leave the named transform out with --ignore.",
         ),
         Code(
+            "LC008",
+            "error",
+            "too large",
+            "The file is longer, or nested deeper, than any training script, and converting it would take very long.",
+            "Move what is not training (data, tables, other programs) into files of their own and import them.",
+        ),
+        Code(
             "LC101",
             "warning",
             "a synchronization remains in the update",
             "The minibatch loop still reads a tensor's value on the host, which stalls the GPU once per minibatch.",
             "Keep the value as a tensor and read it once after the epochs.",
-        ),
-        Code(
-            "LC102",
-            "warning",
-            "part of the script was left as it is",
-            "A transform that would have made the script faster could not be proved safe here.",
-            "Read the reason; often a small edit of the script (shown in the message) makes it apply.",
         ),
     )
 }

@@ -14,7 +14,7 @@ def add_imports(script: Script, edits: Edits, *lines: str) -> None:
 
     Standard-library imports go among those at the top, others among the third-party ones.
     """
-    top = [s for s in script.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    top = _leading_imports(script)
     for line in sorted(lines, key=_key):
         wanted_import = ast.parse(line).body[0]
         if any(_provides(s, wanted_import) for s in top):
@@ -34,6 +34,17 @@ def add_imports(script: Script, edits: Edits, *lines: str) -> None:
             edits.after(top[-1], line)
         else:
             edits.before(_first_code(script), line)
+
+
+def _leading_imports(script: Script) -> list[ast.stmt]:
+    """The imports above the first definition or block: what is imported there is there for the training."""
+    found: list[ast.stmt] = []
+    for stmt in script.tree.body:
+        if hasattr(stmt, "body"):
+            break
+        if isinstance(stmt, (ast.Import, ast.ImportFrom)):
+            found.append(stmt)
+    return found
 
 
 def _provides(have: ast.stmt, wanted: ast.stmt) -> bool:

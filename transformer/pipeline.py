@@ -50,6 +50,13 @@ def convert(
     """
     chosen = _choose(select, ignore)
     try:
+        return _run(source, chosen, line_length)
+    except RecursionError:
+        return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
+
+
+def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
+    try:
         script = recognise(source, line_length)
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))

@@ -96,6 +96,14 @@ class Source:
         """Columns before `stmt`."""
         return stmt.col_offset
 
+    def laid_out(self, code: str, column: int) -> str:
+        """Emitted code, broken into lines for a place, in the file's own unit of indentation."""
+        code = fit(code, column, self.width)
+        unit = self.module.default_indent
+        if unit == "    ":
+            return code
+        return re.sub(r"^(?:    )+", lambda m: unit * (len(m[0]) // 4), code, flags=re.MULTILINE)
+
     def splice(self, owner: ast.expr | ast.stmt, edits: Iterable[tuple[ast.expr, str]]) -> str:
         """The text of `owner` with the texts of some expressions inside it replaced; the others are kept."""
         start = self.offset(owner.lineno, owner.col_offset)
@@ -213,7 +221,7 @@ class Edits:
         """Source text as LibCST lines, laid out for the place of a statement; lines are passed through."""
         if not isinstance(code, str):
             return list(code)
-        return lines_of(cst.parse_module(fit(code, place.col_offset, self._source.width)))
+        return lines_of(cst.parse_module(self._source.laid_out(code, place.col_offset)))
 
     def lines_of(self, stmt: ast.stmt) -> Line:
         """`stmt` with the expression edits made so far, as a LibCST line of its own: to move it elsewhere."""
@@ -222,7 +230,10 @@ class Edits:
     def apply(self) -> tuple[str, cst.Module]:
         """The edited script: its text and its LibCST tree."""
         module = _Rebuild(self._source, self).module()
-        return _text(module), module
+        text = _text(module)
+        if self._source.code.endswith(("\n", "\r")) and not text.endswith(("\n", "\r")):
+            text += module.default_newline
+        return text, module
 
 
 def lines_of(module: cst.Module) -> list[Line]:
@@ -362,7 +373,7 @@ class _Rebuild:
         if text is None:
             text, width = self._source.splice(stmt, edits or ()), self._source.width
             if any(stmt.col_offset + len(part) > width for part in text.split("\n")):
-                text = fit(text, stmt.col_offset, width).rstrip("\n")
+                text = self._source.laid_out(text, stmt.col_offset).rstrip("\n")
         parsed = cst.parse_statement(text, config=self._source.module.config_for_parsing)
         assert isinstance(parsed, cst.SimpleStatementLine)
         return line.with_changes(body=parsed.body)

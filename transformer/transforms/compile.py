@@ -19,10 +19,10 @@ INFO = TransformInfo(
         "The recurrence of the advantages stays eager: unrolled over the rollout it would compile for minutes."
     ),
     needs=("flags",),
-    before="for iteration in range(1, args.num_iterations + 1):",
+    before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
         "if args.compile:\n    policy = torch.compile(policy)\n    gae = torch.compile(gae)\n"
-        "    update = torch.compile(update)\n\nfor iteration in range(1, args.num_iterations + 1):"
+        "    update = torch.compile(update)\n\nfor iteration in range(1, args.num_iterations + 1):\n    ..."
     ),
 )
 

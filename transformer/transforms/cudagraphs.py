@@ -21,11 +21,11 @@ INFO = TransformInfo(
         "on a tensor's value, or whose minibatches differ in size are not captured."
     ),
     needs=("flags", "compile"),
-    before="for iteration in range(1, args.num_iterations + 1):",
+    before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
         "if args.cudagraphs:\n    policy = CudaGraphModule(policy, warmup=20)\n"
         "    gae = CudaGraphModule(gae, warmup=20)\n    update = CudaGraphModule(update, warmup=20)\n\n"
-        "for iteration in range(1, args.num_iterations + 1):"
+        "for iteration in range(1, args.num_iterations + 1):\n    ..."
     ),
 )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
-from transformer.kinds import Kinds
+from transformer.kinds import Kinds, values
 from transformer.script import Script, names_in
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
@@ -33,9 +34,12 @@ def apply(script: Script) -> str:
     """Rewrite the body of the minibatch loop.
 
     Raises:
-        Skip: nothing in it reads a tensor on the host.
+        Skip: nothing in it reads a tensor on the host, or the loop may leave a minibatch before its step.
     """
     work = Deferral(script)
+    for stmt in statements(work.computing):
+        if isinstance(stmt, (ast.Break, ast.Continue, ast.Return)):
+            raise Skip(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
     for stmt in work.computing:
         work.visit(stmt)
     after = script.finish(work.edits)
@@ -59,6 +63,9 @@ class Deferral:
         )
         self.loop, self.last = loop, loop.body[last]
         self.computing = loop.body[: last + 1]
+        self._inside = set(statements(self.computing))
+        self._changed = _changed_in_place(self.computing)
+        self._stacked: set[str] = set()
 
     def visit(self, stmt: ast.stmt) -> None:
         """Defer what can be deferred in a statement and in `with` blocks below it."""
@@ -71,6 +78,28 @@ class Deferral:
                 self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
                 self.script.warn(stmt, "LC101", "a tensor is read on the host in every minibatch")
 
+    def _is_new(self, node: ast.expr, depth: int = 6) -> bool:
+        """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
+        if isinstance(node, ast.Name):
+            bindings = list(self.kinds.bindings(node.id, self.source.statement(node)))
+            if not depth or not bindings or node.id in self._changed:
+                return False
+            return (
+                all(
+                    b in self._inside and all(self._is_new(v, depth - 1) for v in values(b, node.id))
+                    for b in bindings
+                    if b is not None
+                )
+                and None not in bindings
+            )
+        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in SAME_MEMORY:
+                return self._is_new(node.func.value, depth)
+            return node.func.attr in COPIES
+        return False
+
     # numbers collected in a list
 
     def _collects(self, stmt: ast.stmt) -> bool:
@@ -81,7 +110,7 @@ class Deferral:
         tensor = _item(value)
         if tensor is None or not self._is_plain_list(name):
             return False
-        single = self.script.names.fresh(name[:-1] if name.endswith("s") and len(name) > 2 else f"{name}_value")
+        single = self.script.names.fresh(_singular(name))
         text = self.source.text(tensor)
         if not _is_scalar(tensor):
             text = f"{text}.reshape(())"
@@ -89,30 +118,36 @@ class Deferral:
             text = f"{text}.detach()"
         self.edits.replace(stmt, f"{single} = {text}")
         self.edits.after(self.last, self.source.splice(stmt, [(value, single)]))
-        stack = "torch.stack"
-        for use in self._uses(name):
-            self.edits.substitute(use, f"{stack}({name}).tolist()")
+        if name not in self._stacked:
+            self._stacked.add(name)
+            for use in self._uses(name):
+                self.edits.substitute(use, f"torch.stack({name}).tolist()")
         return True
 
     def _is_plain_list(self, name: str) -> bool:
-        """A list that starts empty, grows only by single tensors' numbers, and is otherwise only read."""
+        """A list that starts empty, grows only by new tensors' numbers, and is read only after the minibatches."""
         definitions = list(self.script.assignments(name))
         if not definitions or not all(isinstance(d.value, ast.List) and not d.value.elts for d in definitions):
             return False
         for stmt in statements(self.script.scope.body):
             grown = _appended(stmt)
             if grown and grown[0] == name:
-                inside = stmt in list(statements(self.computing)) and self._unconditional(stmt)
-                if not inside or _item(grown[1]) is None:
+                tensor = _item(grown[1])
+                if tensor is None or stmt not in self._inside or not self._unconditional(stmt):
                     return False
-        for use in self._uses(name):
-            if isinstance(self.source.parents[use], ast.Attribute):
-                return False
-            if any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(use)):
-                return False
-            if use.lineno <= (self.last.end_lineno or 0) and use.lineno >= self.loop.lineno:
-                return False
-        return True
+                if not self.kinds.tensor(tensor) or not self._is_new(tensor):
+                    return False
+        return all(self._may_be_stacked(use) for use in self._uses(name))
+
+    def _may_be_stacked(self, use: ast.Name) -> bool:
+        """Whether a list's use is an argument or an item, where the list is known to hold something."""
+        parent = self.source.parents[use]
+        plain = (isinstance(parent, ast.Call) and use in parent.args) or (
+            isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load)
+        )
+        quoted = any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(use))
+        ours = self.script.scope_of(use) is self.script.scope
+        return plain and ours and not quoted and use.lineno > (self.loop.end_lineno or 0)
 
     def _unconditional(self, stmt: ast.stmt) -> bool:
         for outer in self.source.ancestors(stmt):
@@ -127,8 +162,9 @@ class Deferral:
         growing = {id(n) for s in statements(self.script.scope.body) if _appended(s) for n in ast.walk(_grown(s))}
         return [
             n
-            for n in ast.walk(self.script.scope)
+            for n in self.script.nodes
             if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in growing
+            if self.script.is_ours(n)
         ]
 
     # a number kept under a name
@@ -137,18 +173,24 @@ class Deferral:
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
             return False
         tensor, name = _item(stmt.value), stmt.targets[0].id
-        if tensor is None or len(list(self.script.assignments(name))) != 1:
+        if tensor is None or not self.kinds.tensor(tensor) or not self._is_new(tensor):
             return False
-        reads = [
-            n
-            for n in ast.walk(self.script.tree)
-            if isinstance(n, ast.Name) and n.id == name and n is not stmt.targets[0]
-        ]
-        for read in reads:
-            computing = self.loop.lineno <= read.lineno <= (self.last.end_lineno or 0)
-            quoted = any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(read))
-            if computing or quoted or not isinstance(read.ctx, ast.Load):
+        reads = []
+        for node in self.script.nodes:
+            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+                continue
+            if self.script.scope_of(node) is not self.script.scope:
+                if self.script.is_ours(node):
+                    return False
+                continue
+            where = self.source.statement(node)
+            bindings = set(self.kinds.bindings(name, where))
+            if stmt not in bindings:
+                continue
+            quoted = any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(node))
+            if bindings != {stmt} or where in self._inside or quoted:
                 return False
+            reads.append(node)
         text = self.source.text(tensor)
         self.edits.replace(stmt, f"{name} = {text}" if self._in_no_grad(stmt) else f"{name} = {text}.detach()")
         for read in reads:
@@ -164,30 +206,32 @@ class Deferral:
     # logging
 
     def _sinks(self, stmt: ast.stmt) -> bool:
-        """Move a statement that only reports below the optimizer's step."""
+        """Move a statement that only reports below the optimizer's step, which changes nothing that it reads."""
         if stmt not in self.computing or stmt is self.last or not self._reports(stmt):
             return False
         following = self.computing[self.computing.index(stmt) + 1 :]
         rebound = {n for s in statements(following) for n in access(s).binds}
-        reads = {n.id for n in ast.walk(stmt) if isinstance(n, ast.Name)}
-        if reads & rebound or reads & self._changed_in_place(following):
-            return False
         for node in ast.walk(stmt):
-            if isinstance(node, ast.Name) and node.id in self.script.modules:
-                return False  # parameters are not what they were after the step
+            if isinstance(node, ast.Name) and (node.id in rebound or not self._is_settled(node, stmt)):
+                return False
         self.edits.after(self.last, [self.edits.move(stmt)])
         return True
 
-    def _changed_in_place(self, body: Iterable[ast.stmt]) -> set[str]:
-        changed: set[str] = set()
-        for stmt in body:
-            for node in ast.walk(stmt):
-                if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-                    changed |= names_in([node.value])
-                elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                    if node.func.attr.endswith("_") and not node.func.attr.endswith("__"):
-                        changed |= names_in([node.func.value])
-        return changed
+    def _is_settled(self, node: ast.Name, stmt: ast.stmt) -> bool:
+        """Whether what a report reads through a name is the same after the optimizer's step."""
+        script = self.script
+        if node.id in script.imports or hasattr(builtins, node.id):
+            return True
+        parent = self.source.parents[node]
+        if isinstance(parent, ast.Attribute):
+            reader = {flag.split(".")[0] for flag in script.facts.flags.values()}
+            called = isinstance(call := self.source.parents[parent], ast.Call) and call.func is parent
+            if node.id in reader or (called and parent.attr in REPORTS):
+                return True
+        bindings = list(self.kinds.bindings(node.id, stmt))
+        if not bindings or node.id in self._changed:
+            return False
+        return self._is_new(node) or all(b is not None and _is_counter(b) for b in bindings)
 
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
@@ -199,8 +243,45 @@ class Deferral:
         func = stmt.value.func
         if isinstance(func, ast.Name):
             return func.id == "print"
-        known = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
-        return isinstance(func, ast.Attribute) and func.attr in known and not self.kinds.tensor(func.value)
+        return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.kinds.tensor(func.value)
+
+
+REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
+COPIES = frozenset("mean sum max min std var norm abs exp log sqrt pow square clamp clip add sub mul div neg".split())
+"""Methods whose result is a new tensor."""
+SAME_MEMORY = frozenset("float double detach view reshape squeeze flatten cpu".split())
+"""Methods whose result may share its tensor's memory."""
+
+
+def _changed_in_place(body: Iterable[ast.stmt]) -> set[str]:
+    """Names whose object a block changes."""
+    changed: set[str] = set()
+    for stmt in body:
+        for node in ast.walk(stmt):
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                changed |= names_in([node.value])
+            elif isinstance(node, ast.AugAssign):
+                changed |= names_in([node.target])
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr.endswith("_") and not node.func.attr.endswith("__"):
+                    changed |= names_in([node.func.value])
+    return changed
+
+
+def _is_counter(stmt: ast.stmt) -> bool:
+    """Whether a statement binds a plain number: a loop's index, a constant, or a sum."""
+    if isinstance(stmt, ast.For):
+        return isinstance(stmt.iter, ast.Call) and ast.unparse(stmt.iter.func) in ("range", "enumerate")
+    if isinstance(stmt, ast.AugAssign):
+        return isinstance(stmt.target, ast.Name)
+    return isinstance(stmt, ast.Assign) and isinstance(stmt.value, ast.Constant)
+
+
+def _singular(name: str) -> str:
+    """A name for one element of a list."""
+    if name.endswith(("sses", "xes", "ches", "shes")):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") and len(name) > 2 else f"{name}_value"
 
 
 def _item(node: ast.AST) -> ast.expr | None:

@@ -27,7 +27,7 @@ INFO = TransformInfo(
     ),
     after=(
         "for epoch in range(args.update_epochs):\n"
-        "    for mb_inds in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):"
+        "    for mb_inds in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):\n        ..."
     ),
 )
 
