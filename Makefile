@@ -9,7 +9,7 @@ DEMO := fixtures/gym_classic_discrete.py
 DEMO_OUT := build/demo/gym_classic_discrete.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu lint golden docs bench clean
+.PHONY: help setup demo test test-slow test-gpu test-browser screenshots lint golden docs bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -37,6 +37,12 @@ test-slow: $(STAMP) ## the tests that train
 
 test-gpu: $(STAMP) ## the tests that need a CUDA device (skipped visibly without one)
 	$(BIN)/python -m pytest -m gpu
+
+test-browser: $(STAMP) ## the tests of the page in Chromium (skipped visibly without it; CHROMIUM=path)
+	$(BIN)/python -m pytest -m browser
+
+screenshots: $(STAMP) ## make the pictures in docs/images anew; needs Chromium, CHROMIUM=path
+	$(BIN)/python tests/screenshots.py
 
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff check .
