@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scripts import script
+from scripts import edited, script
 
 from transformer import Applied, Skipped, Step, all_transforms, convert
 
@@ -21,6 +21,22 @@ FLAGS: Parts = {"flags": ADDED}
 """What the flags transform adds, for the transforms that need it."""
 
 
+INFERENCE: Parts = {
+    "stdlib": "from copy import deepcopy",
+    "third_party": "from tensordict import from_module",
+    "copy": """
+        # The inference copy shares the parameters of the trained one; a deepcopy draws no random numbers
+        agent_inference = deepcopy(agent).requires_grad_(False)
+        from_module(agent).data.to_module(agent_inference)
+        policy = agent_inference.get_action_and_value
+        get_value = agent_inference.get_value
+    """,
+    "act": edited("act", "agent.get_action_and_value", "policy"),
+    "advantages": edited("advantages", "agent.get_value", "get_value"),
+}
+"""What the inference agent changes."""
+
+
 @dataclass(frozen=True)
 class Rewrite:
     """Parts before a transform, and those of them that it changes; the rest of the script must stay byte for byte."""
@@ -30,6 +46,8 @@ class Rewrite:
     after: Parts
     notes: tuple[str, ...] = ()
     """A piece of each note, in their order."""
+    also: tuple[str, ...] = ()
+    """Transforms that come before it though it does not need them."""
 
     def __str__(self) -> str:
         return self.title
@@ -41,7 +59,7 @@ class Rewrite:
 
     def check(self, transform: str, given: Parts | None = None) -> None:
         """The transform makes exactly this change; `given` is what the transforms made that it needs."""
-        step = turn(transform, self.source)
+        step = turn(transform, self.source, self.also)
         assert isinstance(step.outcome, Applied), step.outcome
         assert all(map(operator.contains, step.outcome.notes, self.notes)), step.outcome.notes
         assert len(step.outcome.notes) == len(self.notes), step.outcome.notes
@@ -58,6 +76,7 @@ class NoOp:
     reason: str
     """A piece of the reason; `{line}` in it stands for the line of the script that holds the text `at`."""
     at: str = ""
+    also: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.title
@@ -67,16 +86,16 @@ class NoOp:
         source = script(self.parts)
         lines = [number for number, line in enumerate(source.splitlines(), 1) if self.at in line]
         assert len(lines) == 1 or not self.at
-        step = turn(transform, source)
+        step = turn(transform, source, self.also)
         assert isinstance(step.outcome, Skipped), step.outcome
         assert self.reason.format(line=lines[0]) in step.outcome.reason
         assert step.after == step.before
 
 
-def turn(transform: str, source: str) -> Step:
-    """The turn of one transform, after those that it needs."""
+def turn(transform: str, source: str, also: tuple[str, ...] = ()) -> Step:
+    """The turn of one transform, after those that it needs, and others."""
     needs = {t.name: t.needs for t in all_transforms()}
-    chosen, missing = {transform}, [transform]
+    chosen, missing = {transform, *also}, [transform, *also]
     while missing:
         new = set(needs[missing.pop()]) - chosen
         chosen |= new

@@ -1,18 +1,15 @@
+import textwrap
+
 import pytest
-from cases import NoOp, Rewrite
+from cases import INFERENCE, NoOp, Rewrite
 from scripts import edited
 
-IMPORTS = {
-    "stdlib": "from copy import deepcopy",
-    "third_party": "from tensordict import from_module",
-}
+IMPORTS = {name: INFERENCE[name] for name in ("stdlib", "third_party")}
 COMMENT = "# The inference copy shares the parameters of the trained one; a deepcopy draws no random numbers\n"
 SHARED = COMMENT + (
     "agent_inference = deepcopy(agent).requires_grad_(False)\nfrom_module(agent).data.to_module(agent_inference)\n"
 )
-COPY = {"copy": SHARED + "policy = agent_inference.get_action_and_value\nget_value = agent_inference.get_value"}
-ACT = {"act": edited("act", "agent.get_action_and_value", "policy")}
-BOOTSTRAP = {"advantages": edited("advantages", "agent.get_value", "get_value")}
+COPY = textwrap.dedent(INFERENCE["copy"]).strip()
 
 CALLED = """
     class Agent(nn.Module):
@@ -53,7 +50,7 @@ def agent_with(method: str) -> dict[str, str]:
 
 
 REWRITES = [
-    Rewrite("methods of the agent", {}, {**IMPORTS, **COPY, **ACT, **BOOTSTRAP}),
+    Rewrite("methods of the agent", {}, INFERENCE),
     Rewrite(
         "the agent called itself",
         {
@@ -75,7 +72,7 @@ REWRITES = [
         {
             **IMPORTS,
             "copy": SHARED + "policy = agent_inference.get_action_and_value\ncritic = agent_inference.critic",
-            **ACT,
+            "act": INFERENCE["act"],
             "advantages": edited("advantages", "agent.get_value(next_obs)", "critic(next_obs)"),
         },
     ),
@@ -124,15 +121,14 @@ REWRITES = [
     Rewrite(
         "evaluation mode where no module knows it",
         {"head": "agent.eval()"},
-        {**IMPORTS, **COPY, **ACT, **BOOTSTRAP},
+        INFERENCE,
     ),
     Rewrite(
         "names that are taken",
         {"setup": 'policy = get_value = agent_inference = "cpu"\ndevice = torch.device(policy)'},
         {
             **IMPORTS,
-            "copy": COPY["copy"]
-            .replace("agent_inference", "agent_inference_1")
+            "copy": COPY.replace("agent_inference", "agent_inference_1")
             .replace("policy =", "policy_1 =")
             .replace("get_value =", "get_value_1 ="),
             "act": edited("act", "agent.get_action_and_value", "policy_1"),
@@ -146,12 +142,17 @@ REWRITES = [
                 "next_obs, reward", "clipped = np.clip(action.cpu().numpy(), 0, 1)\nnext_obs, reward", 1
             )
         },
-        {**IMPORTS, **COPY, **ACT, **BOOTSTRAP},
+        INFERENCE,
     ),
     Rewrite(
         "parameters loaded after the optimizer is made",
         {"before_loop": "agent.load_state_dict(agent.state_dict())"},
-        {**IMPORTS, "before_loop": "agent.load_state_dict(agent.state_dict())\n" + COPY["copy"], **ACT, **BOOTSTRAP},
+        {
+            **IMPORTS,
+            "before_loop": "agent.load_state_dict(agent.state_dict())\n" + COPY,
+            "act": INFERENCE["act"],
+            "advantages": INFERENCE["advantages"],
+        },
     ),
 ]
 

@@ -1,0 +1,113 @@
+import pytest
+from cases import FLAGS, INFERENCE, NoOp, Rewrite
+from scripts import PARTS, edited
+
+
+def compiled(*functions: str) -> str:
+    """What stands above the training loop."""
+    return """\
+if args.compile:
+    # Checking a distribution's arguments reads tensors on the host, which breaks the compiled graph
+    torch.distributions.Distribution.set_default_validate_args(False)
+""" + "".join(f"    {f} = torch.compile({f})\n" for f in functions)
+
+
+LOOP_IN_GAE = {
+    "functions": '''
+        def gae(next_obs, next_done):
+            """Estimate the advantages and returns of the rollout, backwards in time."""
+            <advantages>
+            return advantages, returns
+
+
+    ''',
+    "estimate": "advantages, returns = gae(next_obs, next_done)",
+}
+RECURRENCE = {
+    **LOOP_IN_GAE,
+    "functions": '''
+        @torch.compiler.disable
+        def recurrence(next_done, next_value, advantages, lastgaelam):
+            """Accumulate backwards in time; torch.compile would unroll this loop over the whole rollout."""
+            <gae>
+
+
+        def gae(next_obs, next_done):
+            """Estimate the advantages and returns of the rollout, backwards in time."""
+            <without_loop>
+            return advantages, returns
+
+
+    ''',
+    "without_loop": edited("advantages", "<gae>", "recurrence(next_done, next_value, advantages, lastgaelam)"),
+}
+PLAIN = {"metrics": "", "report": "print(iteration, global_step)"}
+UPDATE = {
+    "functions": '''
+        def update(b_obs, mb_inds, b_actions, b_logprobs, b_advantages, b_returns):
+            """Optimize the networks on one minibatch."""
+            <minibatch>
+
+
+    ''',
+    "learn": "update(b_obs, mb_inds, b_actions, b_logprobs, b_advantages, b_returns)",
+}
+
+REWRITES = [
+    Rewrite("the policy", {}, {**INFERENCE, "before_loop": compiled("policy") + "\n"}, also=("inference-agent",)),
+    Rewrite("the loop over time stays eager", {}, {**RECURRENCE, "before_loop": compiled("gae") + "\n"}, also=("gae",)),
+    Rewrite("the update", PLAIN, {**UPDATE, "before_loop": compiled("update") + "\n"}, also=("update",)),
+    Rewrite(
+        "names that were taken",
+        {**PLAIN, "setup": 'update = policy = "cpu"\ndevice = torch.device(policy)'},
+        {
+            **INFERENCE,
+            "copy": INFERENCE["copy"].replace("policy", "policy_1"),
+            "act": INFERENCE["act"].replace("policy", "policy_1"),
+            "functions": UPDATE["functions"].replace("update", "update_1"),
+            "learn": UPDATE["learn"].replace("update", "update_1"),
+            "before_loop": compiled("policy_1", "update_1") + "\n",
+        },
+        also=("inference-agent", "update"),
+    ),
+    Rewrite(
+        "above a comment of the training loop",
+        {**PLAIN, "before_loop": "# train"},
+        {**UPDATE, "before_loop": compiled("update") + "\n# train"},
+        also=("update",),
+    ),
+]
+
+NONE = "neither policy nor gae() nor update() could be made a function"
+
+NOOPS = [
+    NoOp("nothing was extracted", {}, NONE),
+    NoOp("only the rollout was extracted", {}, NONE, also=("rollout",)),
+    NoOp(
+        "gradients flow through the rollout",
+        {
+            "act": edited("act", "torch.no_grad()", "torch.enable_grad()"),
+            "advantages": edited("advantages", "torch.no_grad()", "torch.enable_grad()"),
+        },
+        NONE,
+        also=("inference-agent",),
+    ),
+    NoOp("the minibatch loop is left early", {"metrics": "if ratio.max() > 100:\n    break"}, NONE, also=("update",)),
+    NoOp(
+        "the loop over time is a function of the script's own",
+        {"estimate": "advantages = returns = rewards"},
+        NONE,
+        also=("gae",),
+    ),
+    NoOp("no argument that a flag could join", {"options": ""}, "needs flags, which did not apply", also=("update",)),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("compile", FLAGS)
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("compile")
