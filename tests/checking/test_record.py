@@ -204,7 +204,9 @@ def test_a_run_out_of_time_is_ended(tmp_path: Path) -> None:
 
 def test_without_space_for_values_digests_still_differ(toy_script: Path, toy_recording: Recording) -> None:
     right = record(toy_script, values_limit=0, source=edited("lr=1e-2", "lr=1e-2, eps=1e-7"))
-    found = [d for d in compare(toy_recording, right) if d.quantity == "parameter"]
+    differences = compare(toy_recording, right)
+    assert all(d.error for d in differences if d.quantity == "final parameter")
+    found = [d for d in differences if d.quantity == "parameter"]
     assert found
     assert {d.error for d in found} == {None}
 

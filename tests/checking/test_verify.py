@@ -95,6 +95,12 @@ def test_what_cannot_run_is_not_passed(runs: Callable[..., list[Run]], task: Tas
     assert required.name == "cudagraphs"
 
 
+def test_the_last_rung_can_be_chosen(runs: Callable[..., list[Run]], task: Task) -> None:
+    runs({}, cuda=True)
+    assert statuses(dataclasses.replace(task, up_to="compile")) == {"refactored": "equal", "compile": "equal"}
+    assert statuses(dataclasses.replace(task, up_to="refactored")) == {"refactored": "equal"}
+
+
 def test_a_script_without_flags(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({}, cuda=True)
     assert statuses(dataclasses.replace(task, converted="pass")) == {"refactored": "equal"} | dict.fromkeys(

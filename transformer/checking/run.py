@@ -117,6 +117,7 @@ def _running(command: list[str], scratch: Scratch) -> Iterator[subprocess.Popen[
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
         "TMPDIR": str(scratch.root / "tmp"),
+        "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),  # a check is no experiment to be tracked
     }
     with (scratch.root / "stderr").open("wb") as stderr:
         process = subprocess.Popen(

@@ -17,8 +17,7 @@ from transformer.checking.run import Run, RunFailed
 from transformer.checking.rungs import Rung, lockstep_rung, recorded_rung
 
 REFACTORED = "refactored"
-COMPILED = ("compile", "cudagraphs", "compile + cudagraphs")
-RUNGS = (REFACTORED, *COMPILED)
+RUNGS = (REFACTORED, "compile", "cudagraphs", "compile + cudagraphs")
 """In the order in which they are climbed."""
 
 PERMUTATIONS = (
@@ -57,6 +56,8 @@ class Task:
     """Iterations of rollout and update to run."""
     every: int = EVERY
     """Each so-manieth call of a compiled function is compared."""
+    up_to: str = RUNGS[-1]
+    """The last rung to climb."""
     prefixes: tuple[tuple[str, str], ...] = ()
     """Name and text of each state of the conversion, to be compared with the original before anything else."""
 
@@ -104,7 +105,7 @@ class _Climb:
         rungs: list[Rung] = []
         for name, source in (*self._task.prefixes, (REFACTORED, self._task.converted)):
             rungs.append(self._blocked(rungs, name) or self._refactored(name, source))
-        for name in COMPILED:
+        for name in RUNGS[1 : RUNGS.index(self._task.up_to) + 1]:
             rungs.append(self._blocked(rungs, name) or self._compiled(name))
         return Verification(tuple(rungs), self._original, self._run.args)
 

@@ -65,6 +65,12 @@ class _WithScriptArgs(click.Command):
     type=click.IntRange(1),
     help="Compare each so-manieth call of a compiled function, beside the first ones and those after its warm-up.",
 )
+@click.option(
+    "--up-to",
+    default=RUNGS[-1],
+    type=click.Choice(RUNGS),
+    help="The last rung to climb, all by default; compiling takes minutes.",
+)
 @click.option("--each-transform", is_flag=True, help="Compare the script after each transform as well.")
 @click.option(
     "--require", multiple=True, type=click.Choice(RUNGS), help="Fail if this rung cannot run here. Repeatable."
@@ -93,6 +99,7 @@ def verify(
     python: str,
     iterations: int,
     every: int,
+    up_to: str,
     each_transform: bool,
     require: tuple[str, ...],
     seeds: int | None,
@@ -117,7 +124,8 @@ def verify(
     bars = _Bars(Console(stderr=True))
     with _terminated_like_interrupted(), bars:
         try:
-            task = _task(run, converted, iterations, every, each_transform)
+            source, prefixes = _sources(original, converted, each_transform)
+            task = Task(run, source, iterations, every, up_to, prefixes)
             verification = climb(task, bars)
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
             files = [] if report is None else plots.write_report(verification, report)
@@ -129,20 +137,19 @@ def verify(
     sys.exit(_exit_code(verification, require, by_seed))
 
 
-def _task(run: Run, converted: Path | None, iterations: int, every: int, each_transform: bool) -> Task:
-    """What to verify; converts the original where no converted script was given."""
+def _sources(original: Path, converted: Path | None, each_transform: bool) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The converted script and the states before it; converts the original where no converted script was given."""
     try:
         if converted is not None:
-            return Task(run, text.read(converted).content, iterations, every)
-        length = line_length_of(run.script.parent) or DEFAULT_LINE_LENGTH
-        conversion = convert(text.read(run.script).content, line_length=length)
+            return text.read(converted).content, ()
+        length = line_length_of(original.parent) or DEFAULT_LINE_LENGTH
+        conversion = convert(text.read(original).content, line_length=length)
     except text.NotText as error:
         raise CannotVerify(str(error)) from None
     if not conversion.converted:
-        reasons = "\n".join(f"{run.script}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors)
+        reasons = "\n".join(f"{original}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors)
         raise CannotVerify(f"the original cannot be converted:\n{reasons}")
-    prefixes = tuple(_prefixes(conversion)) if each_transform else ()
-    return Task(run, conversion.source, iterations, every, prefixes)
+    return conversion.source, tuple(_prefixes(conversion)) if each_transform else ()
 
 
 def _prefixes(conversion: Conversion) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -29,6 +31,7 @@ class OptimizerRecorder:
             for number, (_, parameters) in enumerate(self._known)
             for name, parameter in parameters.items()
         }
+        self._journal.room = sys.maxsize  # they are few, and a difference in them is wanted with its size
         last |= {f"buffer {name}": buffer for name, buffer in sorted(self._buffers.items())}
         self._journal.add("final", {name: self._describe(tensor) for name, tensor in last.items()})
 
