@@ -1,6 +1,6 @@
 import pytest
 from cases import FLAGS, INFERENCE, NoOp, Rewrite
-from scripts import PARTS, edited
+from scripts import edited
 
 
 def compiled(*functions: str) -> str:

@@ -22,7 +22,11 @@ def bar(steps: str, first: str, counter: str = "global_step", iteration: str = "
 
 
 FROM_ONE = bar("1, args.num_iterations + 1", "args.measure_burnin + 1")
-FROM_ZERO = {"loop": "for update in range(args.num_iterations):", "anneal": "print(update)", "report": "print(clipfracs)"}
+FROM_ZERO = {
+    "loop": "for update in range(args.num_iterations):",
+    "anneal": "print(update)",
+    "report": "print(clipfracs)",
+}
 
 REWRITES = [
     Rewrite("iterations from one", {}, FROM_ONE),
