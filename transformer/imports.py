@@ -5,16 +5,15 @@ from __future__ import annotations
 import ast
 import sys
 
-from transformer.script import Script
 from transformer.source import Edits
 
 
-def add_imports(script: Script, edits: Edits, *lines: str) -> None:
+def add_imports(tree: ast.Module, edits: Edits, *lines: str) -> None:
     """Add import statements that the script does not have yet, each after the last one that sorts before it.
 
     Standard-library imports go among those at the top, others among the third-party ones.
     """
-    top = _leading_imports(script)
+    top = _leading_imports(tree)
     for line in sorted(lines, key=_key):
         wanted_import = ast.parse(line).body[0]
         if any(_provides(s, wanted_import) for s in top):
@@ -33,13 +32,13 @@ def add_imports(script: Script, edits: Edits, *lines: str) -> None:
         elif top:
             edits.after(top[-1], line)
         else:
-            edits.before(_first_code(script), line)
+            edits.before(_first_code(tree), line)
 
 
-def _leading_imports(script: Script) -> list[ast.stmt]:
+def _leading_imports(tree: ast.Module) -> list[ast.stmt]:
     """The imports above the first definition or block: what is imported there is there for the training."""
     found: list[ast.stmt] = []
-    for stmt in script.tree.body:
+    for stmt in tree.body:
         if hasattr(stmt, "body"):
             break
         if isinstance(stmt, (ast.Import, ast.ImportFrom)):
@@ -74,8 +73,8 @@ def _by_type(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name.lower()
 
 
-def _first_code(script: Script) -> ast.stmt:
-    body = script.tree.body
+def _first_code(tree: ast.Module) -> ast.stmt:
+    body = tree.body
     docstring = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     return body[1] if docstring and len(body) > 1 else body[0]
 

@@ -20,6 +20,7 @@ from transformer import refusal
 from transformer.dataflow import access, free_names, statements
 from transformer.diagnostics import Diagnostic, at
 from transformer.facts import Facts
+from transformer.imports import add_imports
 from transformer.names import Names
 from transformer.source import Edits, Source
 
@@ -67,6 +68,8 @@ class Script:
 
     def finish(self, edits: Edits) -> str:
         """Apply `edits`; the new text. The edited LibCST tree is kept, so that the next state need not parse."""
+        if self.imports.get("torch") != "torch" and edits.emits("torch."):
+            add_imports(self.tree, edits, "import torch")
         code, self.module = edits.apply()
         return code
 

@@ -114,7 +114,10 @@ class Source:
             begin = self.offset(node.lineno, node.col_offset) - start
             end = self.offset(node.end_lineno, node.end_col_offset) - start
             text = text[:begin] + new + text[end:]
-        return _undent(text, self.statement(owner).col_offset)
+        text = _undent(text, self.statement(owner).col_offset)
+        # An operator's operands may stand on several lines only inside the brackets around them.
+        loose = isinstance(owner, (ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.UnaryOp, ast.Attribute, ast.Call))
+        return f"({text})" if loose and "\n" in text and not _is_bracketed(text) else text
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -183,11 +186,17 @@ class Edits:
         self._after: dict[ast.stmt, list[Line]] = {}
         self._moved: set[ast.stmt] = set()
         self._reworded: dict[ast.stmt, str] = {}
+        self._emitted: list[str] = []
         self._gaps: dict[ast.stmt, int] = {}
 
     def substitute(self, node: ast.expr, text: str) -> None:
         """Replace one expression by other source text."""
         self._expressions.setdefault(self._source.statement(node), []).append((node, text))
+        self._emitted.append(text)
+
+    def emits(self, text: str) -> bool:
+        """Whether some new source text holds `text`."""
+        return any(text in emitted for emitted in self._emitted)
 
     def reword(self, stmt: ast.stmt, text: str) -> None:
         """Give a simple statement another text of the same meaning, wherever it goes."""
@@ -221,6 +230,7 @@ class Edits:
         """Source text as LibCST lines, laid out for the place of a statement; lines are passed through."""
         if not isinstance(code, str):
             return list(code)
+        self._emitted.append(code)
         return lines_of(cst.parse_module(self._source.laid_out(code, place.col_offset)))
 
     def lines_of(self, stmt: ast.stmt) -> Line:
@@ -371,8 +381,9 @@ class _Rebuild:
         if not edits and text is None:
             return line
         if text is None:
-            text, width = self._source.splice(stmt, edits or ()), self._source.width
-            if any(stmt.col_offset + len(part) > width for part in text.split("\n")):
+            text, old = self._source.splice(stmt, edits or ()), self._source.text(stmt)
+            too_long = any(stmt.col_offset + len(part) > self._source.width for part in text.split("\n"))
+            if too_long or ("\n" in old and self._source.laid_out(old, stmt.col_offset).rstrip("\n") == old):
                 text = self._source.laid_out(text, stmt.col_offset).rstrip("\n")
         parsed = cst.parse_statement(text, config=self._source.module.config_for_parsing)
         assert isinstance(parsed, cst.SimpleStatementLine)
@@ -420,6 +431,12 @@ class _Rebuild:
             if part is not None and inside:
                 new = cst.parse_expression(source.splice(part, inside))
                 changes[name] = new
+        if isinstance(stmt, ast.For) and changes:
+            blank = cst.Module([])
+            target, iterable = (blank.code_for_node(changes.get(n) or getattr(node, n)) for n in ("target", "iter"))
+            line = cst.parse_statement(source.laid_out(f"for {target} in {iterable}:\n    pass\n", stmt.col_offset))
+            assert isinstance(line, cst.For)
+            changes |= {"target": line.target, "iter": line.iter}
         if isinstance(stmt, (ast.With, ast.AsyncWith)):
             items = list(node.items)
             for i, item in enumerate(stmt.items):
@@ -429,6 +446,15 @@ class _Rebuild:
                     items[i] = items[i].with_changes(item=new)
                     changes["items"] = items
         return changes
+
+
+def _is_bracketed(text: str) -> bool:
+    """Whether an expression parses on its own although it stands on several lines."""
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _within(source: Source, node: ast.AST, part: ast.AST) -> bool:

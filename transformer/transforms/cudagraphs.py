@@ -63,7 +63,7 @@ def apply(script: Script) -> str:
         gap=1,
     )
     _mark_steps(script, edits)
-    add_imports(script, edits, "from tensordict.nn import CudaGraphModule")
+    add_imports(script.tree, edits, "from tensordict.nn import CudaGraphModule")
     return script.finish(edits)
 
 

@@ -56,7 +56,7 @@ def apply(script: Script) -> str:
     targets = {c: copies[c.split(".")[0]] + c[len(c.split(".")[0]) :] for c in aliases}
     anchor = _last_setup(script, roots)
     edits.after(anchor, render("inference_agent", copies=copies, aliases=[(aliases[c], targets[c]) for c in aliases]))
-    add_imports(script, edits, "from copy import deepcopy", "from tensordict import from_module")
+    add_imports(script.tree, edits, "from copy import deepcopy", "from tensordict import from_module")
     script.facts.inference = copies
     script.facts.aliases = {targets[c]: name for c, name in aliases.items()}
     script.facts.policy = aliases.get(acting) if acting else None

@@ -60,7 +60,7 @@ def apply(script: Script) -> str:
             step=names.fresh("burnin_step"), time=names.fresh("burnin_time"),
         ),
     )  # fmt: skip
-    add_imports(script, edits, "import time", "import tqdm")
+    add_imports(script.tree, edits, "import time", "import tqdm")
     return script.finish(edits)
 
 

@@ -168,7 +168,7 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
             target=target,
         ),
     )  # fmt: skip
-    add_imports(script, edits, "from tensordict import TensorDict")
+    add_imports(script.tree, edits, "from tensordict import TensorDict")
     script.facts.storage, script.facts.storage_steps = storage, script.spelled(steps)
     script.facts.storage_dtypes = {b.name: b.dtype for b in buffers}
     return script.finish(edits)

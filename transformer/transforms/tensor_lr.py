@@ -63,6 +63,8 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
     """
     if optimizer.kind not in TENSOR_LR:
         raise Skip(f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate")
+    if sum(o.name == optimizer.name for o in script.optimizers) > 1:
+        raise Skip("it is made more than once")
     if script.scope_of(optimizer.stmt) is not script.scope:
         raise Skip("it is made in a function, where the flags are not at hand")
     given = {k.arg for k in optimizer.call.keywords}
@@ -125,6 +127,21 @@ def _makes_dict(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "dict"
 
 
+def _members(loop: ast.For, groups: str) -> set[str]:
+    """The loop's names for one parameter group: over the groups, enumerate(groups), or zip(groups, ...)."""
+    iterable, target = loop.iter, loop.target
+    if ast.unparse(iterable) == groups:
+        return {ast.unparse(target)}
+    if not isinstance(iterable, ast.Call) or not isinstance(target, ast.Tuple):
+        return set()
+    args = [ast.unparse(a) for a in iterable.args]
+    if ast.unparse(iterable.func) == "enumerate" and args[:1] == [groups] and len(target.elts) == 2:
+        return {ast.unparse(target.elts[1])}
+    if ast.unparse(iterable.func) == "zip" and len(args) == len(target.elts):
+        return {ast.unparse(t) for t, a in zip(target.elts, args, strict=True) if a == groups}
+    return set()
+
+
 class Uses:
     """Where an optimizer's learning rate is written and read."""
 
@@ -137,8 +154,8 @@ class Uses:
         groups = {f"{name}.param_groups"}
         schedulers = set()
         for stmt in statements(script.scope.body):
-            if isinstance(stmt, ast.For) and ast.unparse(stmt.iter) == f"{name}.param_groups":
-                groups.add(ast.unparse(stmt.target))
+            if isinstance(stmt, ast.For):
+                groups |= _members(stmt, f"{name}.param_groups")
             if isinstance(stmt, ast.Assign) and isinstance(stmt.value, ast.Call):
                 made = script.qualified(stmt.value.func) or ""
                 if made.startswith("torch.optim.lr_scheduler.") and stmt.value.args:
@@ -147,21 +164,43 @@ class Uses:
                         schedulers.add(ast.unparse(stmt.targets[0]))
         for node in ast.walk(script.scope):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                receiver = ast.unparse(node.func.value)
-                if receiver == name and node.func.attr in ("load_state_dict", "add_param_group"):
-                    self.obstacle = f"{node.func.attr}() on line {node.lineno} replaces its parameter groups"
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr":
+                self._call(node, node.func, schedulers)
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == name:
+                self._attribute(node)
+            elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr":
                 root = ast.unparse(node.value)
                 if root in groups or any(root.startswith(f"{g}[") for g in groups):
                     self._use(node)
-            elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
-                func = node.value.func
-                if (
-                    isinstance(func, ast.Attribute)
-                    and func.attr == "get_last_lr"
-                    and ast.unparse(func.value) in schedulers
-                ):
-                    self._read(node)
+            elif isinstance(node, ast.Name) and node.id == name and self._is_shown(node):
+                self.obstacle = f"line {node.lineno} prints the optimizer"
+
+    def _call(self, node: ast.Call, func: ast.Attribute, schedulers: set[str]) -> None:
+        receiver = ast.unparse(func.value)
+        if receiver == self._name and func.attr in ("load_state_dict", "add_param_group"):
+            self.obstacle = f"{func.attr}() on line {node.lineno} replaces its parameter groups"
+        if func.attr == "get_last_lr" and receiver in schedulers:
+            parent = self._script.source.parents[node]
+            if isinstance(parent, ast.Subscript) and parent.value is node:
+                self._read(parent)
+            else:
+                self.obstacle = f"line {node.lineno} reads the rates as a list"
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        """`optimizer.param_groups` must be used in a way that is understood."""
+        parent = self._script.source.parents[node]
+        if node.attr == "defaults":
+            self.obstacle = f"line {node.lineno} reads its defaults"
+        if node.attr == "param_groups" and not (isinstance(parent, ast.Subscript) and parent.value is node):
+            loop = parent if isinstance(parent, ast.For) else self._script.source.parents.get(parent)
+            understood = isinstance(loop, ast.For) and _members(loop, ast.unparse(node))
+            counted = isinstance(parent, ast.Call) and ast.unparse(parent.func) == "len"
+            if not understood and not counted:
+                self.obstacle = f"line {node.lineno} uses its parameter groups in a way that is not understood"
+
+    def _is_shown(self, node: ast.Name) -> bool:
+        parent = self._script.source.parents[node]
+        called = isinstance(parent, ast.Call) and ast.unparse(parent.func) in ("print", "str", "repr")
+        return called or isinstance(parent, ast.FormattedValue)
 
     def _use(self, node: ast.Subscript) -> None:
         parent = self._script.source.parents[node]
