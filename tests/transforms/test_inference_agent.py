@@ -106,16 +106,15 @@ REWRITES = [
             + "from_module(actor).data.to_module(actor_inference)\n"
             + "critic_inference = deepcopy(critic).requires_grad_(False)\n"
             + "from_module(critic).data.to_module(critic_inference)\n"
-            + "policy = actor_inference\n"
-            + "policy_1 = critic_inference\n",
+            + "policy = actor_inference\n",
             "act": """
                 with torch.no_grad():
                     probs = policy(next_obs)
                     action = probs.sample()
                     logprob = probs.log_prob(action)
-                    values[step] = policy_1(next_obs).flatten()
+                    values[step] = critic_inference(next_obs).flatten()
             """,
-            "advantages": edited("advantages", "agent.get_value", "policy_1"),
+            "advantages": edited("advantages", "agent.get_value", "critic_inference"),
         },
     ),
     Rewrite(
