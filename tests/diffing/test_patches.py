@@ -97,6 +97,16 @@ def test_each_patch_says_why(repository, tmp_path):
     assert "Needs: flags, rollout." in log.stdout
 
 
+@pytest.mark.parametrize("before", [b"a", b"a\n", b"a\nb", b"a\r", b"\n"])
+@pytest.mark.parametrize("after", [b"c", b"c\n", b"a\nb\n", b"a\nc", b"a\x0cb"])
+def test_the_last_line_is_exact(repository, tmp_path, before, after):
+    folder, script = repository("script.py", before)
+    patch = tmp_path / "whole.patch"
+    patch.write_bytes(unified(before, after, "script.py"))
+    git(folder, "apply", str(patch))
+    assert script.read_bytes() == after
+
+
 def test_equal_files_need_no_patch():
     assert unified(b"x\n", b"x\n", "x.py") == b""
 
