@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from transformer.dataflow import statements
+from transformer.dataflow import pairwise, statements
 
 if TYPE_CHECKING:
     from transformer.script import Script
@@ -103,18 +103,6 @@ def _only_moves(script: Script, call: ast.Call) -> bool:
     others = {k.arg for k in call.keywords} - {"device", "non_blocking"}
     places = all(g == script.device or g[:1] in "'\"" or g.endswith(".device") or "device(" in g for g in given)
     return places and not others
-
-
-def pairwise(stmt: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
-    """Targets and values of an assignment, `a, b = x, y` taken apart."""
-    pairs = []
-    for target in stmt.targets:
-        value = stmt.value
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            pairs += list(zip(target.elts, value.elts, strict=True))
-        else:
-            pairs.append((target, value))
-    return pairs
 
 
 def dimensions(script: Script, call: ast.Call) -> list[str]:

@@ -151,6 +151,18 @@ def blocks(stmt: ast.stmt) -> Iterable[list[ast.stmt]]:
     yield getattr(stmt, "finalbody", [])
 
 
+def pairwise(stmt: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """Targets and values of an assignment, `a, b = x, y` taken apart."""
+    pairs = []
+    for target in stmt.targets:
+        value = stmt.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs += list(zip(target.elts, value.elts, strict=True))
+        else:
+            pairs.append((target, value))
+    return pairs
+
+
 @dataclass
 class Liveness:
     """Names live after each statement of a scope: their present value may still be read."""

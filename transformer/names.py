@@ -31,6 +31,10 @@ class Names:
                 taken.add(node.name)
         self._taken = taken
 
+    def taken(self, name: str) -> bool:
+        """Whether the script uses a name."""
+        return name in self._taken
+
     def fresh(self, wanted: str) -> str:
         """A name that the script does not use yet; it counts as taken from now on."""
         name, number = wanted, 0

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from transformer import refusal
-from transformer.dataflow import access, free_names, statements
+from transformer.dataflow import access, free_names, pairwise, statements
 from transformer.diagnostics import Diagnostic, at
 from transformer.facts import Facts
 from transformer.imports import add_imports
@@ -330,7 +330,9 @@ class Script:
             return self.facts.step_counter
         for stmt in self.rollout.body:
             if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
-                return stmt.target.id
+                starts = [value for _, value in self.assignments(stmt.target.id)]
+                if starts and all(is_number(value, 0) for value in starts):
+                    return stmt.target.id
         return None
 
     @cached_property
@@ -356,7 +358,7 @@ class Script:
         found: dict[str, None] = {}
         held: list[ast.AST] = [o.call for o in self.optimizers]
         for name in sorted(names_in(held)):  # params = list(agent.parameters()) + list(other.parameters())
-            held += [stmt.value for stmt in self.assignments(name)]
+            held += [value for _, value in self.assignments(name)]
         for value in held:
             for node in ast.walk(value):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -380,16 +382,19 @@ class Script:
                 return node
         return None
 
-    def assignments(self, name: str) -> Iterator[ast.Assign]:
-        """Plain assignments to a name in the training scope."""
+    def assignments(self, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+        """Assignments to a name in the training scope and the values assigned; a call's whole where it is unpacked."""
         for stmt in statements(self.scope.body):
-            if isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets):
-                yield stmt
+            if isinstance(stmt, ast.Assign):
+                for target, value in pairwise(stmt):
+                    names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+                    if any(isinstance(n, ast.Name) and n.id == name for n in names):
+                        yield stmt, value
 
     def only_value(self, name: str) -> ast.expr | None:
         """The value of a name of the training scope that is assigned once."""
-        made = [s for s in self.assignments(name) if len(s.targets) == 1]
-        return made[0].value if len(made) == 1 and name not in self.variant else None
+        made = [value for _, value in self.assignments(name)]
+        return made[0] if len(made) == 1 and name not in self.variant else None
 
     def spelled(self, node: ast.expr) -> str:
         """The text of an expression; of its value, where it is a name for another expression."""

@@ -64,10 +64,18 @@ def read_verified(text: str) -> Verified:
             iterations=data.get("iterations"),
             versions={str(k): str(v) for k, v in data.get("versions", {}).items() if v is not None},
             rungs=tuple(map(_rung, data["rungs"])),
-            notes=tuple(map(str, data.get("notes", ()))),
+            notes=(*map(str, data.get("notes", ())), *_seeds(data.get("seeds"))),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise NotAVerification(f"not the output of lean-convert verify --format json ({error!r})") from None
+
+
+def _seeds(data: Mapping[str, Any] | None) -> list[str]:
+    """A sentence on the trainings over several seeds, if there were any."""
+    if data is None:
+        return []
+    found = "are alike" if data["alike"] else "differ"
+    return [f"Trained to the end with {len(data['flags_on'])} seeds, the returns {found} (p = {data['p_value']:.3f})."]
 
 
 def _rung(data: Mapping[str, Any]) -> Rung:

@@ -74,7 +74,7 @@ class Deferral:
                 self.visit(inner)
             return
         if not (self._collects(stmt) or self._reads_number(stmt) or self._sinks(stmt)):
-            if any(_item(n) for n in ast.walk(stmt)):
+            if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in ast.walk(stmt)):
                 self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
                 self.script.warn(stmt, "LC101", "a tensor is read on the host in every minibatch")
 
@@ -99,6 +99,10 @@ class Deferral:
                 return self._is_new(node.func.value, depth)
             return node.func.attr in COPIES
         return False
+
+    def _is_of_numpy(self, node: ast.expr) -> bool:
+        called = node.func if isinstance(node, ast.Call) else node
+        return (self.script.qualified(called) or "").startswith("numpy.")
 
     # numbers collected in a list
 
@@ -127,7 +131,7 @@ class Deferral:
     def _is_plain_list(self, name: str) -> bool:
         """A list that starts empty, grows only by new tensors' numbers, and is read only after the minibatches."""
         definitions = list(self.script.assignments(name))
-        if not definitions or not all(isinstance(d.value, ast.List) and not d.value.elts for d in definitions):
+        if not definitions or not all(isinstance(v, ast.List) and not v.elts for _, v in definitions):
             return False
         for stmt in statements(self.script.scope.body):
             grown = _appended(stmt)
@@ -188,7 +192,7 @@ class Deferral:
             if stmt not in bindings:
                 continue
             quoted = any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(node))
-            if bindings != {stmt} or where in self._inside or quoted:
+            if bindings - {None} != {stmt} or where in self._inside or quoted:
                 return False
             reads.append(node)
         text = self.source.text(tensor)

@@ -148,12 +148,12 @@ def _check_copyable(script: Script, name: str) -> None:
             if ast.unparse(node.value).split(".")[0] == name and id(node) in inside:
                 raise Skip(f"line {node.lineno} writes an attribute of {name}")
     env = names_in([script.phases.env_step.func])
-    for stmt in script.assignments(name):
+    for stmt, value in script.assignments(name):
         if id(stmt) in inside:
             raise Skip(f"line {stmt.lineno} makes {name} anew in the training loop")
-        if names_in([stmt.value]) >= {name} and isinstance(stmt.value, ast.Call) and _method(stmt.value) == "to":
+        if names_in([value]) >= {name} and isinstance(value, ast.Call) and _method(value) == "to":
             continue
-        constructor = script.constructor(stmt.value)
+        constructor = script.constructor(value)
         if constructor is None:
             raise Skip(f"line {stmt.lineno} makes {name} of a class that is not in this file")
         kept = {i for i, a in enumerate(constructor.args) if names_in([a]) & env}

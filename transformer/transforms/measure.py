@@ -43,8 +43,9 @@ def apply(script: Script) -> str:
     counter = script.step_counter
     if counter is None:
         raise Skip("no counter of environment steps was found in the rollout")
-    if script.imports.get("time", "time") != "time" or "tqdm" in script.imports:
-        raise Skip("the name time or tqdm stands for something else")
+    for module in ("time", "tqdm"):
+        if script.names.taken(module) and not _is_module(script, module):
+            raise Skip("the name time or tqdm stands for something else")
     start = loop.iter.args[0] if len(loop.iter.args) == 2 else ast.Constant(0)
     burnin = script.facts.flags["measure_burnin"]
     first = burnin if is_number(start, 0) else f"{burnin} + {script.source.text(start)}"
@@ -62,6 +63,12 @@ def apply(script: Script) -> str:
     )  # fmt: skip
     add_imports(script.tree, edits, "import time", "import tqdm")
     return script.finish(edits)
+
+
+def _is_module(script: Script, name: str) -> bool:
+    """Whether a name is an imported module and nothing else in the file."""
+    rebound = any(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in script.nodes)
+    return script.imports.get(name) == name and not rebound
 
 
 TRANSFORM = Transform(INFO, apply)

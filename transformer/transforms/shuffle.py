@@ -104,7 +104,13 @@ def _slices(loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign
             and isinstance(value.value, ast.Name)
         ):
             cut = value.slice
-            if cut.lower and cut.upper and ast.unparse(cut.lower) == start and ast.unparse(cut.upper) in ends:
+            if (
+                not cut.step
+                and cut.lower
+                and cut.upper
+                and ast.unparse(cut.lower) == start
+                and ast.unparse(cut.upper) in ends
+            ):
                 return [*used, stmt], value.value.id, stmt.targets[0].id
         break
     raise Skip("the minibatch loop does not begin by slicing an index array from start to start + minibatch size")
@@ -116,8 +122,9 @@ def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt, ast.
     definitions = list(script.assignments(indices))
     if len(definitions) != 1:
         raise Skip(f"{indices} is assigned {len(definitions)} times")
-    definition = definitions[0]
-    value = definition.value
+    definition, value = definitions[0]
+    if value is not definition.value:
+        raise Skip(f"{indices} is assigned together with other names")
     for stmt in block[: block.index(loop)]:
         if stmt is definition and isinstance(value, ast.Call) and script.calls(value, "numpy.random.permutation"):
             if len(value.args) == 1 and not isinstance(value.args[0], ast.Starred):

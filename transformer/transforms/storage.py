@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from transformer.buffers import Buffer, dimensions, find_buffers, is_matrix, pairwise
+from transformer.buffers import Buffer, dimensions, find_buffers, is_matrix
 from transformer.conversion import TransformInfo
-from transformer.dataflow import statements
+from transformer.dataflow import pairwise, statements
 from transformer.imports import add_imports
 from transformer.kinds import Kinds, values
 from transformer.rendering import render
