@@ -91,7 +91,8 @@ def test_a_verification_is_shown_with_its_figures():
     for part in (
         "Verdict: different",
         "over 3 iterations",
-        "4096",
+        "4,096",
+        "more iterations are needed",
         "update: output, float32",
         "1e-05",
         "no CUDA device",

@@ -30,7 +30,7 @@ REPORT = {
         {
             "name": "compile",
             "status": "different",
-            "reason": None,
+            "reason": "more iterations are needed",
             "findings": ["update, call 3: <loss> is 0.5 away"],
             "compared": [
                 {
@@ -53,7 +53,7 @@ REPORT = {
         },
         {"name": "cudagraphs", "status": "not run", "reason": "no CUDA device", "findings": [], "compared": []},
     ],
-    "seeds": None,
+    "seeds": {"flags_off": [9.0, 8.0], "flags_on": [9.5, 8.5], "p_value": 0.75, "alike": True},
     "notes": ["Both runs were served the same permutations."],
 }
 
@@ -69,6 +69,7 @@ def test_a_report_is_read_with_its_figures():
     )
     assert [c.largest_difference for c in different.compared] == ["inf", "different"]
     assert different.compared[0].allowed == "1e-05"
+    assert found.notes[1] == "Trained to the end with 2 seeds, the returns are alike (p = 0.750)."
     assert (idle.status, idle.reason) == ("not run", "no CUDA device")
 
 
