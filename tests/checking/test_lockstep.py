@@ -14,7 +14,7 @@ from transformer.checking.harness.job import Job
 from transformer.checking.harness.journal import Journal
 from transformer.checking.harness.lockstep import Lockstep as Mode
 from transformer.checking.harness.state import State
-from transformer.checking.lockstep import Lockstep, _load
+from transformer.checking.lockstep import Lockstep, load_lockstep
 from transformer.checking.rungs import lockstep_rung
 
 WARMUP = 4
@@ -91,7 +91,7 @@ def run(
         use(call, checked(torch.randn(4, 3, generator=inputs)))
     mode.finish()
     journal.close(seconds=0.0)
-    return _load(folder / "journal.json")
+    return load_lockstep(folder / "journal.json")
 
 
 def wrong(lockstep: Lockstep) -> list[str]:

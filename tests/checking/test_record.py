@@ -202,6 +202,16 @@ def test_a_run_out_of_time_is_ended(tmp_path: Path) -> None:
         record(script, timeout=2)
 
 
+def test_bfloat16_differences_have_a_size(toy_script: Path) -> None:
+    source = edited("agent = Agent()", "agent = Agent().bfloat16()")
+    source = source.replace("agent.actor(obs)", "agent.actor(obs.bfloat16())")
+    source = source.replace("agent.actor(b_obs[mb])", "agent.actor(b_obs[mb].bfloat16())")
+    faster = edited('["lr"] = 1e-2', '["lr"] = 2e-2', source)
+    found = compare(record(toy_script, source=source), record(toy_script, source=faster))
+    first = next(d for d in found if d.quantity == "parameter")
+    assert abs(float(first.left) - float(first.right)) == pytest.approx(1e-2, rel=0.5)
+
+
 def test_without_space_for_values_digests_still_differ(toy_script: Path, toy_recording: Recording) -> None:
     right = record(toy_script, values_limit=0, source=edited("lr=1e-2", "lr=1e-2, eps=1e-7"))
     differences = compare(toy_recording, right)

@@ -86,10 +86,11 @@ def run_in_lockstep(
         OSError: the script or the interpreter cannot be read or started.
     """
     with run.under_harness("lockstep", on_iteration, iterations=iterations, every=every) as scratch:
-        return _load(scratch.output / "journal.json")
+        return load_lockstep(scratch.output / "journal.json")
 
 
-def _load(path: Path) -> Lockstep:
+def load_lockstep(path: Path) -> Lockstep:
+    """Read the journal that the harness wrote."""
     journal = json.loads(path.read_text())
     return Lockstep(
         functions=tuple(Function(*entry) for _, *entry in journal["functions"]),

@@ -50,7 +50,10 @@ class Print:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor's contents at one moment: a digest always, the values while there was space for them."""
+    """A tensor's contents at one moment: a digest always, the values while there was space for them.
+
+    bfloat16, which numpy lacks, is widened to float32; the values of a float8 are not kept.
+    """
 
     digest: str
     values: Array | None
@@ -112,9 +115,15 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         array: Array = np.ndarray(tuple(shape), np.dtype(dtype), values.data, offset)
         return array
 
+    def read_torch(dtype: str, shape: list[int], offset: int | None) -> Array | None:
+        if dtype == "bfloat16":
+            upper_half = read("uint16", shape, offset)
+            return None if upper_half is None else (upper_half.astype(np.uint32) << 16).view(np.float32)
+        return None if dtype.startswith("float8") else read(dtype, shape, offset)
+
     def tensors(described: dict[str, tuple[str, list[int], str, int | None]]) -> dict[str, Tensor]:
         return {
-            name: Tensor(digest, read(*_readable(dtype, shape), offset), math.prod(shape))
+            name: Tensor(digest, read_torch(dtype, shape, offset), math.prod(shape))
             for name, (dtype, shape, digest, offset) in described.items()
         }
 
@@ -152,13 +161,3 @@ def _scalars(journal: dict[str, Any]) -> tuple[Scalar, ...]:
 
 def _prints(journal: dict[str, Any]) -> tuple[Print, ...]:
     return tuple(Print(Moment(*moment), line) for moment, line in journal["prints"])
-
-
-def _readable(dtype: str, shape: list[int]) -> tuple[str, list[int]]:
-    """A numpy dtype for the bytes of a torch dtype; bfloat16 and the float8s, which numpy lacks, stay bytes."""
-    try:
-        np.dtype(dtype)
-    except TypeError:
-        size = 2 if dtype == "bfloat16" else 1
-        return "uint8", [*shape, size]
-    return dtype, shape
