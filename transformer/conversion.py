@@ -90,6 +90,8 @@ class Conversion:
     steps: tuple[Step, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = field(default=())
     """All findings, errors and warnings, in the order of their positions in the ORIGINAL script."""
+    options: tuple[tuple[str, str], ...] = ()
+    """The added flags and how they are spelled on the command line: (compile, --compile), ..."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

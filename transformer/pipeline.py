@@ -94,7 +94,8 @@ def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
         diagnostics.append(at(None, "LC006", f"no transform applies ({reasons})"))
     else:
         ast.parse(script.code)
-    return Conversion(source, tuple(steps), tuple(sorted(diagnostics)))
+    options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in script.facts.flags.items())
+    return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
 
 
 def _choose(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:

@@ -51,9 +51,10 @@ class Result:
         """The shell commands that run the converted script, by the hardware that they are for."""
         names = {s.transform.name for s in self.applied}
         run = ["python", self.output or UNSAVED]
-        commands = {"cpu": shlex.join([*run, "--compile"] if "compile" in names else run)}
+        options = dict(self.conversion.options)
+        commands = {"cpu": shlex.join([*run, options.get("compile", "--compile")] if "compile" in names else run)}
         if "cudagraphs" in names:
-            commands["cuda"] = f"{commands['cpu']} --cudagraphs"
+            commands["cuda"] = f"{commands['cpu']} {options.get('cudagraphs', '--cudagraphs')}"
         return commands
 
 
