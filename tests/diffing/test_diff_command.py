@@ -191,7 +191,7 @@ def test_a_pager_is_used_on_a_terminal(tmp_path):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "NO_COLOR": "", "PAGER": str(pager), "TERM": "xterm", "LINES": "24", "COLUMNS": "100"}
     command = [sys.executable, "-m", "transformer", "diff", str(FIXTURE)]
-    subprocess.run(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, check=True)
+    subprocess.run(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, check=True, timeout=60)
     os.close(theirs)
     os.close(ours)
     paged = (tmp_path / "paged").read_text(encoding="utf-8")

@@ -124,7 +124,8 @@ def test_folded_lines_are_kept_once(page):
 def test_highlighting_changes_no_character():
     source = (
         'class A:\n    """<doc>\n    & more"""\n'
-        '    x = f"\t{a!r} \\n" + b"\\x00" # <c>\n    if a < b > x & x: pass\n    y = a <b> x\n    @d\n    def f(self): return 1e-3\n'
+        '    x = f"\t{a!r} \\n" + b"\\x00" # <c>\n'
+        "    if a < b > x & x: pass\n    y = a <b> x\n    @d\n    def f(self): return 1e-3\n"
     )
     found = outline(source)
     for i, line in enumerate(found.lines):
