@@ -42,6 +42,8 @@ class Facts:
     """An expression that is true where all minibatches have one size; None where unknown."""
     recurrence: bool = False
     """Whether GAE's loop holds only the recurrence."""
+    backwards: int = 0
+    """Backward passes in update()."""
     static_update: bool = False
     """Whether no control flow of update() hangs on a tensor's value."""
     step_counter: str | None = None

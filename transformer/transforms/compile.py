@@ -34,7 +34,14 @@ def apply(script: Script) -> str:
         Skip: there is no function to compile.
     """
     facts, edits = script.facts, Edits(script.source)
-    functions = [facts.functions[role].name for role in ("gae", "update") if role in facts.functions]
+    roles = ["gae", "update"]
+    if "update" in facts.functions and facts.backwards > 1:
+        roles.remove("update")
+        name = facts.functions["update"].name
+        script.notes.append(
+            f"{name}() stays eager: it runs backward() {facts.backwards} times, a compiled graph only once"
+        )
+    functions = [facts.functions[role].name for role in roles if role in facts.functions]
     targets = ([facts.policy] if facts.policy else []) + functions
     if not targets:
         raise Skip("neither policy nor gae() nor update() could be made a function")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
@@ -142,10 +143,14 @@ def _check_copyable(script: Script, name: str) -> None:
             moved = _root(node) == name and _method(node) in ("cpu", "cuda", "half", "float", "double", "bfloat16")
             if moved or ast.unparse(node.func).endswith("vector_to_parameters"):
                 raise Skip(f"line {node.lineno} gives the parameters other memory")
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            if node.attr == "data" and id(node) in inside:
+            if _method(node) == "add_module" or (
+                ast.unparse(node.func) == "setattr" and name in names_in(node.args[:1])
+            ):
+                raise Skip(f"line {node.lineno} writes an attribute of {name}")
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            if isinstance(node, ast.Attribute) and node.attr == "data" and id(node) in inside:
                 raise Skip(f"line {node.lineno} gives a parameter other memory")
-            if ast.unparse(node.value).split(".")[0] == name and id(node) in inside:
+            if re.match(rf"{name}\b", ast.unparse(node.value)) and id(node) in inside:
                 raise Skip(f"line {node.lineno} writes an attribute of {name}")
     env = names_in([script.phases.env_step.func])
     for stmt, value in script.assignments(name):

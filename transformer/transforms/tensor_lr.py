@@ -65,6 +65,8 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
         raise Skip(f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate")
     if sum(o.name == optimizer.name for o in script.optimizers) > 1:
         raise Skip("it is made more than once")
+    if any(n is optimizer.stmt for n in ast.walk(script.outermost)):
+        raise Skip("it is made in the training loop")
     if script.scope_of(optimizer.stmt) is not script.scope:
         raise Skip("it is made in a function, where the flags are not at hand")
     given = {k.arg for k in optimizer.call.keywords}

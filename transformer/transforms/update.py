@@ -37,7 +37,8 @@ def apply(script: Script) -> str:
     if not starts or not ends or starts[0] > ends[-1]:
         raise Skip("no tensor computation was found above the optimizer's step")
     region = loop.body[starts[0] : ends[-1] + 1]
-    if not any(_method(n) == "backward" for s in region for n in ast.walk(s)):
+    script.facts.backwards = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
+    if not script.facts.backwards:
         raise Skip("the minibatch loop steps the optimizer but calls no backward()")
     edits = Edits(script.source)
     doc = "Optimize the networks on one minibatch."
