@@ -99,20 +99,17 @@ REWRITES = [
     Rewrite(
         "a continue below the stores", {"step": PARTS["step"] + CONTINUE}, {**ALL, "step": STORES["step"] + CONTINUE}
     ),
-    pytest.param(
-        Rewrite(
-            "one buffer that is read in the rollout stays",
-            {"step": PARTS["step"] + REPORT},
-            {
-                **ALL,
-                "allocate": "\n\nrewards = torch.zeros((args.num_steps, args.num_envs)).to(device)",
-                "step": PARTS["step"] + REPORT,
-                "advantages": entries(PARTS["advantages"], "values"),
-                "gae": entries(PARTS["gae"], "values", "dones"),
-            },
-            notes=("rewards stays a preallocated buffer: ",),
-        ),
-        marks=pytest.mark.xfail(reason="a blank line above a removed statement is lost"),
+    Rewrite(
+        "one buffer that is read in the rollout stays",
+        {"step": PARTS["step"] + REPORT},
+        {
+            **ALL,
+            "allocate": "\nrewards = torch.zeros((args.num_steps, args.num_envs)).to(device)",
+            "step": PARTS["step"] + REPORT,
+            "advantages": entries(PARTS["advantages"], "values"),
+            "gae": entries(PARTS["gae"], "values", "dones"),
+        },
+        notes=("rewards stays a preallocated buffer: ",),
     ),
     Rewrite(
         "names that are taken",

@@ -1,0 +1,111 @@
+"""Original and conversion do the same, bit by bit: whole conversions, every state on the way, published scripts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import golden
+import pytest
+import tomllib
+
+from transformer import Conversion, convert
+from transformer.checking import Recording, compare, record
+
+ARGS = tomllib.loads((golden.FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
+FIXTURES = sorted(ARGS)
+REPRESENTATIVE = ["extra_buffer.py", "gym_classic_discrete.py", "gymnasium_continuous.py"]
+"""A masked env in the file and main guard; argparse, gym and CartPole; tyro, gymnasium and Normal actions."""
+LIMIT = 300.0
+"""Seconds for one run."""
+
+PUBLISHED = {
+    "ppo.py": ["--total-timesteps", "384", "--num-envs", "2", "--num-steps", "64", "--update-epochs", "2"],
+    "ppo_atari_envpool.py": [
+        *["--env-id", "Breakout-v5", "--total-timesteps", "96", "--num-envs", "4", "--num-steps", "8"],
+        *["--num-minibatches", "2", "--update-epochs", "1"],
+    ],
+    "ppo_continuous_action.py": [
+        *["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", "--update-epochs", "2"],
+    ],
+}
+
+
+def slow_unless(fast: list[str]) -> list[object]:
+    """All fixtures; those that are not in `fast` are marked slow."""
+    return [pytest.param(f, marks=[] if f in fast else pytest.mark.slow) for f in FIXTURES]
+
+
+def arguments(fixture: str) -> list[str]:
+    return list(ARGS[fixture]["args"])
+
+
+@cache
+def original(fixture: str) -> Recording:
+    return record(golden.FIXTURES / fixture, arguments(fixture), timeout=LIMIT)
+
+
+@cache
+def conversion(fixture: str) -> Conversion:
+    return convert((golden.FIXTURES / fixture).read_text(encoding="utf-8"))
+
+
+def check(fixture: str, state: str) -> None:
+    converted = record(golden.FIXTURES / fixture, arguments(fixture), source=state, timeout=LIMIT)
+    assert converted.steps and converted.prints
+    assert compare(original(fixture), converted) == ()
+
+
+@pytest.mark.parametrize("fixture", slow_unless(REPRESENTATIVE))
+def test_conversion_is_equal(fixture: str) -> None:
+    check(fixture, conversion(fixture).source)
+
+
+@pytest.mark.parametrize("fixture", slow_unless(["extra_buffer.py"]))
+def test_every_state_is_equal(fixture: str) -> None:
+    *between, _ = conversion(fixture).states[1:]
+    assert between
+    for step in conversion(fixture).steps:
+        if step.applied and step.after in between:
+            print(f"after {step.transform.name}")
+            check(fixture, step.after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_compiled_conversion_trains_to_the_end(fixture: str, tmp_path: Path) -> None:
+    script = tmp_path / fixture
+    script.write_text(conversion(fixture).source, encoding="utf-8")
+    command = [sys.executable, str(script), *arguments(fixture), "--compile", "--measure-burnin", "1"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=2 * LIMIT, check=False)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert len(result.stdout.splitlines()) == len(original(fixture).prints)
+
+
+@pytest.fixture(scope="session")
+def published(request: pytest.FixtureRequest) -> Path:
+    """The scripts of the package cleanrl 1.2.0; its metadata ask for an older Python, which they do not need."""
+    assert request.config.cache is not None
+    folder = request.config.cache.mkdir("cleanrl-1.2.0")
+    if not any(folder.glob("*.whl")):
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--ignore-requires-python", "cleanrl==1.2.0"]
+        result = subprocess.run([*command, "-d", folder], capture_output=True, text=True, check=False)
+        if result.returncode:
+            pytest.skip(f"cleanrl cannot be fetched: {result.stderr.strip().splitlines()[-1]}")
+    return next(folder.glob("*.whl"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_published_script_is_equal(name: str, published: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(published) as wheel:
+        script = Path(wheel.extract(f"cleanrl/{name}", tmp_path))
+    converted = convert(script.read_text(encoding="utf-8"))
+    assert all(step.applied for step in converted.steps), converted.steps
+    left = record(script, PUBLISHED[name], timeout=LIMIT)
+    right = record(script, PUBLISHED[name], source=converted.source, timeout=LIMIT)
+    assert left.steps and right.iterations > 1
+    assert compare(left, right) == ()

@@ -1,0 +1,98 @@
+"""What is not converted: each with the code that says why, at the place where it shows, and the text untouched."""
+
+from pathlib import Path
+
+import golden
+import pytest
+from scripts import PARTS, edited, script
+
+from transformer import convert
+
+REFUSED = {
+    "a2c_online.py": ("LC004", "envs.step("),
+    "dqn.py": ("LC004", "env.step("),
+    "empty.py": ("LC001", ""),
+    "jax_ppo.py": ("LC003", "import"),
+    "opaque_loop.py": ("LC005", "while True:"),
+    "reinforce.py": ("LC004", "optimizer.step()"),
+    "sac.py": ("LC004", ".step("),
+    "syntax_error.txt": ("LC001", ""),
+}
+"""File, code, and a piece of the line that the finding points at."""
+
+
+def test_every_refused_fixture_is_listed() -> None:
+    assert {p.name for p in (golden.FIXTURES / "refused").iterdir() if p.is_file()} == set(REFUSED)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_refused_fixture(name: str) -> None:
+    code, there = REFUSED[name]
+    source = (golden.FIXTURES / "refused" / name).read_text(encoding="utf-8")
+    conversion = convert(source)
+    (found,) = conversion.diagnostics
+    assert found.code == code
+    assert not conversion.converted
+    assert conversion.source == source
+    assert not conversion.steps
+    assert there in [*source.splitlines(), ""][found.line - 1]
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "line", "column"),
+    [
+        ("", "LC001", 1, 1),
+        ("\n \n", "LC001", 1, 1),
+        ("x = 1\ny = \0\n", "LC001", 2, 1),
+        ("x = 1\nif x\n    y = 2\n", "LC001", 2, 5),
+        ("print('hello')\n", "LC004", 1, 1),
+        ("import os\n\nimport jax\n", "LC003", 3, 1),
+        ("from flax import linen\nimport torch\n", "LC003", 1, 1),
+        ("import torch\n", "LC004", 1, 1),
+        ("x = " + "-" * 100_000 + "1\n", "LC008", 1, 1),
+    ],
+)
+def test_position(source: str, code: str, line: int, column: int) -> None:
+    (found,) = convert(source).diagnostics
+    assert (found.code, found.line, found.column) == (code, line, column)
+
+
+@pytest.mark.parametrize("fixture", sorted(golden.CONVERTED.glob("*.py")), ids=lambda p: p.stem)
+def test_converting_twice_says_so(fixture: Path) -> None:
+    source = fixture.read_text(encoding="utf-8")
+    conversion = convert(source)
+    assert [d.code for d in conversion.diagnostics] == ["LC002"]
+    assert conversion.source == source
+
+
+def test_update_above_the_rollout() -> None:
+    source = script({"collect": "<minibatches>", "minibatches": PARTS["minibatches"], "report": "<rollout>"})
+    (found,) = convert(source).diagnostics
+    assert found.code == "LC005"
+    assert "for epoch in range" in source.splitlines()[found.line - 1]
+
+
+def test_nothing_applies() -> None:
+    source = script({"options": ""})
+    conversion = convert(source, select=["flags"])
+    (found,) = conversion.diagnostics
+    assert found.code == "LC006"
+    assert "flags: the script defines no arguments" in found.message
+    assert conversion.source == source
+
+
+def test_warning_points_at_the_line_of_the_original() -> None:
+    source = script({"metrics": "ema = 0.9 * ema + 0.1 * ratio.mean().item()", "begin": PARTS["begin"] + "\nema = 0.0"})
+    conversion = convert(source)
+    (found,) = conversion.warnings
+    assert found.code == "LC101"
+    assert "ema = 0.9" in source.splitlines()[found.line - 1]
+    assert conversion.converted
+
+
+def test_environment_and_optimizer_in_different_functions() -> None:
+    collect = "def collect():\n    for step in range(8):\n        state = envs.step(step)\n\n\n"
+    source = script({"functions": collect, "collect": "collect()", "minibatch": edited("minibatch", "<metrics>\n", "")})
+    (found,) = convert(source).diagnostics
+    assert found.code == "LC005"
+    assert "state = envs.step(step)" in source.splitlines()[found.line - 1]
