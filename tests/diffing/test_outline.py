@@ -67,6 +67,12 @@ def test_a_byte_order_mark_hides_no_structure():
     assert outline("\ufeffdef f():\n    pass\n").scopes == ("f", "f")
 
 
+def test_long_chains_of_branches_have_structure():
+    branches = "".join(f"    elif a == {i}:\n        pass\n" for i in range(1500))
+    found = outline(f"def f(a):\n    if a:\n        pass\n{branches}")
+    assert set(found.scopes) == {"f"}
+
+
 def test_ranges_are_named_as_people_count():
     assert name_lines(range(2, 7)) == "lines 3-7"
     assert name_lines(range(2, 3)) == "line 3"

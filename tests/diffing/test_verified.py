@@ -9,7 +9,7 @@ REPORT = {
     "first_failing_rung": "compile",
     "arguments": [],
     "iterations": 3,
-    "versions": {"torch": "2.13.0", "cuda": None},
+    "versions": {"torch": "2.13.0", "cuda": False},
     "rungs": [
         {
             "name": "refactored",
@@ -60,7 +60,11 @@ REPORT = {
 
 def test_a_report_is_read_with_its_figures():
     found = read_verified(json.dumps(REPORT))
-    assert (found.verdict, found.iterations, found.versions) == ("different", 3, {"torch": "2.13.0"})
+    assert (found.verdict, found.iterations, found.versions) == (
+        "different",
+        3,
+        {"torch": "2.13.0", "cuda": "not available"},
+    )
     equal, different, idle = found.rungs
     assert (equal.compared[0].largest_difference, equal.compared[0].allowed, equal.compared[0].equal) == (
         "0",
