@@ -56,7 +56,7 @@ def outline(source: str) -> Outline:
     except SyntaxError:
         tree = None
     if tree is not None:
-        for node, scope in _nodes(tree, ""):
+        for node, scope in _nodes(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
                 for line in range(first - 1, node.end_lineno or first):
@@ -67,15 +67,18 @@ def outline(source: str) -> Outline:
     return Outline(tuple(lines), tuple(scopes), tuple(units))
 
 
-def _nodes(node: ast.AST, scope: str) -> Iterator[tuple[ast.AST, str]]:
-    """Every statement below `node`, outer ones first, with the name of the function or class that it opens or is in."""
-    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
-        for child in getattr(node, field, ()):
-            inner = scope
-            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                inner = f"{scope}.{child.name}" if scope else child.name
-            yield child, inner
-            yield from _nodes(child, inner)
+def _nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Every statement, outer ones before inner ones, with the name of the function or class that it opens or is in."""
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, scope = waiting.pop()
+        for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+            for child in getattr(node, field, ()):
+                inner = scope
+                if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    inner = f"{scope}.{child.name}" if scope else child.name
+                yield child, inner
+                waiting.append((child, inner))
 
 
 def _head_end(node: ast.stmt, lines: list[str]) -> int:

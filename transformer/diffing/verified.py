@@ -62,12 +62,17 @@ def read_verified(text: str) -> Verified:
         return Verified(
             verdict=str(data["verdict"]),
             iterations=data.get("iterations"),
-            versions={str(k): str(v) for k, v in data.get("versions", {}).items() if v is not None},
+            versions={str(k): _version(v) for k, v in data.get("versions", {}).items()},
             rungs=tuple(map(_rung, data["rungs"])),
             notes=(*map(str, data.get("notes", ())), *_seeds(data.get("seeds"))),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise NotAVerification(f"not the output of lean-convert verify --format json ({error!r})") from None
+
+
+def _version(version: str | bool) -> str:
+    """A version as it is; whether there is something, in words."""
+    return {True: "available", False: "not available"}[version] if isinstance(version, bool) else version
 
 
 def _seeds(data: Mapping[str, Any] | None) -> list[str]:
