@@ -6,10 +6,10 @@ import pkgutil
 import re
 from pathlib import Path
 
-import docs
 import pytest
 from click.testing import CliRunner
 
+import docs
 from transformer import TransformInfo, all_transforms, cli
 from transformer.diagnostics import CODES, Code
 
