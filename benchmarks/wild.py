@@ -1,0 +1,156 @@
+"""Other people's scripts: converts those that wild.toml names, and says what became of each.
+
+    python benchmarks/wild.py DIRECTORY [--write]
+
+Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the
+scripts themselves are not part of this project. The outcomes of conversion are counted anew; those of running (the
+field `ran`) are as they were recorded. `--write` makes wild.md of both.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from transformer import convert
+from transformer.conversion import Applied, Conversion, Skipped
+from transformer.text import NotText, read
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).parent
+LIST = HERE / "wild.toml"
+TABLE = HERE / "wild.md"
+
+RAN = {
+    "equal": "ran, equal",
+    "differs": "ran, **differs**",
+    "not run": "not run",
+}
+"""What the field `ran` may say, and how the table says it."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """One entry of wild.toml."""
+
+    repository: str
+    commit: str
+    path: str
+    ran: str
+    """Whether original and converted were run against each other, and how that went: a key of RAN."""
+    note: str = ""
+    """Why it was not run, or what differs."""
+
+    def __post_init__(self) -> None:
+        if self.ran not in RAN:
+            raise ValueError(f"{self.repository} {self.path}: ran = {self.ran!r} is none of {', '.join(RAN)}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the converter made of a script."""
+
+    kind: str
+    """`converted`, `refused`, `missing` (not in the directory) or `raised`."""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+def outcome_of(path: Path) -> Outcome:
+    """Convert one script; whatever happens is an outcome."""
+    began = time.process_time()
+    try:
+        conversion = convert(read(path).content)
+    except FileNotFoundError:
+        return Outcome("missing")
+    except NotText as refusal:
+        return Outcome("refused", refusal.diagnostic.message)
+    except Exception as error:
+        return Outcome("raised", f"{type(error).__name__}: {error}")
+    kind = "converted" if conversion.converted else "refused"
+    return Outcome(kind, _detail(conversion), time.process_time() - began)
+
+
+def _detail(conversion: Conversion) -> str:
+    if not conversion.converted:
+        return "; ".join(f"{d.code} line {d.line}: {d.message}" for d in conversion.errors)
+    applied = sum(isinstance(s.outcome, Applied) for s in conversion.steps)
+    reasons = [
+        f"{s.transform.name}: {s.outcome.reason}"
+        for s in conversion.steps
+        if isinstance(s.outcome, Skipped) and not s.outcome.reason.startswith(("needs ", "nothing to change"))
+    ]
+    return f"{applied} of {len(conversion.steps)} transforms" + "".join(f"; {reason}" for reason in reasons)
+
+
+def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
+    """The counts, in sentences."""
+    kinds = Counter(o.kind for o in outcomes)
+    ran = Counter(s.ran for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted")
+    repositories = len({s.repository for s in scripts})
+    slowest = max((o.seconds for o in outcomes), default=0.0)
+    return (
+        f"{len(scripts)} scripts of {repositories} repositories: "
+        + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        + f". Of the converted, {ran['equal']} were run against their originals and are equal bit by bit, "
+        f"{ran['differs']} differ, {ran['not run']} could not be run. "
+        f"The slowest conversion took {slowest:.1f} s of processor time."
+    )
+
+
+def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
+    """wild.md."""
+    lines = [
+        "# Scripts in the wild",
+        "",
+        "How other people's descendants of cleanrl's PPO fare. The repositories were found by the names of files that",
+        "such scripts have, and taken as they came; of each, the first three scripts in the order of their paths that",
+        "step an environment and an optimizer and use at least three of cleanrl's own names, less those that equal one",
+        "of cleanrl's but for white space. Those that run here ran three iterations with little data, compared as by",
+        "`lean-convert verify`; environments that cannot be had stood in for by random ones of the same interface.",
+        "`benchmarks/wild.py` makes this table.",
+        "",
+        summary(scripts, outcomes),
+        "",
+        "| repository | commit | script | outcome | run | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    for script, outcome in zip(scripts, outcomes, strict=True):
+        note = script.note if outcome.kind == "converted" else ""
+        why = "; ".join(filter(None, (outcome.detail, note))).replace("|", "\\|").replace("\n", " ")
+        ran = RAN[script.ran] if outcome.kind == "converted" else ""
+        cells = script.repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, why
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--write", is_flag=True, help="Write wild.md.")
+def main(directory: Path, write: bool) -> None:
+    """Convert the scripts of wild.toml found in DIRECTORY; fails where the converter raised."""
+    entries = tomllib.loads(LIST.read_text(encoding="utf-8"))["script"]
+    scripts = [Script(**entry) for entry in entries]
+    outcomes = []
+    for script in scripts:
+        outcome = outcome_of(directory / script.repository / script.path)
+        outcomes.append(outcome)
+        click.echo(f"{outcome.kind:10} {outcome.seconds:4.1f} s  {script.repository} {script.path}: {outcome.detail}")
+    click.echo(summary(scripts, outcomes))
+    if write:
+        TABLE.write_text(table(scripts, outcomes), encoding="utf-8")
+    if any(o.kind == "raised" for o in outcomes):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
