@@ -1,0 +1,1 @@
+"""A stand-in for minigrid, of which only wrappers are imported."""
