@@ -114,7 +114,7 @@ class Kinds:
             storage = self._script.facts.storage
             if isinstance(node.value, ast.Name) and node.value.id == storage:
                 return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
-            return self._tensor(node.value, stmt)
+            return self._tensor(node.value, stmt) or self._element(node, stmt)
         if isinstance(node, ast.Attribute):
             return node.attr in ("T", "data", "grad", "mT") and self._tensor(node.value, stmt)
         if isinstance(node, ast.BinOp):
@@ -126,6 +126,27 @@ class Kinds:
         if isinstance(node, ast.IfExp):
             return self._tensor(node.body, stmt) and self._tensor(node.orelse, stmt)
         return False
+
+    def _element(self, node: ast.Subscript, stmt: ast.stmt) -> bool:
+        """Whether `pair[0]` is a tensor, where the pair is what a network returned or written out as a tuple."""
+        if not (isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)):
+            return False
+        name, at = node.value.id, node.slice.value
+        bindings = self._reaching(name).before.get(stmt, frozenset())
+        return bool(bindings) and all(b is not None and self._binds_element(name, at, b) for b in bindings)
+
+    def _binds_element(self, name: str, at: object, stmt: ast.stmt) -> bool:
+        known = (f"{name}[{at}]", stmt)
+        if known not in self._known:
+            self._known[known] = True  # as for names
+            found = list(values(stmt, name))
+            self._known[known] = bool(found) and all(
+                self._tensor(v.elts[at], stmt)
+                if isinstance(v, ast.Tuple) and isinstance(at, int) and at in range(len(v.elts))
+                else self._yields(name, v, stmt)
+                for v in found
+            )
+        return self._known[known]
 
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
         if self.produced(node):

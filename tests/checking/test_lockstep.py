@@ -223,6 +223,24 @@ def test_a_function_never_called_after_its_warm_up_is_not_called_equal(training:
     assert lockstep_rung("compile", Lockstep((), (), (), 1, 0.0)).status == "not run"
 
 
+@pytest.mark.parametrize("updating", ["update", "policy"])
+def test_iterations_are_counted_although_the_environment_is_stepped_first(
+    training: Training, tmp_path: Path, updating: str
+) -> None:
+    """As where observations are normalized before training: by what trains, or else by what is called rarely."""
+    journal = Journal(tmp_path, 0)
+    mode = Mode(Job("lockstep", "", [], str(tmp_path), every=5), journal)
+    policy, rare = (mode.check(f, getattr(training, f), lambda f: f, 1) for f in ("policy", updating))
+    journal.note_env_step()
+    for _ in range(4):
+        for _ in range(5):
+            policy(torch.zeros(4, 3))
+            journal.note_env_step()
+        rare(torch.zeros(4, 3))
+    journal.close(seconds=0.0)
+    assert journal.iterations == (4 if updating == "update" else 3)
+
+
 def test_state_finds_parameters_once(training: Training) -> None:
     names = [name for name, t in State().tensors.items() if t is training.net.weight]
     assert len(names) == 1

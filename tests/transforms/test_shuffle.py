@@ -85,6 +85,40 @@ REWRITES = [
     ),
 ]
 
+BY_ENVIRONMENT = """
+    envinds = np.arange(args.num_envs)
+    flatinds = np.arange(args.batch_size).reshape(args.num_steps, args.num_envs)
+    start_obs = (next_obs, next_done)
+    clipfracs = []
+    for epoch in range(args.update_epochs):
+        np.random.shuffle(envinds)
+        for start in range(0, args.num_envs, 1):
+            end = start + 1
+            mbenvinds = envinds[start:end]
+            mb_inds = flatinds[:, mbenvinds].ravel()
+            print(start_obs[0][mbenvinds].sum(), dones[:, mbenvinds].sum())
+            <learn>
+"""
+
+REWRITES += [
+    Rewrite(
+        "minibatches of whole environments",
+        {"minibatches": BY_ENVIRONMENT},
+        {
+            "minibatches": """
+                flatinds = torch.arange(args.batch_size, device=device).reshape(args.num_steps, args.num_envs)
+                start_obs = (next_obs, next_done)
+                clipfracs = []
+                for epoch in range(args.update_epochs):
+                    for mbenvinds in torch.randperm(args.num_envs, device=device).split(1):
+                        mb_inds = flatinds[:, mbenvinds].ravel()
+                        print(start_obs[0][mbenvinds].sum(), dones[:, mbenvinds].sum())
+                        <learn>
+            """
+        },
+    )
+]
+
 SHUFFLE = "np.random.shuffle(b_inds)"
 STARTS = "range(0, args.batch_size, args.minibatch_size)"
 NOT_ABOVE = "no numpy shuffle of b_inds was found just above the minibatch loop"
@@ -92,6 +126,11 @@ NOT_ABOVE = "no numpy shuffle of b_inds was found just above the minibatch loop"
 
 def minibatches(old: str, new: str) -> dict[str, str]:
     return {"minibatches": edited("minibatches", old, new)}
+
+
+def by_environment(old: str, new: str) -> str:
+    assert BY_ENVIRONMENT.count(old) == 1
+    return BY_ENVIRONMENT.replace(old, new)
 
 
 NOOPS = [
@@ -189,22 +228,21 @@ NOOPS = [
         },
         "the minibatch loop is not a for loop over slice starts",
     ),
+    *(
+        NoOp(title, {"minibatches": by_environment(old, new)}, "mbenvinds is used otherwise than to index a tensor")
+        for title, old, new in (
+            ("a grid that is looked at elsewhere", "clipfracs = []", "clipfracs = [flatinds.max()]"),
+            ("a grid that is not of all indices", "np.arange(args.batch_size)", "np.arange(1, args.batch_size + 1)"),
+            ("a grid of floats", "np.arange(args.batch_size)", "np.arange(args.batch_size, dtype=np.float32)"),
+            ("a grid of coordinates", "np.arange(args.batch_size).reshape", "np.zeros(args.batch_size).reshape"),
+            ("columns left in numpy", "].ravel()", "].ravel().tolist()"),
+            ("a state that may be an array", "(next_obs, next_done)", "(envs.reset(), next_done)"),
+            ("columns by name", "start_obs = (next_obs, next_done)", 'start_obs = {0: "", 1: ""}'),
+        )
+    ),
     NoOp(
-        "minibatches of whole environments",
-        {
-            "minibatches": """
-        envinds = np.arange(args.num_envs)
-        flatinds = np.arange(args.batch_size).reshape(args.num_steps, args.num_envs)
-        clipfracs = []
-        for epoch in range(args.update_epochs):
-            np.random.shuffle(envinds)
-            for start in range(0, args.num_envs, 1):
-                end = start + 1
-                mbenvinds = envinds[start:end]
-                mb_inds = flatinds[:, mbenvinds].ravel()
-                <learn>
-    """
-        },
+        "columns that index numpy",
+        {"minibatches": BY_ENVIRONMENT, "metrics": PARTS["metrics"] + "\nenvs.age[mb_inds]"},
         "mbenvinds is used otherwise than to index a tensor",
     ),
 ]

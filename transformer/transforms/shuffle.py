@@ -54,13 +54,15 @@ def apply(script: Script) -> str:
         Skip: the minibatches are not consecutive slices of one shuffled index array.
     """
     found = _match(script)
-    _check_uses(script, found)
+    grids = _check_uses(script, found)
     edits, source = Edits(script.source), script.source
     device = f", device={script.device}" if script.device else ""
     size, chunk = source.text(found.size), source.text(found.chunk)
     for stmt in (found.shuffle, found.definition, *found.slices):
         if stmt is not None:
             edits.remove(stmt)
+    for grid in grids:
+        edits.substitute(grid, f"torch.arange({source.text(grid.args[0])}{device})")
     edits.substitute(found.loop.target, found.minibatch)
     edits.substitute(found.loop.iter, f"torch.randperm({size}{device}).split({chunk})")
     script.facts.even_minibatches = f"{size} % {chunk} == 0"
@@ -142,8 +144,11 @@ def _shuffles(script: Script, call: ast.Call, indices: str) -> bool:
     return same and generator and script.calls(call, "numpy.random.shuffle")
 
 
-def _check_uses(script: Script, found: Pattern) -> None:
+def _check_uses(script: Script, found: Pattern) -> list[ast.Call]:
     """The start, the end and the array must be needed for nothing else; minibatch indices must index tensors.
+
+    Returns:
+        the calls of numpy.arange that make grids of indices, of which a minibatch takes its environments' columns.
 
     Raises:
         Skip: they are.
@@ -154,6 +159,7 @@ def _check_uses(script: Script, found: Pattern) -> None:
     makers |= {found.definition} if found.definition else set()
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     kinds = Kinds(script)
+    grids: list[ast.Call] = []
     for node in script.nodes:
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:
             continue
@@ -162,22 +168,75 @@ def _check_uses(script: Script, found: Pattern) -> None:
         if script.scope_of(node) is script.scope:
             if not makers & set(kinds.bindings(node.id, script.source.statement(node))):
                 continue  # another variable of that name
-            if node.id == found.minibatch and _is_index(script, kinds, node):
-                continue
+            if node.id == found.minibatch:
+                if _is_index(script, kinds, node):
+                    continue
+                if grid := _grid(script, kinds, node):
+                    grids.append(grid)
+                    continue
         elif not script.is_ours(node):
             continue
         how = "otherwise than to index a tensor" if node.id == found.minibatch else "elsewhere"
         raise Skip(f"{node.id} is used {how} on line {node.lineno}")
+    return list(dict.fromkeys(grids))
 
 
 def _is_index(script: Script, kinds: Kinds, node: ast.Name) -> bool:
     """Whether minibatch indices are used as a tensor serves as well: to index one, or for their number."""
     parent = script.source.parents[node]
-    if isinstance(parent, ast.Subscript) and parent.slice is node:
-        return kinds.tensor(parent.value)
+    indexed = _indexed(script, node)
+    if indexed is not None:
+        return kinds.tensor(indexed.value)
     if isinstance(parent, ast.Call):
         return ast.unparse(parent.func) == "len"
     return isinstance(parent, ast.Attribute) and parent.attr == "shape"
+
+
+def _indexed(script: Script, node: ast.Name) -> ast.Subscript | None:
+    """The `x[mb]` or `x[:, mb]` in which a name is the index."""
+    index: ast.expr = node
+    parent = script.source.parents[node]
+    if isinstance(parent, ast.Tuple) and all(e is node or _is_all(e) for e in parent.elts):
+        index, parent = parent, script.source.parents[parent]
+    return parent if isinstance(parent, ast.Subscript) and parent.slice is index else None
+
+
+def _is_all(node: ast.expr) -> bool:
+    return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
+
+
+def _grid(script: Script, kinds: Kinds, node: ast.Name) -> ast.Call | None:
+    """The numpy.arange of `grid = np.arange(n).reshape(steps, envs)`, used in `mb = grid[:, node].ravel()` alone.
+
+    As tensors, the grid holds the same integers, its columns the same indices in the same order.
+    """
+    columns = _indexed(script, node)
+    if columns is None or not isinstance(columns.value, ast.Name):
+        return None
+    grid = columns.value.id
+    made = list(script.assignments(grid))
+    uses = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == grid and isinstance(n.ctx, ast.Load)]
+    if len(made) != 1 or uses != [columns.value] or made[0][1] is not made[0][0].value:
+        return None
+    call: ast.expr = made[0][1]
+    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape":
+        call = call.func.value
+    if not isinstance(call, ast.Call) or not script.calls(call, "numpy.arange") or len(call.args) != 1 or call.keywords:
+        return None
+    stmt = script.source.statement(node)
+    if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
+        return None
+    flat = stmt.value.func if isinstance(stmt.value, ast.Call) and not stmt.value.args else None
+    if not isinstance(flat, ast.Attribute) or flat.value is not columns or flat.attr not in ("ravel", "flatten"):
+        return None
+    for use in script.nodes:
+        if isinstance(use, ast.Name) and use.id == stmt.targets[0].id and isinstance(use.ctx, ast.Load):
+            if script.scope_of(use) is not script.scope:
+                if script.is_ours(use):
+                    return None
+            elif stmt in kinds.bindings(use.id, script.source.statement(use)) and not _is_index(script, kinds, use):
+                return None
+    return call
 
 
 TRANSFORM = Transform(INFO, apply)

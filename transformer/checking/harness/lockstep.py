@@ -74,11 +74,17 @@ class Lockstep:
         return self._state
 
     def note_call(self, function: Checked) -> None:
-        """Tell rollout from update: what is called before the first environment step belongs to the rollout."""
-        if self.journal.env_steps == 0:
+        """Tell update from rollout: an update trains, or is called once in many environment steps.
+
+        What is called before the first environment step belongs to the rollout.
+        """
+        steps, before = self.journal.env_steps, function.env_steps
+        if steps == 0:
             self._before_first_step.add(function)
-        elif function not in self._before_first_step:
+        rarely = before is not None and steps > before + 1
+        if function not in self._before_first_step and (function.trains or rarely):
             self.journal.note_update()
+        function.env_steps = steps
 
     def _patch_tensordict(self, module: ModuleType) -> None:
         real = module.CudaGraphModule
@@ -110,6 +116,10 @@ class Checked:
         self.fast = fast
         self.warmup = warmup
         self.calls = 0
+        self.env_steps: int | None = None
+        """Steps of the environment before its last call."""
+        self.trains = False
+        """Whether a compared call of it changed parameters."""
         self._mode = mode
         self._held = HeldOutputs()
         self._samples_only = False
@@ -124,11 +134,11 @@ class Checked:
         if self._mode.inside_reference:
             return self.eager(*args, **kwargs)
         self.calls += 1
-        self._mode.note_call(self)
         for call in self._held.overwritten(self.calls):
             self._fault(f"an output of call {call}, which the script still holds, was overwritten by call {call + 1}")
         sampled = self.calls <= 2 or 0 <= self.calls - self.warmup <= 2 or self.calls % self._mode.every == 0
         result = self._compare(args, kwargs) if sampled else self.fast(*args, **kwargs)
+        self._mode.note_call(self)
         return self._held.hand_out(self.calls, result)
 
     def _compare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -148,6 +158,7 @@ class Checked:
             expected = self._reference(*given[0], **given[1])
         finally:
             left = rewound.undo()
+        self.trains = self.trains or not before.same_tensors(left)
         self._samples_only = before.same_tensors(left) and not before.same_random(left)
         replayed = self.calls > self.warmup
         for kind, error in _differences(state, before, after, left, kept, expected):

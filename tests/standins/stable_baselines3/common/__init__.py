@@ -1,0 +1,1 @@
+"""Holds `atari_wrappers`."""
