@@ -26,6 +26,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "convert": Command("convert", "Convert scripts (the default command)."),
     "verify": Command("verify", "Run original and converted script and compare them."),
+    "bench": Command("bench", "Measure how fast original and converted script train."),
     "diff": Command("diff", "Show what a conversion changes, transform by transform."),
     "blame": Command("diff", "Print the conversion, with the transform behind each line."),
     "transforms": Command("transforms", "List the transforms in order, one line each."),

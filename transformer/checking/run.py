@@ -9,15 +9,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from transformer.text import decode
 
-Mode = Literal["record", "log", "probe", "lockstep"]
+Mode = Literal["record", "log", "probe", "lockstep", "bench"]
 
 HARNESS = Path(__file__).parent / "harness"
 
@@ -44,16 +44,23 @@ class Run:
     """The interpreter; it needs numpy and torch, not this package."""
     timeout: float | None = None
     """Seconds after which the run counts as failed."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables beside those of this process."""
 
     @contextmanager
     def under_harness(
-        self, mode: Mode, on_iteration: Callable[[int], None] | None = None, **options: Any
+        self,
+        mode: Mode,
+        on_iteration: Callable[[int], None] | None = None,
+        *,
+        harness: Path = HARNESS,
+        **options: Any,
     ) -> Iterator[Scratch]:
         """Run to the end; gives the scratch folder with the harness's output, which is removed on leaving.
 
         The script runs in an empty working directory, under its own file name, with the other files of its folder
         beside it. `options` are the fields of the harness's job for this mode; `on_iteration` is called with the
-        number of finished iterations as it grows.
+        number of finished iterations as it grows. `harness` is the folder that is run.
 
         Raises:
             RunFailed: the script ended with an error, or ran out of time.
@@ -62,7 +69,7 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="lean-convert-") as name:
             scratch = Scratch(Path(name))
             job = scratch.lay_out(self, {"mode": mode, **options})
-            with _running([self.python, str(HARNESS), str(job)], scratch) as process:
+            with _running([self.python, str(harness), str(job)], scratch, self.environment) as process:
                 _wait(process, scratch, self.timeout, on_iteration)
             if process.returncode != 0:
                 raise RunFailed(_reason(process.returncode), scratch.last_lines())
@@ -104,13 +111,17 @@ class Scratch:
     def last_lines(self) -> str:
         """The end of what the script wrote to standard error, without the harness's frames in a traceback."""
         text = (self.root / "stderr").read_text(errors="replace")
-        text = re.sub(rf'  File "{re.escape(str(HARNESS))}.*\n(    .*\n)*|  File "<frozen .*\n', "", text)
+        text = re.sub(
+            rf'  File "{re.escape(str(HARNESS.parent.parent))}/[a-z]+/harness/.*\n(    .*\n)*|  File "<frozen .*\n',
+            "",
+            text,
+        )
         text = text.replace(f"{self.root / 'script'}{os.sep}", "")
         return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
 
 
 @contextmanager
-def _running(command: list[str], scratch: Scratch) -> Iterator[subprocess.Popen[bytes]]:
+def _running(command: list[str], scratch: Scratch, variables: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command in a process group of its own; on leaving, nothing of that group is left running."""
     environment = {
         **os.environ,
@@ -118,6 +129,7 @@ def _running(command: list[str], scratch: Scratch) -> Iterator[subprocess.Popen[
         "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
         "TMPDIR": str(scratch.root / "tmp"),
         "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),  # a check is no experiment to be tracked
+        **variables,
     }
     with (scratch.root / "stderr").open("wb") as stderr:
         process = subprocess.Popen(

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from transformer import convert, text
 from transformer.checking import plots, show
@@ -23,31 +19,15 @@ from transformer.checking.run import Run, RunFailed
 from transformer.checking.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
 from transformer.checking.verify import RUNGS, CannotVerify, Task, Verification
 from transformer.checking.verify import verify as climb
+from transformer.commands.running import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 from transformer.conversion import Conversion
 from transformer.line_length import line_length_of
 from transformer.pipeline import DEFAULT_LINE_LENGTH
 
 COULD_NOT_RUN = 2
-_SCRIPT_ARGS = "transformer.script_args"
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-class _WithScriptArgs(click.Command):
-    """A command that leaves everything after `--` to the scripts."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set the scripts' arguments aside, so that none is taken for CONVERTED."""
-        if "--" in args:
-            at = args.index("--")
-            args, ctx.meta[_SCRIPT_ARGS] = args[:at], tuple(args[at + 1 :])
-        return super().parse_args(ctx, args)
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Add the scripts' arguments to the usage line."""
-        return [*super().collect_usage_pieces(ctx), "[-- SCRIPT ARGS...]"]
-
-
-@click.command(cls=_WithScriptArgs)
+@click.command(cls=WithScriptArgs)
 @click.argument("original", type=FILE)
 @click.argument("converted", type=FILE, required=False)
 @click.option("--python", default=sys.executable, metavar="PATH", help="The interpreter to run both scripts with.")
@@ -115,14 +95,14 @@ def verify(
 
     Exit codes: 0 equal, 1 different (or a required rung did not run), 2 could not run.
     """
-    args: tuple[str, ...] = ctx.meta.get(_SCRIPT_ARGS, ())
+    args = script_args(ctx)
     if each_transform and converted is not None:
         raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
     if report is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--report needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
     run = Run(original, args, python=python, timeout=timeout)
-    bars = _Bars(Console(stderr=True))
-    with _terminated_like_interrupted(), bars:
+    bars = Bars(Console(stderr=True))
+    with terminated_like_interrupted(), bars:
         try:
             source, prefixes = _sources(original, converted, each_transform)
             task = Task(run, source, iterations, every, up_to, prefixes)
@@ -159,7 +139,7 @@ def _prefixes(conversion: Conversion) -> Iterator[tuple[str, str]]:
         yield f"after {step.transform.name}", step.after
 
 
-def _by_seed(task: Task, verification: Verification, seeds: int, bars: _Bars) -> SeedsResult:
+def _by_seed(task: Task, verification: Verification, seeds: int, bars: Bars) -> SeedsResult:
     """Compare whole trainings with all flags that can be used here."""
     flags = find_flags(task.converted)
     rungs = ("compile", "cudagraphs") if verification.original.versions["cuda"] else ("compile",)
@@ -193,41 +173,3 @@ def _fail(message: str, form: str) -> None:
         click.echo(json.dumps({"verdict": "could not run", "error": message}, indent=2))
     click.echo(f"Error: {message}", err=True)
     sys.exit(COULD_NOT_RUN)
-
-
-class _Bars:
-    """A progress bar for each run, on standard error, where that is a terminal."""
-
-    def __init__(self, console: Console) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
-        self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
-
-    def __enter__(self) -> _Bars:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._progress.stop()
-
-    @contextmanager
-    def run(self, name: str, iterations: int | None) -> Iterator[Callable[[int], None]]:
-        """Show a bar for one run, until it ends."""
-        task = self._progress.add_task(name, total=iterations)
-        try:
-            yield lambda done: self._progress.update(task, completed=done)
-        finally:
-            self._progress.remove_task(task)
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let a termination signal unwind as Ctrl-C does, so that runs are ended and scratch folders removed."""
-
-    def unwind(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, unwind)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

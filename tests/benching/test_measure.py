@@ -1,0 +1,181 @@
+"""The stopwatch, on a script whose times are known because it only sleeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sleeper
+from sleeper import edited
+
+from transformer.benching import measure as measuring
+from transformer.benching.measure import Length, Measurement, measure
+from transformer.benching.phases import find_places
+from transformer.checking.run import Run, RunFailed
+
+SHORT = Length(burnin=1, iterations=3, seconds=None)
+PER_ITERATION = {
+    "env_step": sleeper.STEPS * sleeper.ENV,
+    "rollout": sleeper.STEPS * (sleeper.ENV + sleeper.POLICY),
+    "gae": sleeper.STEPS * sleeper.GAE,
+    "update": sleeper.MINIBATCHES * sleeper.UPDATE,
+    "other": sleeper.OTHER,
+}
+STEPS = sleeper.STEPS * sleeper.NUM_ENVS
+
+
+def timed(folder: Path, source: str, length: Length = SHORT, **options: object) -> Measurement:
+    script = folder / "script.py"
+    script.write_text(source)
+    return measure(Run(script), length, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [sleeper.TOY, sleeper.IN_FUNCTIONS], ids=["in the loop", "in functions"])
+def test_every_phase_takes_as_long_as_the_script_sleeps_in_it(tmp_path: Path, source: str) -> None:
+    found = timed(tmp_path, source)
+    for phase, seconds in found.split.items():
+        assert PER_ITERATION[phase] <= seconds * STEPS < 1.5 * PER_ITERATION[phase] + 0.01, phase
+    parts = sum(seconds for phase, seconds in found.split.items() if phase != "env_step")
+    assert parts == pytest.approx(found.seconds_per_step, rel=0.01)
+    assert set(found.split) == set(PER_ITERATION)
+
+
+def test_steps_are_those_of_all_environments(tmp_path: Path) -> None:
+    found = timed(tmp_path, sleeper.TOY)
+    assert (found.iterations, found.steps) == (3, 3 * STEPS)
+    assert [row.steps for row in found.rows] == [i * STEPS for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("reward", "count"), [("[1.0] * 5", 5), ("1.0", 1), ("__import__('array').array('f', [1, 2])", 1)]
+)
+def test_environments_are_counted_by_rewards(tmp_path: Path, reward: str, count: int) -> None:
+    found = timed(tmp_path, edited(f"[1.0] * {sleeper.NUM_ENVS}", reward))
+    assert found.steps == 3 * sleeper.STEPS * count
+
+
+def test_warmup_is_what_steady_state_does_not_take(tmp_path: Path) -> None:
+    plain = timed(tmp_path, sleeper.TOY)
+    slow_start = timed(tmp_path, edited("    time.sleep(0.016)", "    time.sleep(0.016 if iteration else 2.016)"))
+    assert plain.warmup_seconds > sleeper.START
+    assert slow_start.warmup_seconds - plain.warmup_seconds == pytest.approx(
+        2.0, abs=0.7
+    )  # how fast Python starts varies
+    assert slow_start.seconds_per_step == pytest.approx(plain.seconds_per_step, rel=0.3)
+
+
+def test_seconds_end_the_run_after_a_whole_iteration(tmp_path: Path) -> None:
+    found = timed(tmp_path, sleeper.TOY, Length(burnin=2, iterations=None, seconds=0.3))
+    assert found.rows[-1].seconds - found.rows[2].seconds >= 0.3
+    assert found.rows[-2].seconds - found.rows[2].seconds < 0.3
+    assert timed(tmp_path, sleeper.TOY, Length(burnin=2, iterations=None, seconds=1e-6)).iterations == 1
+
+
+def test_steps_of_an_evaluation_do_not_count(tmp_path: Path) -> None:
+    evaluating = edited("    time.sleep(0.016)\n", "    time.sleep(0.016)\n    obs, reward = envs.step(0)\n")
+    found = timed(tmp_path, evaluating)
+    assert found.steps == 3 * STEPS
+    assert found.split["env_step"] * STEPS == pytest.approx(PER_ITERATION["env_step"], rel=0.5)
+
+
+def test_an_environment_in_an_environment_is_one(tmp_path: Path) -> None:
+    wrapped = edited(
+        "class Optimizer",
+        "class Wrapper(Envs):\n    def step(self, action):\n        obs, reward = super().step(action)\n"
+        "        return obs, reward\n\n\nclass Optimizer",
+    )
+    found = timed(tmp_path, edited("envs = Envs()", "envs = Wrapper()", wrapped))
+    assert found.steps == 3 * STEPS
+    assert found.split["env_step"] * STEPS < 1.5 * PER_ITERATION["env_step"]
+
+
+UNKNOWN = edited("        optimizer.zero_grad()\n        optimizer.step()\n", f"        time.sleep({sleeper.UPDATE})\n")
+
+
+def test_without_phases_an_iteration_is_a_number_of_steps(tmp_path: Path) -> None:
+    assert not find_places(UNKNOWN).phases
+    found = timed(tmp_path, UNKNOWN, steps_per_iteration=STEPS)
+    assert (found.iterations, found.steps) == (3, 3 * STEPS)
+    assert set(found.split) == {"env_step"}
+    whole = sum(seconds for phase, seconds in PER_ITERATION.items() if phase != "env_step")
+    assert whole <= found.seconds_per_step * STEPS < 1.5 * whole
+
+
+def test_without_phases_or_steps_the_reason_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="no training loop"):
+        timed(tmp_path, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def (:\n", "script.py is not Python"),
+        ("print('hello')\n", "no environment step was found"),
+        (edited("default=1000", "default=2"), "trained for 2 iterations; 3 are needed"),
+        (edited("envs = Envs()", "envs = Envs(); raise ValueError('too cold')"), "ValueError: too cold"),
+        (edited("envs = Envs()", "raise SystemExit(3)"), "exit status 3"),
+        (edited("envs = Envs()", "raise SystemExit(0)"), "trained for 0 iterations"),
+        (edited("envs = Envs()", "import os; os.kill(os.getpid(), 9)"), "SIGKILL"),
+    ],
+)
+def test_what_cannot_be_measured(tmp_path: Path, source: str, message: str) -> None:
+    with pytest.raises(RunFailed, match=message) as failure:
+        timed(tmp_path, source)
+    assert "harness" not in str(failure.value)
+    assert str(tmp_path) not in str(failure.value)
+
+
+def test_a_script_that_hangs_is_ended(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(edited("envs = Envs()", "envs = Envs(); time.sleep(60)"))
+    with pytest.raises(RunFailed, match="still running after 1 s"):
+        measure(Run(script, timeout=1.0), SHORT)
+
+
+def test_a_place_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = find_places(sleeper.TOY)
+    for broken in (
+        places.__class__(((1, 0),), places.phases),
+        places.__class__(places.env_steps, {**places.phases, "gae": ((1, 5), (1, 5))}),
+    ):
+        monkeypatch.setattr(measuring, "find_places", lambda code, broken=broken: broken)
+        with pytest.raises(RunFailed, match=r"no environment step at line 1|no statements for gae"):
+            timed(tmp_path, sleeper.TOY)
+
+
+def test_the_script_is_run_as_by_python(tmp_path: Path) -> None:
+    asserting = edited(
+        "envs = Envs()",
+        "import sys, os, beside\n"
+        "assert __name__ == '__main__' and sys.modules['__main__'].Envs is Envs\n"
+        "assert sys.argv[0] == __file__ and os.path.basename(__file__) == 'script.py'\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules and 'transformer' not in sys.modules\n"
+        "assert os.environ['OMP_NUM_THREADS'] == '7'\n"
+        "assert not os.listdir(os.path.dirname(os.environ['TRITON_CACHE_DIR']))\n"
+        "envs = Envs()",
+    )
+    (tmp_path / "beside.py").write_text("")
+    assert timed(tmp_path, asserting, threads=7).iterations == 3
+
+
+def test_lines_of_a_traceback_are_those_of_the_script(tmp_path: Path) -> None:
+    failing = edited("        advantages[t] = 1.0", "        advantages[t] = 1.0 / t")
+    line = failing.splitlines().index("        advantages[t] = 1.0 / t") + 1
+    with pytest.raises(RunFailed, match=f'"script.py", line {line}'):
+        timed(tmp_path, failing)
+
+
+def test_the_cache_is_kept_where_asked_for(tmp_path: Path) -> None:
+    writing = edited(
+        "envs = Envs()",
+        "import os, pathlib\n"
+        "cache = pathlib.Path(os.environ['TORCHINDUCTOR_CACHE_DIR'])\n"
+        "cache.mkdir(parents=True)\n"
+        "envs = Envs()",
+    )
+    kept = tmp_path / "kept"
+    timed(tmp_path, writing, cache=kept)
+    assert (kept / "inductor").is_dir()
+    timed(tmp_path, writing)
+    with pytest.raises(RunFailed, match="FileExistsError"):
+        timed(tmp_path, writing, cache=kept)

@@ -1,0 +1,95 @@
+"""Phases are found in what the converter reads and in what it writes, and cut alike."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import sleeper
+
+from transformer.benching.phases import Position, find_places
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+SCRIPTS = sorted(FIXTURES.glob("*.py"))
+
+
+def texts(source: str, span: tuple[Position, Position]) -> str:
+    """The lines from the first statement to the end of the last one."""
+    starts = {(n.lineno, n.col_offset): n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.stmt)}
+    last = starts[span[1]]
+    return "\n".join(source.splitlines()[span[0][0] - 1 : last.end_lineno])
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
+def test_every_fixture_and_its_conversion(script: Path) -> None:
+    original, converted = (p.read_text() for p in (script, FIXTURES / "converted" / script.name))
+    there, here = find_places(original), find_places(converted)
+    assert set(there.phases) == set(here.phases) == {"rollout", "gae", "update"}
+    assert len(there.env_steps) == len(here.env_steps) > 0
+    assert ".step(" in texts(original, there.phases["rollout"])
+    assert ".backward()" in texts(original, there.phases["update"])
+    assert "reversed(" in texts(original, there.phases["gae"]) or "-1" in texts(original, there.phases["gae"])
+    for phase in there.phases:
+        called = texts(converted, here.phases[phase])
+        assert f"{phase}(" in called or f"{phase}_1(" in called
+
+
+def test_the_toys() -> None:
+    for source in (sleeper.TOY, sleeper.IN_FUNCTIONS):
+        found = find_places(source)
+        assert set(found.phases) == {"rollout", "gae", "update"}
+        assert len(found.env_steps) == 1
+
+
+def test_functions_that_call_functions() -> None:
+    source = sleeper.IN_FUNCTIONS.replace("    rollout()\n    gae()", "    collect()\n    estimate()")
+    source = source.replace(
+        "for iteration", "def collect():\n    rollout()\n\ndef estimate():\n    gae()\n\nfor iteration"
+    )
+    assert set(find_places(source).phases) == {"rollout", "gae", "update"}
+
+
+def test_methods() -> None:
+    source = """
+class Trainer:
+    def collect(self):
+        for _ in range(4):
+            obs, reward = self.envs.step(0)
+
+    def learn(self):
+        self.loss().backward()
+
+    def train(self):
+        while True:
+            self.collect()
+            compute_advantages(self)
+            self.learn()
+"""
+    found = find_places(source)
+    assert {phase: texts(source, span).strip() for phase, span in found.phases.items()} == {
+        "rollout": "self.collect()",
+        "gae": "compute_advantages(self)",
+        "update": "self.learn()",
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 1\n",
+        "for i in range(9):\n    obs, reward = envs.step(0)\n",
+        "for i in range(9):\n    loss.backward()\n    obs, reward = envs.step(0)\n",  # the update above the rollout
+        "for i in range(9):\n    obs, reward = envs.step(loss.backward())\n",
+    ],
+)
+def test_where_there_are_none(source: str) -> None:
+    assert find_places(source).phases == {}
+
+
+def test_phases_inside_a_with_statement() -> None:
+    source = "for i in range(9):\n    with scope:\n        obs, reward = envs.step(0)\n        loss.backward()\n"
+    assert {phase: texts(source, span).strip() for phase, span in find_places(source).phases.items()} == {
+        "rollout": "obs, reward = envs.step(0)",
+        "update": "loss.backward()",
+    }

@@ -1,0 +1,1 @@
+"""Benchmarking: how fast original and converted script train, and what the speed costs."""

@@ -1,0 +1,64 @@
+"""Reads a script and lets it tell a stopwatch of its environment steps and phases, without moving a line."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import CodeType
+
+from .job import Job
+
+STOPWATCH = "__lean_stopwatch__"
+"""The name in the script's globals by which its code finds the stopwatch."""
+
+
+def compile_with_stopwatch(job: Job) -> CodeType:
+    """Compile the job's script: `x.step(a)` becomes `stopwatch.env_step(x.step, a)` at the places given, and around
+    each phase stand `stopwatch.enter("rollout")` and `stopwatch.enter("other")`.
+
+    Raises:
+        SyntaxError: the file is not Python.
+        ValueError: a statement or call was not found in its place.
+    """
+    path = Path(job.script)
+    tree = ast.parse(path.read_bytes(), str(path))
+    calls = {(n.lineno, n.col_offset): n for n in ast.walk(tree) if isinstance(n, ast.Call) and _is_step(n)}
+    for place in job.env_steps:
+        call = calls.get((place[0], place[1]))
+        if call is None:
+            raise ValueError(f"no environment step at line {place[0]}, column {place[1] + 1}")
+        call.args.insert(0, call.func)
+        call.func = ast.copy_location(ast.Attribute(_stopwatch(call), "env_step", ast.Load()), call)
+    for phase, (first, last) in job.phases.items():
+        _enclose(tree, phase, tuple(first), tuple(last))
+    return compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
+
+
+def _is_step(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "step"
+
+
+def _enclose(tree: ast.Module, phase: str, first: tuple[int, ...], last: tuple[int, ...]) -> None:
+    """Put calls around the statements of one block from `first` to `last`."""
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if not isinstance(block, list):
+                continue
+            starts = [(stmt.lineno, stmt.col_offset) for stmt in block if isinstance(stmt, ast.stmt)]
+            if first in starts and last in starts:
+                end = starts.index(last)
+                block.insert(end + 1, _enter("other", block[end]))
+                begin = starts.index(first)
+                block.insert(begin, _enter(phase, block[begin]))
+                return
+    raise ValueError(f"no statements for {phase} at lines {first[0]} to {last[0]}")
+
+
+def _enter(phase: str, place: ast.stmt) -> ast.stmt:
+    function = ast.Attribute(_stopwatch(place), "enter", ast.Load())
+    return ast.copy_location(ast.Expr(ast.Call(function, [ast.Constant(phase)], [])), place)
+
+
+def _stopwatch(place: ast.AST) -> ast.Name:
+    return ast.copy_location(ast.Name(STOPWATCH, ast.Load()), place)

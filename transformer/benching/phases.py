@@ -1,0 +1,147 @@
+"""Where in a script the environment is stepped, and which statements are rollout, advantage estimation and update.
+
+One search serves the original, the converted script and others: it follows calls of the script's own functions, so it
+does not matter whether a phase is spelled out in the training loop or stands in a function. Nothing is edited.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from transformer.facts import Facts
+from transformer.pipeline import DEFAULT_LINE_LENGTH
+from transformer.script import Script, backwards
+from transformer.source import Source
+
+Position: TypeAlias = tuple[int, int]
+"""Line and column (in UTF-8 bytes) where a node begins, as in `ast`."""
+
+ROLLOUT, GAE, UPDATE = "rollout", "gae", "update"
+
+
+@dataclass(frozen=True)
+class Places:
+    """What was found in a script."""
+
+    env_steps: tuple[Position, ...]
+    """Calls that step an environment."""
+    phases: dict[str, tuple[Position, Position]]
+    """By phase: the first and the last of its statements, which stand in one block. Empty where not known; advantage
+    estimation is absent where it is not told from what surrounds it."""
+
+
+def find_places(code: str) -> Places:
+    """Search a script.
+
+    Raises:
+        SyntaxError, ValueError: the text is not Python.
+    """
+    script = Script(Source(code, DEFAULT_LINE_LENGTH), Facts(original=code))
+    acting = script.env_steps
+    found = _Phases(script).find()
+    return Places(tuple(map(_position, acting)), found)
+
+
+class _Phases:
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    def find(self) -> dict[str, tuple[Position, Position]]:
+        learning = [*self._script.optimizer_steps, *(n for n in self._script.nodes if _is_backward(n))]
+        block = self._training_block(self._with_callers(self._script.env_steps), self._with_callers(learning))
+        if block is None:
+            return {}
+        stmts, collect, learn = block
+        phases = {ROLLOUT: (collect, collect), UPDATE: (learn, learn)}
+        between = stmts[stmts.index(collect) + 1 : stmts.index(learn)]
+        estimating = self._estimating(between)
+        if estimating:
+            phases[GAE] = (estimating[0], estimating[-1])
+        return {name: (_position(first), _position(last)) for name, (first, last) in phases.items()}
+
+    def _with_callers(self, sites: Iterable[ast.AST]) -> list[ast.AST]:
+        """The sites, the calls of functions that hold one, the calls of functions that hold these, and so on."""
+        found = list(sites)
+        for site in found:  # grows as it is walked
+            function = self._function_around(site)
+            if function is not None:
+                found += [call for call in self._calls_of(function) if call not in found]
+        return sorted(found, key=_position)
+
+    def _function_around(self, node: ast.AST) -> ast.FunctionDef | None:
+        return next((n for n in self._script.source.ancestors(node) if isinstance(n, ast.FunctionDef)), None)
+
+    def _calls_of(self, function: ast.FunctionDef) -> Iterator[ast.Call]:
+        """Calls by the function's name; a method `step` is an environment's, whose calls are known already."""
+        name = function.name
+        kind: type[ast.expr] = ast.Name
+        if isinstance(self._script.source.parents[function], ast.ClassDef):
+            if name == "step":
+                return
+            kind = ast.Attribute
+        for node in self._script.nodes:
+            if isinstance(node, ast.Call) and isinstance(node.func, kind) and _last_name(node.func) == name:
+                yield node
+
+    def _training_block(
+        self, acting: list[ast.AST], learning: list[ast.AST]
+    ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
+        """The block in which the rollout stands above the update, and their statements; in the innermost such loop."""
+        best: tuple[int, list[ast.stmt], ast.stmt, ast.stmt] | None = None
+        for act in acting:
+            for learn in learning:
+                theirs = self._script.loops_around(learn)
+                common = [loop for loop in self._script.loops_around(act) if loop in theirs]
+                apart = self._apart(common[0].body, act, learn) if common else None
+                depth = len(common)
+                if apart is not None and (best is None or depth > best[0]):
+                    best = depth, *apart
+        return None if best is None else best[1:]
+
+    def _apart(
+        self, block: list[ast.stmt], act: ast.AST, learn: ast.AST
+    ) -> tuple[list[ast.stmt], ast.stmt, ast.stmt] | None:
+        """The block inside which the two stand in different statements, the rollout first."""
+        first, last = (self._statement_in(block, node) for node in (act, learn))
+        if first is None or last is None:
+            return None
+        if first is not last:
+            return (block, first, last) if block.index(first) < block.index(last) else None
+        inner = [getattr(first, name, []) for name in ("body", "orelse", "finalbody")]
+        found = (self._apart(b, act, learn) for b in inner if isinstance(b, list))
+        return next((apart for apart in found if apart is not None), None)
+
+    def _statement_in(self, block: list[ast.stmt], node: ast.AST) -> ast.stmt | None:
+        around = {node, *self._script.source.ancestors(node)}
+        return next((stmt for stmt in block if stmt in around), None)
+
+    def _estimating(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements that loop backwards in time or call a function that does, or one that is named for it."""
+        loops = [n for n in self._script.nodes if isinstance(n, ast.For) and backwards(n.iter) is not None]
+        sites = set(self._with_callers(loops))
+        found = [stmt for stmt in block if any(node in sites for node in ast.walk(stmt))]
+        return found or [stmt for stmt in block if any(_is_named_for_it(node) for node in ast.walk(stmt))]
+
+
+def _is_backward(node: ast.AST) -> bool:
+    """Whether this is `loss.backward()` or `torch.autograd.grad(...)`: some updates call no optimizer."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr == "backward" or ast.unparse(node.func).endswith("autograd.grad")
+
+
+def _is_named_for_it(node: ast.AST) -> bool:
+    name = ast.unparse(node.func).lower() if isinstance(node, ast.Call) else ""
+    return "gae" in name or "advantage" in name
+
+
+def _last_name(called: ast.expr) -> str | None:
+    return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else None
+
+
+def _position(node: ast.AST) -> Position:
+    assert isinstance(node, (ast.stmt, ast.expr))
+    return node.lineno, node.col_offset

@@ -1,0 +1,90 @@
+"""A benchmark as a picture. Needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformer.benching.bench import Benchmark
+from transformer.benching.show import as_json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STACK = ("env_step", "rollout", "gae", "update", "other")
+_LABELS = {"env_step": "environment", "rollout": "rest of the rollout", "gae": "advantages"}
+_COLOURS = dict(zip(_STACK, ("#8c8c8c", "#4c78a8", "#f2a541", "#c44e52", "#d5d5d5"), strict=True))
+
+
+def draw(benchmark: Benchmark, path: Path) -> None:
+    """Draw speeds, where the time goes, and steps done over time, into a file whose ending says what kind it is.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        OSError: the file cannot be written.
+        ValueError: matplotlib knows no such kind of file.
+    """
+    draw_json(as_json(benchmark), path)
+
+
+def draw_json(benchmark: Mapping[str, Any], path: Path) -> None:
+    """As `draw`, of a benchmark's JSON."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    measured = [r for r in benchmark["results"] if r["status"] == "measured"]
+    figure, (speeds, phases, progress) = pyplot.subplots(1, 3, figsize=(15, 1.6 + 0.55 * max(4, len(measured))))
+    _speeds(speeds, measured)
+    _phases(phases, measured)
+    _progress(progress, measured)
+    figure.suptitle(f"{benchmark['script']} on {benchmark['cuda'] or benchmark['machine']['processor']}", fontsize=10)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def _speeds(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
+    for i, result in enumerate(measured):
+        speed = result["steps_per_second"]
+        below, above = speed["median"] - speed["least"], speed["most"] - speed["median"]
+        axes.barh(i, speed["median"], xerr=[[below], [above]], color=f"C{i}", capsize=3)
+        axes.text(0, i, f" {result['ratio']['median']:.2f}x", va="center", fontsize=9, color="white")
+    _names(axes, measured)
+    axes.set_xlabel("environment steps per second (line: all rounds)")
+
+
+def _phases(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
+    for i, result in enumerate(measured):
+        split = dict(result["seconds_per_step"])
+        split["rollout"] = split.get("rollout", 0.0) - (split["env_step"] if "rollout" in split else 0.0)
+        left = 0.0
+        for phase in _STACK:
+            width = 1e6 * split.get(phase, 0.0)
+            label = _LABELS.get(phase, phase) if i == 0 else None
+            axes.barh(i, width, left=left, color=_COLOURS[phase], label=label)
+            left += width
+    _names(axes, measured)
+    axes.set_xlabel("microseconds per environment step")
+    axes.legend(fontsize=8)
+
+
+def _progress(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
+    """Steps over time as the medians say: flat during the warm-up, then a straight line."""
+    ends = [r["break_even"]["seconds"] for r in measured if r.get("break_even")]
+    until = 1.5 * max([*ends, *(r["warmup_seconds"]["median"] for r in measured), 1.0])
+    for i, result in enumerate(measured):
+        warmup, speed = result["warmup_seconds"]["median"], result["steps_per_second"]["median"]
+        axes.plot([0, warmup, until], [0, 0, max(0.0, until - warmup) * speed], color=f"C{i}", label=result["name"])
+        if result["break_even"]:
+            axes.plot(result["break_even"]["seconds"], result["break_even"]["steps"], "o", color=f"C{i}")
+    axes.set_xlabel("seconds since the start (dot: has paid off)")
+    axes.set_ylabel("environment steps done")
+    axes.legend(fontsize=8)
+
+
+def _names(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
+    axes.set_yticks(range(len(measured)), [r["name"] for r in measured])
+    axes.invert_yaxis()

@@ -1,0 +1,120 @@
+"""`lean-convert bench ORIGINAL [CONVERTED]`: how fast both scripts train, and what the speed costs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from transformer.benching import plots, show
+from transformer.benching.bench import Task
+from transformer.benching.bench import bench as run_benchmark
+from transformer.benching.contenders import RUNGS, CannotBench, line_up
+from transformer.benching.measure import Length
+from transformer.checking.run import Run, RunFailed
+from transformer.commands.running import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+
+SOMETHING_FAILED = 1
+COULD_NOT_RUN = 2
+
+
+@click.command(cls=WithScriptArgs)
+@click.argument("original", type=FILE)
+@click.argument("converted", type=FILE, required=False)
+@click.option("--python", default=sys.executable, metavar="PATH", help="The interpreter to run all scripts with.")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="'SCRIPT [ARGS]'",
+    help="Another script to measure, with arguments of its own after the shared ones. Repeatable.",
+)
+@click.option(
+    "--rung",
+    "rungs",
+    multiple=True,
+    type=click.Choice(["none", *RUNGS]),
+    help="Measure only this rung of the converted script, or none. Repeatable; all by default.",
+)
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Runs of each script.")
+@click.option(
+    "--burn-in",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Iterations of rollout and update before the measurement.",
+)
+@click.option("--iterations", type=click.IntRange(1), metavar="N", help="Measure at most so many iterations.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="S",
+    help="Measure for so long at most, and one iteration at least. [default: 10, or none with --iterations]",
+)
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for torch and numpy.")
+@click.option(
+    "--warm-cache", is_flag=True, help="Keep the compile cache from run to run, filled by a run before the first."
+)
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time for one run.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the result.",
+)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw the result.")
+@click.pass_context
+def bench(
+    ctx: click.Context,
+    original: Path,
+    converted: Path | None,
+    python: str,
+    against: tuple[str, ...],
+    rungs: tuple[str, ...],
+    rounds: int,
+    burn_in: int,
+    iterations: int | None,
+    seconds: float | None,
+    threads: int | None,
+    warm_cache: bool,
+    timeout: float | None,
+    form: str,
+    plot: Path | None,
+) -> None:
+    """Measure how fast ORIGINAL and CONVERTED train, and after how long the conversion has paid off.
+
+    Without CONVERTED, ORIGINAL is converted first. The original, the converted script with its flags off, with
+    --compile, and on CUDA with --cudagraphs and with both, run in turn, each in a process of its own, several rounds;
+    what follows `--` are their arguments. Every figure is explained in docs/bench.md.
+
+    Exit codes: 0 measured, 1 a script failed (the others were measured), 2 could not run.
+    """
+    if plot is not None and importlib.util.find_spec("matplotlib") is None:
+        raise click.UsageError("--plot needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
+    length = Length(burn_in, iterations, 10.0 if seconds is None and iterations is None else seconds)
+    run = Run(original, script_args(ctx), python=python, timeout=timeout)
+    bars = Bars(Console(stderr=True))
+    with terminated_like_interrupted(), bars:
+        try:
+            contenders = line_up(run, converted, against, rungs or RUNGS)
+            benchmark = run_benchmark(Task(contenders, rounds, length, threads, warm_cache), bars)
+            if plot is not None:
+                plots.draw(benchmark, plot)
+        except (RunFailed, CannotBench, OSError) as error:
+            if form == "json":
+                click.echo(json.dumps({"error": str(error)}, indent=2))
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(COULD_NOT_RUN)
+    if form == "json":
+        click.echo(json.dumps(show.as_json(benchmark), indent=2))
+    else:
+        show.print_benchmark(benchmark, Console())
+    if plot is not None:
+        click.echo(f"written: {plot}", err=True)
+    sys.exit(SOMETHING_FAILED if benchmark.failed else 0)

@@ -1,0 +1,75 @@
+"""What the commands share that run scripts: arguments after `--`, progress bars, and ending in an orderly way."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_SCRIPT_ARGS = "transformer.script_args"
+
+
+class WithScriptArgs(click.Command):
+    """A command that leaves everything after `--` to the scripts."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set the scripts' arguments aside, so that none is taken for an argument of the command."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_SCRIPT_ARGS] = args[:at], tuple(args[at + 1 :])
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Add the scripts' arguments to the usage line."""
+        return [*super().collect_usage_pieces(ctx), "[-- SCRIPT ARGS...]"]
+
+
+def script_args(ctx: click.Context) -> tuple[str, ...]:
+    """What stood after `--`."""
+    args: tuple[str, ...] = ctx.meta.get(_SCRIPT_ARGS, ())
+    return args
+
+
+class Bars:
+    """A progress bar for each run, on standard error, where that is a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
+        self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+
+    def __enter__(self) -> Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
+
+    @contextmanager
+    def run(self, name: str, iterations: int | None) -> Iterator[Callable[[int], None]]:
+        """Show a bar for one run, until it ends."""
+        task = self._progress.add_task(name, total=iterations)
+        try:
+            yield lambda done: self._progress.update(task, completed=done)
+        finally:
+            self._progress.remove_task(task)
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """Let a termination signal unwind as Ctrl-C does, so that runs are ended and scratch folders removed."""
+
+    def unwind(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
