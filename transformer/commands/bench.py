@@ -16,7 +16,7 @@ from transformer.benching.bench import bench as run_benchmark
 from transformer.benching.contenders import RUNGS, CannotBench, line_up
 from transformer.benching.measure import Length
 from transformer.checking.run import Run, RunFailed
-from transformer.commands.running import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+from transformer.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 
 SOMETHING_FAILED = 1
 COULD_NOT_RUN = 2

@@ -19,10 +19,10 @@ from transformer.checking.run import Run, RunFailed
 from transformer.checking.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
 from transformer.checking.verify import RUNGS, CannotVerify, Task, Verification
 from transformer.checking.verify import verify as climb
-from transformer.commands.running import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 from transformer.conversion import Conversion
 from transformer.line_length import line_length_of
 from transformer.pipeline import DEFAULT_LINE_LENGTH
+from transformer.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 
 COULD_NOT_RUN = 2
 

@@ -1,4 +1,4 @@
-"""What the commands share that run scripts: arguments after `--`, progress bars, and ending in an orderly way."""
+"""What commands share that run scripts: arguments after `--`, progress bars, and ending in an orderly way."""
 
 from __future__ import annotations
 
