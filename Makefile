@@ -9,7 +9,7 @@ DEMO := fixtures/gym_classic_discrete.py
 DEMO_OUT := build/demo/gym_classic_discrete.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-browser screenshots lint golden docs bench clean
+.PHONY: help setup demo test test-slow test-gpu test-browser screenshots lint golden docs bench bench-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -58,6 +58,10 @@ docs: $(STAMP) ## write the tables of transforms and diagnostics into the README
 bench: $(STAMP) ## what a conversion and its verification cost: seconds and memory
 	$(BIN)/python benchmarks/convert_cost.py
 	$(BIN)/python benchmarks/verify_cost.py
+
+bench-speed: $(STAMP) ## how fast converted scripts train (15 minutes, nothing else running); LEANRL=checkout of theirs
+	$(BIN)/python benchmarks/speed.py $(if $(LEANRL),--leanrl $(LEANRL))
+	$(BIN)/python tests/docs.py
 
 clean: ## remove .venv and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

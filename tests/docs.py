@@ -1,8 +1,9 @@
-"""The README's tables and its example, made from the registry and by a conversion: `make docs`."""
+"""The README's tables and its example, made from the registry, by a conversion and of results: `make docs`."""
 
 import difflib
 import io
 import re
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +13,9 @@ from transformer.diagnostics import CODES
 from transformer.report import Result, print_report
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "benchmarks"))
+import speed_page  # noqa: E402  (stands beside the results that it shows)
+
 README = ROOT / "README.md"
 EXAMPLE = "fixtures/gym_classic_discrete.py"
 SHOWN_STEP = "gae-hoist"
@@ -61,7 +65,12 @@ def example() -> str:
     )
 
 
-TABLES = {"transforms": transforms_table, "diagnostics": diagnostics_table, "example": example}
+TABLES = {
+    "transforms": transforms_table,
+    "diagnostics": diagnostics_table,
+    "example": example,
+    "speed": speed_page.readme_table,
+}
 
 
 def with_tables(document: str) -> str:
@@ -80,3 +89,4 @@ def with_tables(document: str) -> str:
 
 if __name__ == "__main__":
     README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
+    speed_page.write()

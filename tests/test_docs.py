@@ -33,6 +33,11 @@ def test_readme_has_todays_tables() -> None:
     assert docs.with_tables(readme) == readme, "run `make docs`"
 
 
+def test_page_of_speeds_shows_the_results() -> None:
+    page = docs.speed_page.PAGE.read_text(encoding="utf-8")
+    assert docs.speed_page.page() == page, "run `make docs`"
+
+
 def test_every_file_of_transforms_is_in_the_order() -> None:
     modules = {m.name for m in pkgutil.iter_modules([str(ROOT / "transformer" / "transforms")])} - {"base"}
     assert {t.name.replace("-", "_") for t in all_transforms()} == modules

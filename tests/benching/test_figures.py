@@ -69,7 +69,7 @@ def test_phases_are_those_of_the_runs_that_waited() -> None:
 
 def test_original_is_never_ahead_of_itself() -> None:
     ours = [measurement(0.01, 2.0)]
-    assert figures(ours, ours, ours).break_even is None
+    assert figures(ours, ours, ours, is_original=True).break_even is None
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from transformer.benching.measure import Length, Measurement, measure
 from transformer.checking.run import RunFailed
 from transformer.checking.verify import NoProgress, Progress
 
+_ONCE = Length(burnin=1, iterations=1, seconds=None)
+
 Status = Literal["measured", "not run", "failed"]
 """`failed`: the script ended with an error."""
 
@@ -29,6 +31,8 @@ class Task:
     length: Length = field(default_factory=Length)
     threads: int | None = None
     """For torch and numpy; their own choice where None."""
+    other_rounds: int | None = None
+    """Rounds in which scripts other than original and converted take part; all where None."""
     warm_cache: bool = False
     """Whether compiled code is kept from run to run; a run before the first round then makes it."""
 
@@ -106,8 +110,9 @@ class _Bench:
             if reason:
                 self._reasons[i] = "not run", reason
             elif caches is not None:
-                self._measure(i, contender, "filling the cache", caches)
-        if i in self._reasons:
+                self._measure(i, contender, "filling the cache", caches, length=_ONCE)
+        late = self._task.other_rounds is not None and number > self._task.other_rounds
+        if i in self._reasons or (contender.other and late):
             return
         measured = self._measure(i, contender, f"round {number} of {self._task.rounds}", caches)
         if measured is not None:
@@ -121,7 +126,14 @@ class _Bench:
         return ""
 
     def _measure(
-        self, i: int, contender: Contender, what: str, caches: Path | None, *, synchronise: bool = False
+        self,
+        i: int,
+        contender: Contender,
+        what: str,
+        caches: Path | None,
+        *,
+        length: Length | None = None,
+        synchronise: bool = False,
     ) -> Measurement | None:
         """One run; None where it failed, which is noted. The original's failure is raised."""
         first = self._measured[0][0] if self._measured[0] else None
@@ -129,7 +141,7 @@ class _Bench:
             with self._progress.run(f"{what}: {contender.name}", None) as on_iteration:
                 return measure(
                     contender.run,
-                    self._task.length,
+                    length or self._task.length,
                     threads=self._task.threads,
                     cache=None if caches is None else caches / str(i),
                     steps_per_iteration=first.rows[1].steps if first is not None else None,
@@ -145,6 +157,7 @@ class _Bench:
     def _result(self, i: int, contender: Contender) -> Result:
         if i in self._reasons:
             return Result(contender, *self._reasons[i])
-        ours, originals = self._measured[i], self._measured[0]
+        ours = self._measured[i]
+        originals = self._measured[0][: len(ours)]
         timed = [self._synchronised[i]] if i in self._synchronised else ours
-        return Result(contender, "measured", "", figures(ours, originals, timed), tuple(ours))
+        return Result(contender, "measured", "", figures(ours, originals, timed, is_original=i == 0), tuple(ours))

@@ -32,6 +32,8 @@ class Contender:
     needs_cuda: bool = False
     reason: str = ""
     """Why it cannot run at all; empty where it can."""
+    other: bool = False
+    """Whether it is neither the original nor a conversion of it."""
 
 
 def line_up(original: Run, converted: Path | None, against: Sequence[str], rungs: Sequence[str]) -> list[Contender]:
@@ -80,10 +82,13 @@ def _converted_source(original: Path, converted: Path | None) -> str:
 
 def _other(original: Run, described: str) -> Contender:
     try:
-        script, *own = shlex.split(described)
+        words = shlex.split(described)
     except ValueError as error:
-        raise CannotBench(f"--against {described!r}: {error or 'empty'}") from None
-    path = Path(script)
+        raise CannotBench(f"--against {described!r}: {error}") from None
+    if not words:
+        raise CannotBench("--against is empty")
+    path, own = Path(words[0]), words[1:]
     if not path.is_file():
-        raise CannotBench(f"--against: {script!r} does not exist")
-    return Contender(shlex.join([path.name, *own]), replace(original, script=path, args=(*original.args, *own)))
+        raise CannotBench(f"--against: {words[0]!r} does not exist")
+    run = replace(original, script=path, args=(*original.args, *own))
+    return Contender(shlex.join([path.name, *own]), run, other=True)

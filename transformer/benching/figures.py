@@ -64,14 +64,17 @@ class Figures:
 
 
 def figures(
-    measurements: Sequence[Measurement], originals: Sequence[Measurement], timed: Sequence[Measurement]
+    measurements: Sequence[Measurement],
+    originals: Sequence[Measurement],
+    timed: Sequence[Measurement],
+    *,
+    is_original: bool = False,
 ) -> Figures:
     """The figures of a contender from its rounds, those of the original in the same order, and those whose phases
     count: its rounds, or other runs of it in which the GPU was waited for."""
     speed = spread([1 / m.seconds_per_step for m in measurements])
     theirs = spread([1 / o.seconds_per_step for o in originals])
     ratios = [o.seconds_per_step / m.seconds_per_step for m, o in zip(measurements, originals, strict=True)]
-    is_original = measurements is originals
     return Figures(
         steps_per_second=speed,
         ratio=spread(ratios),

@@ -33,6 +33,12 @@ COULD_NOT_RUN = 2
     help="Another script to measure, with arguments of its own after the shared ones. Repeatable.",
 )
 @click.option(
+    "--against-rounds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Measure these in the first N rounds only. [default: in all]",
+)
+@click.option(
     "--rung",
     "rungs",
     multiple=True,
@@ -76,6 +82,7 @@ def bench(
     converted: Path | None,
     python: str,
     against: tuple[str, ...],
+    against_rounds: int | None,
     rungs: tuple[str, ...],
     rounds: int,
     burn_in: int,
@@ -103,7 +110,7 @@ def bench(
     with terminated_like_interrupted(), bars:
         try:
             contenders = line_up(run, converted, against, rungs or RUNGS)
-            benchmark = run_benchmark(Task(contenders, rounds, length, threads, warm_cache), bars)
+            benchmark = run_benchmark(Task(contenders, rounds, length, threads, against_rounds, warm_cache), bars)
             if plot is not None:
                 plots.draw(benchmark, plot)
         except (RunFailed, CannotBench, OSError) as error:

@@ -1,0 +1,109 @@
+"""The speed benchmark: cleanrl's published scripts, converted, against themselves and against LeanRL's.
+
+    python benchmarks/speed.py [--leanrl CHECKOUT]
+
+Writes results/speed-cpu.json (speed-gpu.json where there is a CUDA device), a plot of each script, and speed.md, which
+is made of these files alone. About 12 minutes on two cores; the machine should have nothing else to do.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import fetch_cleanrl
+import mend_leanrl
+import speed_page
+from rich.console import Console
+from speed_rows import ROWS, Row
+
+from transformer.benching import plots, show
+from transformer.benching.bench import Task, bench
+from transformer.benching.contenders import RUNGS, Contender, line_up
+from transformer.benching.measure import Length
+from transformer.checking.run import Run
+from transformer.script_runs import Bars
+
+BY_HAND = "LeanRL, mended"
+
+
+def contenders(row: Row, scripts: Path, checkout: Path | None, cuda: bool) -> Iterator[Contender]:
+    """The original, the rungs, and LeanRL's script by hand."""
+    original = Run(scripts / row.script, row.args)
+    yield from line_up(original, None, (), RUNGS)
+    if row.leanrl is None:
+        return
+    if checkout is None:
+        yield Contender(BY_HAND, original, reason="no checkout of LeanRL was given (--leanrl)", other=True)
+        return
+    path = checkout / "leanrl" / row.leanrl
+    flags = ("--compile", "--cudagraphs") if cuda else ("--compile",)
+    try:
+        run = replace(original, script=path, source=mend_leanrl.mended(path), args=(*row.args, *flags))
+    except (mend_leanrl.CannotMend, OSError) as error:
+        yield Contender(BY_HAND, original, reason=str(error), other=True)
+    else:
+        yield Contender(BY_HAND, run, other=True)
+
+
+def has_cuda() -> bool:
+    """Whether torch finds a CUDA device here."""
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def concise(measured: dict[str, Any]) -> dict[str, Any]:
+    """A benchmark's JSON without what fills most of it: the iterations' times and each compilation."""
+    for result in measured["results"]:
+        for one in result.get("rounds", ()):
+            del one["iteration_starts"], one["compilations"]
+    return measured
+
+
+@click.command()
+@click.option("--leanrl", "checkout", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="CHECKOUT")
+@click.option("--row", "keys", multiple=True, type=click.Choice([r.key for r in ROWS]), help="Only this script.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--seconds", default=8.0, show_default=True)
+@click.option(
+    "--results",
+    default=speed_page.RESULTS,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write to; the page is made only of the one in this repository.",
+)
+def main(checkout: Path | None, keys: tuple[str, ...], rounds: int, seconds: float, results: Path) -> None:
+    """Measure, write the results, and make the page."""
+    cuda = has_cuda()
+    device = "gpu" if cuda else "cpu"
+    console = Console(stderr=True)
+    began = time.monotonic()
+    results.mkdir(exist_ok=True, parents=True)
+    path = results / f"speed-{device}.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() and keys else {}
+    with tempfile.TemporaryDirectory() as folder, Bars(console) as bars:
+        scripts = fetch_cleanrl.fetch(Path(folder))
+        for row in (r for r in ROWS if (r.key in keys or not keys) and device in r.goals):
+            taking_part = list(contenders(row, scripts, checkout, cuda))
+            length = Length(burnin=3, seconds=seconds)
+            other_rounds = None if cuda else row.leanrl_rounds
+            measured = bench(Task(taking_part, rounds, length, None, other_rounds), bars)
+            show.print_benchmark(measured, console)
+            rows[row.key] = concise(show.as_json(measured))
+            plots.draw_json(rows[row.key], results / f"speed-{device}-{row.key}.png")
+            written = {"minutes": round((time.monotonic() - began) / 60, 1), "rows": rows}
+            path.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    console.print(f"written: {path}, after {(time.monotonic() - began) / 60:.1f} minutes")
+    if results == speed_page.RESULTS:
+        speed_page.write()
+        console.print(f"written: {speed_page.PAGE}; `make docs` takes its table into the README")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""speed.md and the README's table of speeds, made of the result files alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mend_leanrl
+from speed_rows import ROWS, Goal, Row
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+PAGE = HERE / "speed.md"
+NOT_YET = "not measured yet"
+DEVICES = {"cpu": "CPU", "gpu": "GPU"}
+
+_INTRODUCTION = """\
+# Speed
+
+How fast the converted scripts train, on the scripts of cleanrl 1.2.0 with their default arguments, and how fast
+[LeanRL](https://github.com/meta-pytorch/LeanRL)'s scripts do, which were written by hand to the same end.
+`make bench-speed` measures all of it (LEANRL=CHECKOUT for LeanRL's scripts) and writes this page; the figures are
+those of [`lean-convert bench`](../docs/bench.md), which defines each of them.
+
+- Every run is a process of its own with an empty compile cache; the scripts take turns, round by round. Ratios are to
+  the unmodified original in the same round. `±` is half the range of the rounds.
+- A ratio above 1 is in steady state. *Pays off after* says when the longer start is made up for.
+- Converted scripts keep all of the original's logging; LeanRL's log less, every tenth iteration.
+- Figures depend on the machine. Compare ratios, not steps per second; and not a CPU's with a GPU's.
+"""
+
+_MENDED = """\
+## LeanRL's scripts
+
+They are from LeanRL's repository, at the version that the checkout given has. They no longer run on current torch and
+tensordict, so they are mended in memory before they are run:
+"""
+
+
+def load(device: str) -> dict[str, Any]:
+    """The result file of `cpu` or `gpu`; without rows where there is none."""
+    path = RESULTS / f"speed-{device}.json"
+    if not path.exists():
+        return {"rows": {}}
+    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return loaded
+
+
+def readme_table() -> str:
+    """One line for each script and device: ratios to the original, and what the speed costs."""
+    lines = [
+        "| script | on | original, steps/s | flags off | `--compile` | `--compile --cudagraphs` | LeanRL by hand "
+        "| warm-up | pays off after |",
+        "|-|-|-|-|-|-|-|-|-|",
+    ]
+    for device, name in DEVICES.items():
+        measured = load(device)["rows"]
+        for row in (r for r in ROWS if device in r.goals):
+            benchmark = measured.get(row.key)
+            cells = [NOT_YET, *[""] * 6] if benchmark is None else _readme_cells(row.goals[device], benchmark)
+            lines.append(f"| {' | '.join([row.title, name, *cells])} |")
+    return "\n".join(lines)
+
+
+def _readme_cells(goal: Goal, benchmark: dict[str, Any]) -> list[str]:
+    by_name = {r["name"]: r for r in benchmark["results"]}
+    best = by_name[goal.rung]
+    others = [r for r in benchmark["results"] if r["name"].startswith("LeanRL")]
+    return [
+        f"{by_name['original']['steps_per_second']['median']:,.0f}",
+        *(_ratio(by_name[rung]) for rung in ("flags off", "compile", "compile + cudagraphs")),
+        _ratio(others[0]) if others else "",
+        f"{best['warmup_seconds']['median']:.0f} s" if best["status"] == "measured" else "",
+        _pays_off(best),
+    ]
+
+
+def _ratio(result: dict[str, Any]) -> str:
+    return f"{result['ratio']['median']:.2f}x" if result["status"] == "measured" else result["status"]
+
+
+def _pays_off(result: dict[str, Any]) -> str:
+    if result["status"] != "measured" or result["name"] == "original":
+        return ""
+    found = result["break_even"]
+    if found is None:
+        return "never"
+    words = f"{found['seconds']:,.0f} s / {found['steps']:,.0f} steps" if found["steps"] else "at once"
+    return words if result["told_apart"] else f"{words}?"
+
+
+def page() -> str:
+    """speed.md."""
+    parts = [_INTRODUCTION]
+    for device, name in DEVICES.items():
+        parts.append(f"## On a {name}\n")
+        measured = load(device)
+        if not measured["rows"]:
+            reason = "No CUDA device was at hand." if device == "gpu" else ""
+            parts.append(f"{NOT_YET.capitalize()}. {reason}".strip() + "\n")
+            continue
+        parts.append(_machine(next(iter(measured["rows"].values())), measured["minutes"]))
+        parts += [_row(row, device, measured["rows"].get(row.key)) for row in ROWS if device in row.goals]
+    parts.append(_MENDED)
+    parts.append("\n".join(_mends()) + "\n")
+    return "\n".join(parts)
+
+
+def _machine(benchmark: dict[str, Any], minutes: float) -> str:
+    machine = benchmark["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in benchmark["versions"].items())
+    device = f"{benchmark['cuda']}; " if benchmark["cuda"] else ""
+    return (
+        f"{device}{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; "
+        f"{versions}; {machine['time'][:10]}. All of it took {minutes:.0f} minutes.\n"
+    )
+
+
+def _row(row: Row, device: str, benchmark: dict[str, Any] | None) -> str:
+    goal = row.goals[device]
+    heading = f"### {row.title}\n\n`{' '.join([row.script, *row.args])}`"
+    if benchmark is None:
+        return f"{heading}: {NOT_YET}.\n"
+    results = benchmark["results"]
+    lines = [
+        f"{heading}. {benchmark['rounds']} rounds of {benchmark['measured_seconds']:g} s. Load of the machine at the "
+        f"beginning: {benchmark['machine']['load']}. {_goal(goal, results)}",
+        "",
+        "| | steps/s | ratio | warm-up s | pays off after | peak MiB | rounds |",
+        "|-|-|-|-|-|-|-|",
+        *(_speed_line(r) for r in results),
+        "",
+        "Microseconds per environment step, and what torch.compile did:",
+        "",
+        "| | all | rollout | of it env | gae | update | other | graph breaks | recompiled | after burn-in |",
+        "|-|-|-|-|-|-|-|-|-|-|",
+        *(_phase_line(r) for r in results if r["status"] == "measured"),
+        "",
+    ]
+    lines += [
+        f"{r['name']}, {r['status']}: {_first_line(r['reason'])}.\n" for r in results if r["status"] != "measured"
+    ]
+    lines.append(f"![Speeds, phases, and steps over time](results/speed-{device}-{row.key}.png)\n")
+    return "\n".join(lines)
+
+
+def _goal(goal: Goal, results: list[dict[str, Any]]) -> str:
+    reached = next((r["ratio"]["median"] for r in results if r["name"] == goal.rung and "ratio" in r), None)
+    words = f"Goal on *{goal.rung}*: {goal.least:g}, hoped for {goal.aim:g} (by hand {goal.by_hand})"
+    if reached is None:
+        return f"{words}; {NOT_YET}."
+    return f"{words}; {'reached' if reached >= goal.least else '**not reached**'}: {reached:.2f}."
+
+
+def _speed_line(result: dict[str, Any]) -> str:
+    if result["status"] != "measured":
+        return f"| {result['name']} | {result['status']} | | | | | |"
+    cells = [
+        result["name"],
+        _with_range(result["steps_per_second"], 0),
+        _with_range(result["ratio"], 2),
+        f"{result['warmup_seconds']['median']:.1f}",
+        _pays_off(result),
+        ", ".join(f"{_MEMORY[name]}{amount:,.0f}" for name, amount in result["peak_mib"].items()),
+        str(len(result["rounds"])),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+_MEMORY = {"rss_mib": "", "cuda_allocated_mib": "GPU ", "cuda_reserved_mib": "GPU reserved "}
+
+
+def _with_range(spread: dict[str, float], digits: int) -> str:
+    around = 50 * (spread["most"] - spread["least"]) / spread["median"]
+    return f"{spread['median']:,.{digits}f} ±{around:.0f}%"
+
+
+def _phase_line(result: dict[str, Any]) -> str:
+    split = result["seconds_per_step"]
+    names = ("rollout", "env_step", "gae", "update", "other")
+    parts = (f"{split[name] * 1e6:,.1f}" if name in split else "not known" for name in names)
+    functions = result["functions"].values()
+    counts = (sum(f[name] for f in functions) for name in _COUNTS)
+    compiled = [str(count) for count in counts] if functions else [""] * len(_COUNTS)
+    whole = f"{1e6 / result['steps_per_second']['median']:,.1f}"
+    return f"| {' | '.join([result['name'], whole, *parts, *compiled])} |"
+
+
+_COUNTS = ("graph_breaks", "recompilations", "recompilations_after_burnin")
+
+
+def _first_line(reason: str) -> str:
+    return reason.splitlines()[0]
+
+
+def _mends() -> Iterator[str]:
+    for name, mends in mend_leanrl.MENDS.items():
+        yield f"- `{name}`"
+        for mend in mends:
+            yield f"  - `{mend.old.strip()}`: {mend.why}"
+
+
+def write() -> None:
+    """Write speed.md."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

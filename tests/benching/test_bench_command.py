@@ -1,0 +1,197 @@
+"""`lean-convert bench` as it is used: its exit codes, its table and JSON, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+import sleeper
+from click.testing import CliRunner, Result
+from sleeper import edited
+
+from transformer.cli import main
+
+SHORT = ("--rounds", "2", "--burn-in", "1", "--iterations", "2")
+STEPS = sleeper.STEPS * sleeper.NUM_ENVS
+FASTER = edited(f"time.sleep({sleeper.UPDATE})", "pass", sleeper.IN_FUNCTIONS)
+COMPILED = edited(
+    'print("no torch.compile(update) here")',
+    "import types; torch = types.SimpleNamespace(compile=lambda f: f)\n    update = torch.compile(update)",
+    FASTER,
+)
+
+
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["bench", *map(str, args)])
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Path:
+    return written(tmp_path / "original.py", sleeper.TOY)
+
+
+@pytest.fixture
+def converted(tmp_path: Path) -> Path:
+    return written(tmp_path / "converted.py", COMPILED)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_table(original: Path, converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    plot = tmp_path / "plot.png"
+    result = run(original, converted, *SHORT, "--plot", plot)
+    assert result.exit_code == 0, result.output
+    lines = {line.split("  ")[0].strip(): line for line in reversed(result.output.splitlines())}
+    assert {"original", "flags off", "compile"} <= set(lines)
+    assert "cudagraphs: not run: the converted script has no flag for cudagraphs" in result.output
+    assert "2 rounds of 2 iterations each after 1 iterations of burn-in" in result.output
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert list(scratch.iterdir()) == []
+
+
+def test_json(original: Path, converted: Path, tmp_path: Path) -> None:
+    other = written(
+        tmp_path / "other script.py", edited("import time", "import sys, time; assert sys.argv[4] == 'a b'")
+    )
+    other.write_text(edited("args = parser", 'parser.add_argument("--text")\nargs = parser', other.read_text()))
+    against = f"'{other}' --text 'a b'"
+    result = run(original, converted, *SHORT, "--against", against, "--format", "json", "--", "--iterations", "50")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["rounds"], found["burnin_iterations"], found["measured_iterations"]) == (2, 1, 2)
+    assert found["arguments"] == ["--iterations", "50"]
+    assert {"processor", "cores", "memory_gib", "load", "time"} <= set(found["machine"])
+    by_name = {r["name"]: r for r in found["results"]}
+    assert list(by_name) == [
+        "original",
+        "flags off",
+        "compile",
+        "cudagraphs",
+        "compile + cudagraphs",
+        "'other script.py' --text 'a b'",
+    ]
+    assert by_name["compile"]["arguments"] == ["--iterations", "50", "--compile"]
+    assert by_name["cudagraphs"]["status"] == "not run"
+    first, faster = by_name["original"], by_name["flags off"]
+    assert first["ratio"] == {"median": 1, "least": 1, "most": 1}
+    assert first["break_even"] is None
+    without_update = faster["seconds_per_step"]["update"]
+    assert without_update * STEPS < 0.001
+    assert first["seconds_per_step"]["update"] * STEPS >= sleeper.MINIBATCHES * sleeper.UPDATE
+    assert faster["ratio"]["median"] > 1.1
+    for result in by_name.values():
+        if result["status"] == "measured":
+            assert len(result["rounds"]) == 2
+            for one in result["rounds"]:
+                assert (one["iterations"], one["steps"]) == (2, 2 * STEPS)
+
+
+@pytest.mark.parametrize(
+    ("rungs", "names"),
+    [
+        (["none"], ["original"]),
+        (["compile"], ["original", "compile"]),
+        (["compile", "flags off"], ["original", "flags off", "compile"]),
+    ],
+)
+def test_rungs_can_be_chosen(original: Path, converted: Path, rungs: list[str], names: list[str]) -> None:
+    chosen = [word for rung in rungs for word in ("--rung", rung)]
+    result = run(
+        original, converted, *chosen, "--rounds", "1", "--burn-in", "1", "--iterations", "1", "--format", "json"
+    )
+    assert [r["name"] for r in json.loads(result.stdout)["results"]] == names
+
+
+def test_a_script_that_crashes_does_not_hold_up_the_others(original: Path, converted: Path, tmp_path: Path) -> None:
+    crash = written(tmp_path / "crash.py", edited("        advantages[t] = 1.0", "        advantages[t] = 1.0 / t"))
+    result = run(original, converted, *SHORT, "--rung", "flags off", "--against", crash)
+    assert result.exit_code == 1
+    assert "crash.py: failed: the script ended with exit status 1" in result.output
+    assert "ZeroDivisionError" in result.output
+    assert "flags off" in result.output
+
+
+def test_a_converted_script_that_crashes(original: Path, tmp_path: Path) -> None:
+    crash = written(tmp_path / "converted.py", edited("    optimizer.step()", "    optimizer.step(); boom", COMPILED))
+    result = run(original, crash, *SHORT, "--format", "json")
+    assert result.exit_code == 1
+    statuses = {r["name"]: (r["status"], r["reason"]) for r in json.loads(result.stdout)["results"]}
+    assert statuses["original"] == ("measured", None)
+    for rung in ("flags off", "compile"):
+        assert statuses[rung][0] == "failed"
+        assert "NameError: name 'boom' is not defined" in statuses[rung][1]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["no_such.py"], "'no_such.py' does not exist"),
+        (["{toy}", "{toy}", "--against", "no_such.py --compile"], "'no_such.py' does not exist"),
+        (["{toy}", "{toy}", "--against", "'open"], "No closing quotation"),
+        (["{toy}", "{toy}", "--against", ""], "--against is empty"),
+        (["{toy}", "{toy}", "--rung", "speed"], "'speed' is not one of"),
+        (["{toy}", "{toy}", "--rounds", "0"], "0 is not in the range"),
+        (["{toy}", "{toy}", "--python", "/no/such/python"], "/no/such/python"),
+        (["{toy}", "{toy}", "--", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
+        (["{toy}", "{toy}", "--", "--iterations", "3"], "trained for 3 iterations; 5 are needed"),
+        (["{toy}"], "the original cannot be converted"),
+        (["{toy}", "{toy}", "--format", "json", "--", "--no-such-flag"], '"error": "the script ended'),
+    ],
+)
+def test_what_cannot_be_run(original: Path, args: list[str], message: str) -> None:
+    result = run(*(arg.format(toy=original) for arg in args))
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_scripts_take_turns_and_the_cache_is_filled_first(original: Path, converted: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    note = "import os; open({!r}, 'a').write('{} ' + os.environ['TORCHINDUCTOR_CACHE_DIR'] + chr(10))\nenvs = Envs()"
+    for script in (original, converted):
+        script.write_text(edited("envs = Envs()", note.format(str(log), script.stem), script.read_text()))
+    arguments = (original, converted, *SHORT, "--rung", "flags off")
+    assert run(*arguments).exit_code == 0
+    names, caches = zip(*(line.split() for line in log.read_text().splitlines()), strict=True)
+    assert names == ("original", "converted") * 2
+    assert len(set(caches)) == 4
+    log.unlink()
+    assert run(*arguments, "--warm-cache").exit_code == 0
+    names, caches = zip(*(line.split() for line in log.read_text().splitlines()), strict=True)
+    assert names == ("original", "original", "converted", "converted", "original", "converted")
+    assert {name: {c for n, c in zip(names, caches, strict=True) if n == name} for name in names} == {
+        "original": {caches[0]},
+        "converted": {caches[2]},
+    }
+    assert not Path(caches[0]).parent.exists()
+
+
+def test_others_can_take_part_in_fewer_rounds(original: Path, converted: Path, tmp_path: Path) -> None:
+    other = written(tmp_path / "other.py", sleeper.TOY)
+    result = run(
+        original, converted, *SHORT, "--rung", "none", "--against", other, "--against-rounds", "1", "--format", "json"
+    )
+    rounds = {r["name"]: len(r["rounds"]) for r in json.loads(result.stdout)["results"]}
+    assert rounds == {"original": 2, "other.py": 1}
+
+
+@pytest.mark.slow
+def test_a_fixture(tmp_path: Path) -> None:
+    script = Path(__file__).parent.parent.parent / "fixtures" / "gym_classic_discrete.py"
+    result = run(script, "--rounds", "1", "--iterations", "3", "--format", "json", "--", "--num-steps", "64")
+    assert result.exit_code == 0, result.output
+    by_name = {r["name"]: r for r in json.loads(result.stdout)["results"]}
+    for name in ("original", "flags off", "compile"):
+        assert by_name[name]["status"] == "measured"
+        assert set(by_name[name]["seconds_per_step"]) == {"env_step", "rollout", "gae", "update", "other"}
+    compiled = by_name["compile"]["functions"]
+    assert "update" in compiled
+    assert sum(f["recompilations_after_burnin"] for f in compiled.values()) == 0
+    assert by_name["compile"]["warmup_seconds"]["median"] > by_name["original"]["warmup_seconds"]["median"]
