@@ -31,7 +31,11 @@ class Signature:
 
 
 def signature(
-    script: Script, region: Sequence[ast.stmt], scope: Scope | None = None, variant: frozenset[str] | None = None
+    script: Script,
+    region: Sequence[ast.stmt],
+    scope: Scope | None = None,
+    variant: frozenset[str] | None = None,
+    above: Sequence[ast.stmt] = (),
 ) -> Signature:
     """What goes into a region and what comes out.
 
@@ -40,23 +44,26 @@ def signature(
         region: consecutive statements of one block.
         scope: the scope whose names it uses; the training scope where None.
         variant: names that become parameters where they are read; what the training loop binds where None.
+        above: statements of the region that stay outside the function, above its call.
 
     Raises:
         Skip: the region cannot be a function; the message says which statement or name forbids it.
     """
     scope = scope or script.scope
     variant = script.variant if variant is None else variant
+    begin, end = region[0], region[-1]
+    region = [s for s in region if s not in above]
     check_moveable(script, region)
     once = (*script.counted, *(s for s in region if isinstance(s, ast.For)))
     binds = scope_access(region).binds
     check_not_shared(scope, region, binds)
     reads = exposed(region, once)
-    live = Liveness.of(scope.body, _read_by_functions(scope), once).after[region[-1]]
+    live = Liveness.of(scope.body, _read_by_functions(scope), once).after[end]
     flow = Assignment(once)
     own = getattr(scope, "args", None)
     given = frozenset(a.arg for a in (*own.posonlyargs, *own.args, *own.kwonlyargs)) if own else frozenset()
     flow.after(scope.body, given)
-    at_entry = flow.before[region[0]]
+    at_entry = flow.before[begin] | scope_access(above).binds
     bound = Assignment(once).after(region) or frozenset()
     results = binds & live
     perhaps = frozenset(n for n in results if n not in bound)
@@ -134,7 +141,14 @@ def _order(region: Sequence[ast.stmt]) -> dict[str, int]:
 
 
 def extract(
-    script: Script, edits: Edits, region: Sequence[ast.stmt], role: str, doc: str, *, detach: bool = False
+    script: Script,
+    edits: Edits,
+    region: Sequence[ast.stmt],
+    role: str,
+    doc: str,
+    *,
+    detach: bool = False,
+    above: Sequence[ast.stmt] = (),
 ) -> Function:
     """Move `region` into a new function `role` (or role_1, ... where the name is taken) and call it instead.
 
@@ -145,28 +159,37 @@ def extract(
         role: the wanted name.
         doc: the function's one-line docstring.
         detach: return tensors detached from the autograd graph, which nothing may use after the backward pass.
+        above: statements of the region that stay outside, above the call; they may not depend on the others.
 
     Raises:
         Skip: the region cannot be moved.
     """
-    sig = signature(script, region)
+    sig = signature(script, region, above=above)
     kinds = Kinds(script)
     name = script.names.fresh(role)
+    begin, end = region[0], region[-1]
+    region = [s for s in region if s not in above]
+    given = {n: s for s in above for n in access(s).binds}
     function = Function(
         name,
         sig.params,
         sig.results,
-        tensors=all(p == script.facts.storage or kinds.tensor_before(p, region[0]) for p in sig.params),
-        tensor_results=frozenset(r for r in sig.results if kinds.tensor_after(r, region[-1])),
+        tensors=all(
+            p == script.facts.storage
+            or (kinds.tensor_after(p, given[p]) if p in given else kinds.tensor_before(p, begin))
+            for p in sig.params
+        ),
+        tensor_results=frozenset(r for r in sig.results if kinds.tensor_after(r, end)),
     )
     nested = not isinstance(script.scope, ast.Module)
     anchor = script.outermost if nested else top_level(script, script.outermost)
     indent = anchor.col_offset
-    in_graph = {r for r in sig.results if kinds.tensor_after(r, region[-1]) and not _without_graph(script, region, r)}
+    in_graph = {r for r in sig.results if kinds.tensor_after(r, end) and not _without_graph(script, region, r)}
     results = [f"{r}.detach()" if detach and r in in_graph else r for r in sig.results]
     call = f"{', '.join(sig.results)} = " if sig.results else ""
     call += f"{name}({', '.join(sig.params)})"
     _rejoin(script, edits, region, indent + 4 - region[0].col_offset)
+    edits.before(region[0], [edits.move(stmt) for stmt in above])
     lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
     lines[0] = without_blank_lines(lines[0])
     edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)

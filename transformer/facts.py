@@ -23,7 +23,9 @@ class Facts:
     """What earlier transforms did that later ones need to know; names, never nodes."""
 
     functions: dict[str, Function] = field(default_factory=dict)
-    """By role: rollout, gae, update."""
+    """By role: rollout, gae, update; further updates by their names."""
+    auxiliary: dict[str, int] = field(default_factory=dict)
+    """Names of further updates, each with the number of its backward passes."""
     flags: dict[str, str] = field(default_factory=dict)
     """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
     inference: dict[str, str] = field(default_factory=dict)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
+from transformer.dataflow import access, statements
 from transformer.reaching import Reaching
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class Kinds:
         self._script = script
         self._flow: dict[str, Reaching] = {}
         self._known: dict[tuple[str, ast.stmt], bool] = {}
+        self._entered: list[ast.FunctionDef] = []
         facts = script.facts
         self._producers = {*script.modules, *facts.inference.values(), *facts.aliases.values()}
         self._functions = {f.name: f for f in facts.functions.values()}
@@ -100,6 +103,8 @@ class Kinds:
 
     def _torch_function(self, call: ast.Call) -> str | None:
         qualified = self._script.qualified(call.func) or ""
+        if qualified in ("torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"):
+            return "kl_divergence"
         for prefix in ("torch.nn.functional.", "torch."):
             if qualified.startswith(prefix) and "." not in qualified[len(prefix) :]:
                 return qualified[len(prefix) :]
@@ -151,12 +156,60 @@ class Kinds:
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
         if self.produced(node):
             return True
+        if isinstance(node.func, ast.Name) and node.func.id not in self._functions:
+            return self._returns_tensor(node, stmt)
         if not isinstance(node.func, ast.Attribute):
             return False
         function = self._torch_function(node)
         if function is not None:
             return function == "Tensor" or (function not in HOST_FUNCTIONS and not function[:1].isupper())
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
+
+    def _returns_tensor(self, call: ast.Call, stmt: ast.stmt) -> bool:
+        """Whether a function of the file returns a tensor, given these arguments."""
+        function = self._script.function_called(call)
+        if function is None or function in self._entered:
+            return False
+        self._entered.append(function)
+        try:
+            results = inlined(function, call)
+            return bool(results) and all(self._tensor(r, stmt) for r in results)
+        finally:
+            self._entered.pop()
+
+
+def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
+    """What a function returns, in terms of a call's arguments; None stands for its own variables.
+
+    Nothing where arguments are passed in a way that is not understood, or where it may return without a value.
+    """
+    a = function.args
+    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or function.decorator_list or not function.body:
+        return []
+    params = [p.arg for p in a.args]
+    given = dict(zip(params, call.args, strict=False))
+    given |= {k.arg: k.value for k in call.keywords if k.arg}
+    named = {k.arg for k in call.keywords}
+    if len(call.args) > len(params) or None in named or any(isinstance(x, ast.Starred) for x in call.args):
+        return []
+    inside = list(statements(function.body))
+    own = frozenset(n for s in inside for n in access(s).binds) | set(params)
+    own -= {p for p in given if not any(p in access(s).binds for s in inside)}
+    returns = [s for s in inside if isinstance(s, ast.Return)]
+    if not returns or returns[-1] is not function.body[-1]:
+        return []
+    fill = _Fill({**given, **dict.fromkeys(own, ast.Constant(None))})
+    return [fill.visit(deepcopy(s.value)) if s.value else ast.Constant(None) for s in returns]
+
+
+class _Fill(ast.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, given: dict[str, ast.expr]) -> None:
+        self._given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._given.get(node.id, node)
 
 
 def values(stmt: ast.stmt, name: str) -> Iterator[ast.expr]:

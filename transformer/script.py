@@ -375,6 +375,21 @@ class Script:
         """The classes of the file, by name."""
         return {n.name: n for n in self.nodes if isinstance(n, ast.ClassDef)}
 
+    @cached_property
+    def _module_functions(self) -> dict[str, ast.FunctionDef]:
+        """The functions that the module defines once, by name."""
+        found = [n for n in self.tree.body if isinstance(n, ast.FunctionDef)]
+        names = [f.name for f in found]
+        return {f.name: f for f in found if names.count(f.name) == 1}
+
+    def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
+        """The function of this file that a call calls by its name."""
+        if not isinstance(call.func, ast.Name):
+            return None
+        function = self._module_functions.get(call.func.id)
+        bound = [n for n in self.nodes if isinstance(n, ast.Name) and n.id == call.func.id]
+        return function if all(isinstance(n.ctx, ast.Load) for n in bound) else None
+
     def constructor(self, value: ast.expr) -> ast.Call | None:
         """The call that makes an instance of a class of this file, in `Agent(envs).to(device)`."""
         for node in ast.walk(value):

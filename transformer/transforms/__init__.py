@@ -6,6 +6,7 @@ compiled and captured.
 """
 
 from transformer.transforms import (
+    auxiliary_update,
     compile,
     cudagraphs,
     deferred_sync,
@@ -35,6 +36,7 @@ ORDER: tuple[Transform, ...] = (
     rollout.TRANSFORM,
     gae.TRANSFORM,
     update.TRANSFORM,
+    auxiliary_update.TRANSFORM,
     compile.TRANSFORM,
     cudagraphs.TRANSFORM,
     measure.TRANSFORM,

@@ -42,6 +42,11 @@ def apply(script: Script) -> str:
             f"{name}() stays eager: it runs backward() {facts.backwards} times, a compiled graph only once"
         )
     functions = [facts.functions[role].name for role in roles if role in facts.functions]
+    for name, passes in facts.auxiliary.items():
+        if passes == 1:
+            functions.append(name)
+        else:
+            script.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
     targets = ([facts.policy] if facts.policy else []) + functions
     if not targets:
         raise Skip("neither policy nor gae() nor update() could be made a function")

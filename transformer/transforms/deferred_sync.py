@@ -64,7 +64,7 @@ class Deferral:
         self.loop, self.last = loop, loop.body[last]
         self.computing = loop.body[: last + 1]
         self._inside = set(statements(self.computing))
-        self._changed = _changed_in_place(self.computing)
+        self._changed = changed_in_place(self.computing)
         self._stacked: set[str] = set()
 
     def visit(self, stmt: ast.stmt) -> None:
@@ -257,7 +257,7 @@ SAME_MEMORY = frozenset("float double detach view reshape squeeze flatten cpu".s
 """Methods whose result may share its tensor's memory."""
 
 
-def _changed_in_place(body: Iterable[ast.stmt]) -> set[str]:
+def changed_in_place(body: Iterable[ast.stmt]) -> set[str]:
     """Names whose object a block changes."""
     changed: set[str] = set()
     for stmt in body:
