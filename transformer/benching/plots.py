@@ -12,9 +12,15 @@ from transformer.benching.show import as_json
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_STACK = ("env_step", "rollout", "gae", "update", "other")
-_LABELS = {"env_step": "environment", "rollout": "rest of the rollout", "gae": "advantages"}
-_COLOURS = dict(zip(_STACK, ("#8c8c8c", "#4c78a8", "#f2a541", "#c44e52", "#d5d5d5"), strict=True))
+_LABELS = {"env_step": "environment", "rollout": "rest of the rollout", "unknown": "not known"}
+_COLOURS = {
+    "env_step": "#8c8c8c",
+    "rollout": "#4c78a8",
+    "gae": "#f2a541",
+    "update": "#c44e52",
+    "other": "#b8a9c9",
+    "unknown": "#dddddd",
+}
 
 
 def draw(benchmark: Benchmark, path: Path) -> None:
@@ -58,17 +64,23 @@ def _speeds(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
 
 def _phases(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
     for i, result in enumerate(measured):
-        split = dict(result["seconds_per_step"])
-        split["rollout"] = split.get("rollout", 0.0) - (split["env_step"] if "rollout" in split else 0.0)
         left = 0.0
-        for phase in _STACK:
-            width = 1e6 * split.get(phase, 0.0)
-            label = _LABELS.get(phase, phase) if i == 0 else None
-            axes.barh(i, width, left=left, color=_COLOURS[phase], label=label)
+        for phase, width in _parts(result).items():
+            axes.barh(i, 1e6 * width, left=1e6 * left, color=_COLOURS[phase], label=_LABELS.get(phase, phase))
             left += width
     _names(axes, measured)
     axes.set_xlabel("microseconds per environment step")
-    axes.legend(fontsize=8)
+    handles = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    axes.legend(handles.values(), handles, fontsize=7, ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _parts(result: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds per step of parts that do not overlap, in the order of an iteration; what is not known at the end."""
+    split = result["seconds_per_step"]
+    if "rollout" not in split:
+        whole = 1 / result["steps_per_second"]["median"]
+        return {"env_step": split["env_step"], "unknown": whole - split["env_step"]}
+    return {**split, "rollout": split["rollout"] - split["env_step"]}
 
 
 def _progress(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:

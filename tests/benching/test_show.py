@@ -1,0 +1,87 @@
+"""The table, from figures that are made up."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+from made_up import benchmark, measurement, on_a_cpu
+from rich.console import Console
+
+from transformer.benching.bench import Benchmark
+from transformer.benching.show import amount, as_json, print_benchmark
+
+
+def shown(made: Benchmark) -> str:
+    text = io.StringIO()
+    print_benchmark(made, Console(file=text, width=100))
+    return re.sub(r" +", " ", text.getvalue())
+
+
+def test_all_of_it() -> None:
+    text = shown(on_a_cpu())
+    for line in (
+        "original 500 ±5% 1.00 ±0% 4.0 100",
+        "flags off 476 ±5% 0.95 ±10% 4.0 never 100",
+        "compile 1,000 ±0% 2.00 ±5% 40.0 76 s / 36k steps 100",
+        "cudagraphs not run",
+        "LeanRL, mended 667 ±0% 1.33 ±0% 180.0",
+        "compile 1,000.0 250.0 200.0 250.0 250.0 250.0",
+        "LeanRL, mended 1,500.0 not known 300.0 not known not known not known",
+        "update 4 2 1 3 1.5",
+        "cudagraphs: not run: there is no CUDA device here",
+        "3 rounds of 10 s each after 3 iterations of burn-in; empty compile cache",
+        "no CUDA device; Abacus, 2 cores; torch 9.9.",
+    ):
+        assert line in text, line
+    assert "?" not in text
+    assert "busy" not in text
+
+
+def test_rounds_that_overlap_get_a_question_mark() -> None:
+    made = benchmark(
+        ("original", [measurement(s, 4.0) for s in (0.0020, 0.0022)]),
+        ("flags off", [measurement(s, 5.0) for s in (0.0019, 0.0021)]),
+    )
+    assert re.search(r"\dk steps\?", shown(made))
+    assert "?: the rounds do not tell its speed" in shown(made)
+
+
+def test_on_a_gpu() -> None:
+    memory = {"rss_mib": 900.0, "cuda_allocated_mib": 50.0, "cuda_reserved_mib": 70.0}
+    made = benchmark(
+        ("original", [measurement(0.002, 4.0, memory=memory)]),
+        ("compile", [measurement(0.001, 3.0, memory=memory)]),
+        cuda="Big GPU",
+    )
+    text = shown(made)
+    assert "at once 900 + GPU 50 (70 reserved)" in text
+    assert "Big GPU; Abacus" in text
+    assert "in which the GPU was waited for" in text
+
+
+def test_a_busy_machine_is_told_of() -> None:
+    made = benchmark(("original", [measurement(0.002, 4.0)]))
+    made.machine["load"] = 3.0
+    try:
+        assert "The machine was busy when this began (load 3.0)" in shown(made)
+    finally:
+        made.machine["load"] = 0.1
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "0"), (999, "999"), (1_000, "1.0k"), (36_000, "36k"), (2_500_000, "2.5M"), (4e7, "40M")]
+)
+def test_amounts(number: float, words: str) -> None:
+    assert amount(number) == words
+
+
+def test_json_is_json() -> None:
+    found = json.loads(json.dumps(as_json(on_a_cpu())))
+    (compile_,) = (r for r in found["results"] if r["name"] == "compile")
+    assert compile_["break_even"] == {"steps": pytest.approx(36_000), "seconds": pytest.approx(76)}
+    assert compile_["told_apart"]
+    assert compile_["functions"]["update"]["graph_breaks"] == 3
+    assert len(compile_["rounds"][0]["iteration_starts"]) == 6

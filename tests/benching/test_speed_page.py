@@ -1,0 +1,77 @@
+"""The page and the README's table of speeds, made of result files; and the mending of LeanRL's scripts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mend_leanrl
+import pytest
+import speed_page
+from made_up import on_a_cpu
+
+from transformer.benching import plots
+from transformer.benching.show import as_json
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(speed_page, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def test_without_results(results: Path) -> None:
+    assert speed_page.readme_table().count("not measured yet") == len(speed_page.readme_table().splitlines()) - 2
+    assert "Not measured yet. No CUDA device was at hand." in speed_page.page()
+
+
+def test_with_results_of_a_cpu(results: Path) -> None:
+    measured = as_json(on_a_cpu())
+    (results / "speed-cpu.json").write_text(json.dumps({"minutes": 12.3, "rows": {"halfcheetah": measured}}))
+    lines = {
+        tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in speed_page.readme_table().splitlines()
+    }
+    assert lines["continuous, HalfCheetah-v4", "CPU"] == (
+        "| continuous, HalfCheetah-v4 | CPU | 500 | 0.95x | 2.00x | not run | 1.33x | 40 s | 76 s / 36,000 steps |"
+    )
+    assert "not measured yet" in lines["continuous, HalfCheetah-v4", "GPU"]
+    assert "not measured yet" in lines["discrete MLP, CartPole-v1, 4 envs", "CPU"]
+    page = speed_page.page()
+    for part in (
+        "Abacus, 2 cores, 8.0 GiB, Linux; torch 9.9; 2030-01-02. All of it took 12 minutes.",
+        "Goal on *compile*: 2, hoped for 2.4 (by hand 1.2); reached: 2.00.",
+        "| compile | 1,000 ±0% | 2.00 ±5% | 40.0 | 76 s / 36,000 steps | 100 | 3 |",
+        "| LeanRL, mended | 667 ±0% | 1.33 ±0% | 180.0 | 708 s / 352,000 steps | 100 | 1 |",
+        "| compile | 1,000.0 | 250.0 | 200.0 | 250.0 | 250.0 | 250.0 | 3 | 2 | 1 |",
+        "cudagraphs, not run: there is no CUDA device here.",
+        "(results/speed-cpu-halfcheetah.png)",
+    ):
+        assert part in page, part
+
+
+def test_a_goal_that_is_missed_is_told(results: Path) -> None:
+    measured = as_json(on_a_cpu())
+    for result in measured["results"]:
+        if result["name"] == "compile":
+            result["ratio"]["median"] = 1.99
+    (results / "speed-cpu.json").write_text(json.dumps({"minutes": 12.3, "rows": {"halfcheetah": measured}}))
+    assert "**not reached**: 1.99." in speed_page.page()
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_plot(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"plot.{ending}"
+    plots.draw(on_a_cpu(), path)
+    assert path.stat().st_size > 1000
+
+
+def test_mends_apply_exactly_once(tmp_path: Path) -> None:
+    for name, mends in mend_leanrl.MENDS.items():
+        script = tmp_path / name
+        script.write_text("".join(mend.old if mend.old.endswith("\n") else f"{mend.old}\n" for mend in mends))
+        mended = mend_leanrl.mended(script)
+        assert "requires_grad_(False)" in mended
+        assert "import wandb" not in mended
+        script.write_text(script.read_text() * 2)
+        with pytest.raises(mend_leanrl.CannotMend, match="2 times, not once"):
+            mend_leanrl.mended(script)
