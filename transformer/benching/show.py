@@ -76,7 +76,7 @@ def _around(spread: Spread) -> str:
 
 def _table(title: str, *headings: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for heading in headings:
         table.add_column(heading, justify="right")
     return table

@@ -18,6 +18,7 @@ from transformer.benching.measure import Length
 from transformer.checking.run import Run, RunFailed
 from transformer.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 
+NO_RUNG = "none"
 SOMETHING_FAILED = 1
 COULD_NOT_RUN = 2
 
@@ -42,7 +43,7 @@ COULD_NOT_RUN = 2
     "--rung",
     "rungs",
     multiple=True,
-    type=click.Choice(["none", *RUNGS]),
+    type=click.Choice([NO_RUNG, *RUNGS]),
     help="Measure only this rung of the converted script, or none. Repeatable; all by default.",
 )
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Runs of each script.")
@@ -105,11 +106,12 @@ def bench(
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--plot needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
     length = Length(burn_in, iterations, 10.0 if seconds is None and iterations is None else seconds)
+    wanted = [rung for rung in rungs or RUNGS if rung != NO_RUNG]
     run = Run(original, script_args(ctx), python=python, timeout=timeout)
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
         try:
-            contenders = line_up(run, converted, against, rungs or RUNGS)
+            contenders = line_up(run, converted, against, wanted)
             benchmark = run_benchmark(Task(contenders, rounds, length, threads, against_rounds, warm_cache), bars)
             if plot is not None:
                 plots.draw(benchmark, plot)
