@@ -13,6 +13,16 @@ from transformer.line_length import line_length_of
 STDIN = "-"
 
 
+def read_script(script: str) -> text.Text:
+    """Read a script; `-` is standard input.
+
+    Raises:
+        OSError: the file cannot be read.
+        NotText: its bytes are no Python source.
+    """
+    return text.decode(sys.stdin.buffer.read()) if script == STDIN else text.read(Path(script))
+
+
 def convert_script(
     script: str, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
 ) -> tuple[text.Text, Conversion]:
@@ -27,7 +37,7 @@ def convert_script(
     """
     path = None if script == STDIN else Path(script)
     try:
-        original = text.decode(sys.stdin.buffer.read()) if path is None else text.read(path)
+        original = read_script(script)
     except text.NotText as refusal:
         return text.Text(""), Conversion("", diagnostics=(refusal.diagnostic,))
     length = line_length_of(Path.cwd() if path is None else path.parent) or pipeline.DEFAULT_LINE_LENGTH

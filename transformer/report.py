@@ -81,7 +81,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
         "converted": result.done,
         "failure": result.failure,
         "transforms": [_step_as_json(s) for s in result.conversion.steps],
-        "diagnostics": [_diagnostic_as_json(d) for d in result.conversion.diagnostics],
+        "diagnostics": [diagnostic_as_json(d) for d in result.conversion.diagnostics],
         "commands": result.commands if result.done else {},
     }
 
@@ -99,7 +99,8 @@ def _step_as_json(step: Step) -> dict[str, Any]:
     }
 
 
-def _diagnostic_as_json(d: Diagnostic) -> dict[str, Any]:
+def diagnostic_as_json(d: Diagnostic) -> dict[str, Any]:
+    """A finding as plain data."""
     return {
         "code": d.code,
         "severity": d.severity,
@@ -122,7 +123,7 @@ def print_report(console: Console, results: Sequence[Result]) -> None:
     if only is not None and only.done:
         console.print()
         for hardware, command in only.commands.items():
-            _print_line(console, (f"{hardware.upper():<5}", "dim"), (command, "bold"))
+            print_line(console, (f"{hardware.upper():<5}", "dim"), (command, "bold"))
 
 
 def print_errors(console: Console, results: Sequence[Result]) -> None:
@@ -130,18 +131,18 @@ def print_errors(console: Console, results: Sequence[Result]) -> None:
     for result in results:
         print_diagnostics(console, result.script, result.conversion.errors)
         if result.failure is not None:
-            _print_line(console, ("Error: ", "red"), result.failure)
+            print_line(console, ("Error: ", "red"), result.failure)
 
 
 def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagnostic]) -> None:
     """Print findings as `file:line:col: CODE message`, each followed by what to do about it."""
     for d in diagnostics:
         style = "red" if d.severity == "error" else "yellow"
-        _print_line(console, f"{script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
-        _print_line(console, (f"    {d.advice}", "dim"))
+        print_line(console, f"{script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
+        print_line(console, (f"    {d.advice}", "dim"))
 
 
-def _print_line(console: Console, *parts: str | tuple[str, str]) -> None:
+def print_line(console: Console, *parts: str | tuple[str, str]) -> None:
     """Print one line, however long: editors and grep read it, and a shell gets it pasted."""
     from rich.text import Text
 

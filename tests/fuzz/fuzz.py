@@ -1,128 +1,168 @@
 """Mutates scripts and examines what the converter makes of them.
 
-    python tests/fuzz/fuzz.py [--mutants N] [--seed S] SCRIPT...
+    python tests/fuzz/fuzz.py --mutants 10000 --seed 0 --jobs 2 --failures build/fuzz [SCRIPT...]
 
-prints every complaint once and leaves the mutant that caused it in the working directory.
+The scripts are cleanrl's where they can be fetched and the fixtures beside them, unless some are named. Mutant N of
+a seed is the same whatever the number of processes. Every complaint is printed once, and the mutant that caused it
+is kept. With --equal K, K of the mutants that convert and still run are run against their conversions.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import gc
+import json
+import multiprocessing
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
+from examine import examine
 from mutate import KINDS, Mutation, mutate
+from real import real_scripts
 
-from transformer import convert
-from transformer.conversion import Conversion
+from transformer import formatting
 
-SECONDS = 5.0
-"""Processor time that one conversion may take."""
-
-_LOGGED = ("add_scalar", "add_text", "add_histogram", "log")
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+PROGRESS_SECONDS = 20.0
 
 
-def examine(source: str) -> list[str]:
-    """What is wrong with the conversion of a script, one sentence each; nothing where all is well.
+@dataclass(frozen=True)
+class Mutant:
+    """One mutant: its number, the script that it comes from, and its text."""
 
-    Whatever the script, converting it must not raise nor take long. A refusal has its reasons. A conversion compiles
-    in each of its states, logs and prints all that the script did, and is not converted again.
-    """
-    began = time.process_time()
-    try:
-        conversion = convert(source)
-    except Exception as error:
-        return [f"raised {type(error).__name__}: {_first_line(error)}"]
-    seconds = time.process_time() - began
-    complaints = [f"took {seconds:.0f} s"] if seconds > SECONDS else []
-    return complaints + list(_converted(conversion) if conversion.converted else _refused(conversion))
+    number: int
+    script: str
+    mutations: tuple[Mutation, ...]
+    source: str
 
 
-def _refused(conversion: Conversion) -> Iterator[str]:
-    if conversion.source != conversion.original:
-        yield "a refused script was changed"
-    lines = conversion.original.count("\n") + 1
-    for diagnostic in conversion.diagnostics:
-        if not 1 <= diagnostic.line <= lines:
-            yield f"line {diagnostic.line} is not in the script"
-        if diagnostic.code == "LC007":
-            yield f"internal error: {diagnostic.message.splitlines()[0]}"
+@dataclass
+class Tally:
+    """What became of the mutants."""
+
+    mutants: int = 0
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """By code."""
+    complaints: dict[str, int] = field(default_factory=dict)
+    """Complaint to the number of the first mutant that caused it."""
+    slowest: float = 0.0
+    """Seconds of processor time."""
 
 
-def _converted(conversion: Conversion) -> Iterator[str]:
-    if not _compiles(conversion.original):  # a `return` outside of a function, say: only the parser accepts it
-        return
-    for step in conversion.steps:
-        if not _compiles(step.after):
-            yield f"{step.transform.name} wrote what does not compile"
-            return
-    for call in sorted((_reports(conversion.original) - _reports(conversion.source)).elements()):
-        yield f"lost {call}"
-    if convert(conversion.source).converted:
-        yield "the converted script was converted again"
-
-
-def _compiles(source: str) -> bool:
-    try:
-        compile(source, "script", "exec")
-    except SyntaxError:
-        return False
-    return True
-
-
-def _reports(source: str) -> Counter[str]:
-    """The calls that print or log, each as its function and, where it is text, what comes first in it."""
-    calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call)]
-    return Counter(f"{ast.unparse(c.func)}({_label(c)})" for c in calls if _name(c.func) in ("print", *_LOGGED))
-
-
-def _name(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-
-
-def _label(call: ast.Call) -> str:
-    first = call.args[0] if call.args else None
-    return repr(first.value) if isinstance(first, ast.Constant) else ""
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "")
-
-
-def mutations(random: random.Random) -> tuple[Mutation, ...]:
-    """One to three mutations."""
-    kinds = list(KINDS)
+def mutations(random: random.Random, kinds: Sequence[str] = tuple(KINDS)) -> tuple[Mutation, ...]:
+    """One to three mutations, most of them in the training loop."""
     big = 10**6
     return tuple(
-        Mutation(random.choice(kinds), random.randrange(big), random.randrange(big))
+        Mutation(random.choice(kinds), random.randrange(big), random.randrange(big), random.random() < 0.8)
         for _ in range(random.choice((1, 1, 2, 3)))
     )
+
+
+def mutant(scripts: Sequence[Path], seed: int, number: int, kinds: Sequence[str] = tuple(KINDS)) -> Mutant:
+    """Mutant `number` of a seed, by mutations of these kinds."""
+    source = random.Random(f"{seed} {number}")
+    script = scripts[source.randrange(len(scripts))]
+    changes = mutations(source, kinds)
+    return Mutant(number, script.name, changes, mutate(_read(script), changes))
+
+
+@lru_cache
+def _read(script: Path) -> str:
+    return script.read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one mutant came to."""
+
+    number: int
+    codes: tuple[str, ...]
+    """Why it was refused; empty where it was converted."""
+    complaints: tuple[str, ...]
+    seconds: float
+
+
+class Examiner:
+    """Examines mutants by their numbers, in a process of its own."""
+
+    def __init__(self, scripts: Sequence[Path], seed: int) -> None:
+        self.scripts, self.seed = scripts, seed
+
+    def __call__(self, number: int) -> Finding:
+        """Make mutant `number` and convert it."""
+        one = mutant(self.scripts, self.seed, number)
+        began = time.process_time()
+        conversion, complaints = examine(one.source)
+        seconds = time.process_time() - began
+        if number % 4 == 0:
+            gc.collect()
+        codes = sorted({d.code for d in conversion.errors}) if conversion is not None else ["raised"]
+        return Finding(number, tuple(codes), tuple(complaints), seconds)
+
+
+def be_quick() -> None:
+    """Ask the formatter once for each piece of code, as mutants emit mostly the same, and collect garbage seldom."""
+    formatting._ruff = lru_cache(maxsize=None)(formatting._ruff)
+    gc.disable()
+
+
+def examined(examiner: Examiner, numbers: range, jobs: int) -> Iterator[Finding]:
+    """The findings, in any order."""
+    if jobs == 1:
+        be_quick()
+        yield from map(examiner, numbers)
+        return
+    with multiprocessing.get_context("fork").Pool(jobs, be_quick) as pool:
+        yield from pool.imap_unordered(examiner, numbers, chunksize=8)
 
 
 def main() -> int:
     """Print the complaints; the exit status says whether there were any."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT")
-    parser.add_argument("--mutants", type=int, default=1000, help="how many, over all scripts")
+    parser.add_argument("scripts", nargs="*", type=Path, metavar="SCRIPT")
+    parser.add_argument("--mutants", type=int, default=10_000, help="how many, over all scripts")
+    parser.add_argument("--start", type=int, default=0, help="number of the first one")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--failures", type=Path, default=Path("build/fuzz"), help="folder for the mutants that failed")
     options = parser.parse_args()
-    source = random.Random(options.seed)
-    seen: set[str] = set()
-    for number in range(options.mutants):
-        script = source.choice(options.scripts)
-        mutant = mutate(script.read_text(encoding="utf-8"), mutations(source))
-        for complaint in set(examine(mutant)) - seen:
-            seen.add(complaint)
-            kept = Path(f"mutant_{options.seed}_{number}.py")
-            kept.write_text(mutant, encoding="utf-8")
-            print(f"{script}: {complaint}: {kept}", flush=True)
-    print(f"{options.mutants} mutants, {len(seen)} complaints")
-    return 1 if seen else 0
+    scripts = options.scripts or [*real_scripts(), *sorted(FIXTURES.glob("*.py"))]
+    options.failures.mkdir(parents=True, exist_ok=True)
+    examiner, tally, shown = Examiner(scripts, options.seed), Tally(), time.monotonic()
+    numbers = range(options.start, options.start + options.mutants)
+    print(f"{len(numbers)} mutants of {len(scripts)} scripts, seed {options.seed}", flush=True)
+    for finding in examined(examiner, numbers, options.jobs):
+        tally.mutants += 1
+        tally.accepted += not finding.codes
+        tally.refused.update(finding.codes)
+        tally.slowest = max(tally.slowest, finding.seconds)
+        for complaint in finding.complaints:
+            if complaint not in tally.complaints:
+                tally.complaints[complaint] = finding.number
+                keep(options.failures, mutant(scripts, options.seed, finding.number), options.seed, complaint)
+        if time.monotonic() - shown > PROGRESS_SECONDS:
+            shown = time.monotonic()
+            print(f"{tally.mutants}/{len(numbers)}: {tally.accepted} accepted", flush=True)
+            (options.failures / f"tally_{options.seed}.json").write_text(json.dumps(asdict(tally), indent=1))
+    (options.failures / f"tally_{options.seed}.json").write_text(json.dumps(asdict(tally), indent=1))
+    refused = ", ".join(f"{n} {code}" for code, n in tally.refused.most_common())
+    print(f"{tally.mutants} mutants: {tally.accepted} accepted; refused: {refused}; slowest {tally.slowest:.1f} s")
+    print(f"{len(tally.complaints)} complaints")
+    return 1 if tally.complaints else 0
+
+
+def keep(folder: Path, one: Mutant, seed: int, complaint: str) -> None:
+    """Save a mutant that failed, and say so."""
+    path = folder / f"mutant_{seed}_{one.number}.py"
+    path.write_text(one.source, encoding="utf-8")
+    print(f"{one.script}: {complaint}: {path}: {one.mutations}", flush=True)
 
 
 if __name__ == "__main__":

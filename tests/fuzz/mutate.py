@@ -1,4 +1,4 @@
-"""Small edits of a script's statements: drop, duplicate, swap, rename. The text between them stays as it is."""
+"""Small edits of a script: statements, names, operators and numbers. The text between them stays as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import ast
 import io
 import keyword
 import tokenize
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,11 +16,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Mutation:
-    """One edit. `first` and `second` choose statements or names; they are taken modulo how many there are."""
+    """One edit. `first` and `second` choose statements or tokens; they are taken modulo how many there are."""
 
     kind: str
     first: int
     second: int
+    training: bool = False
+    """Whether `first` chooses among what stands in the script's longest loop, the one that trains."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,17 @@ def mutate(source: str, mutations: tuple[Mutation, ...]) -> str:
     which is as good an input as any.
     """
     for mutation in mutations:
-        mutated = KINDS[mutation.kind](source, mutation)
+        try:
+            mutated = KINDS[mutation.kind](source, mutation)
+        except NothingToChoose:
+            continue
         if _parses(mutated):
             source = mutated
     return source
+
+
+class NothingToChoose(Exception):
+    """The script has none of what a mutation changes."""
 
 
 def _parses(source: str) -> bool:
@@ -54,23 +64,22 @@ def _parses(source: str) -> bool:
 
 
 def _drop(source: str, mutation: Mutation) -> str:
-    statement = _choose(_statements(source), mutation.first)
+    statement = _choose(_places(source, mutation), mutation.first)
     lines = source.splitlines(keepends=True)
     lines[statement.begin : statement.end] = [" " * statement.indent + "pass\n"]
     return "".join(lines)
 
 
 def _duplicate(source: str, mutation: Mutation) -> str:
-    statement = _choose(_statements(source), mutation.first)
+    statement = _choose(_places(source, mutation), mutation.first)
     lines = source.splitlines(keepends=True)
     lines[statement.end : statement.end] = lines[statement.begin : statement.end]
     return "".join(lines)
 
 
 def _swap(source: str, mutation: Mutation) -> str:
-    statements = _statements(source)
-    one = _choose(statements, mutation.first)
-    other = _choose([s for s in statements if s.block == one.block], mutation.second)
+    one = _choose(_places(source, mutation), mutation.first)
+    other = _choose([s for s in _statements(source) if s.block == one.block], mutation.second)
     early, late = sorted((one, other), key=lambda s: s.begin)
     if early.end > late.begin:
         return source
@@ -80,18 +89,68 @@ def _swap(source: str, mutation: Mutation) -> str:
     return "".join([*lines[: early.begin], *swapped, *lines[late.end :]])
 
 
+def _insert(source: str, mutation: Mutation) -> str:
+    """Put a statement that computes nothing new above another; it may hold on to a value, print it or compare it."""
+    place = _choose(_places(source, mutation), mutation.first)
+    near = [t.string for t in _names(source) if place.begin - 6 <= t.start[0] - 1 < place.end]
+    name = _choose(near or ["None"], mutation.second)
+    statement = _choose(INNOCUOUS, mutation.second // 7).format(name=name)
+    lines = source.splitlines(keepends=True)
+    lines[place.begin : place.begin] = [" " * place.indent + line + "\n" for line in statement.splitlines()]
+    return "".join(lines)
+
+
+INNOCUOUS = (
+    "print('inserted')",
+    "inserted = {name}",
+    "print({name})",
+    "if {name} is None:\n    break",
+    "if {name} is None:\n    continue",
+    "inserted = [{name}]",
+    "{name} = {name}",
+    "{name} = {name} * 1",
+    "assert {name} is not None",
+    "with torch.no_grad():\n    inserted = {name} + 0",
+    "# {name}\npass",
+    "for inserted in range(2):\n    pass",
+    "inserted = lambda: {name}",
+)
+
+
+def _operator(source: str, mutation: Mutation) -> str:
+    """Put another operator in the place of one."""
+    groups = [group.split() for group in OPERATORS]
+    known = {operator for group in groups for operator in group}
+    token = _choose(_within(source, mutation, [t for t in _tokens(source) if t.string in known]), mutation.first)
+    (group,) = (g for g in groups if token.string in g)
+    return _replaced(source, [token], _choose([o for o in group if o != token.string], mutation.second))
+
+
+OPERATORS = ("+ - *", "/ //", "< <= > >= == !=", "+= -= *=", "and or")
+
+
+def _constant(source: str, mutation: Mutation) -> str:
+    """Put another number or truth value in the place of one."""
+    known = [t for t in _tokens(source) if t.type == tokenize.NUMBER or t.string in ("True", "False", "None")]
+    token = _choose(_within(source, mutation, known), mutation.first)
+    return _replaced(source, [token], _choose([c for c in CONSTANTS if c != token.string], mutation.second))
+
+
+CONSTANTS = ("0", "1", "2", "3", "0.5", "1e-3", "-1", "True", "False", "None")
+
+
 def _rename(source: str, mutation: Mutation) -> str:
     """Put another name of the script in the place of one occurrence of a name."""
     names = _names(source)
-    old = _choose(names, mutation.first)
+    old = _choose(_within(source, mutation, names), mutation.first)
     return _replaced(source, [old], _choose(sorted({n.string for n in names}), mutation.second))
 
 
 def _rename_all(source: str, mutation: Mutation) -> str:
     """Put another name of the script in the place of all occurrences of a name."""
     names = _names(source)
-    distinct = sorted({n.string for n in names})
-    old, new = _choose(distinct, mutation.first), _choose(distinct, mutation.second)
+    old = _choose(sorted({n.string for n in _within(source, mutation, names)}), mutation.first)
+    new = _choose(sorted({n.string for n in names}), mutation.second)
     return _replaced(source, [n for n in names if n.string == old], new)
 
 
@@ -99,6 +158,9 @@ KINDS: dict[str, Callable[[str, Mutation], str]] = {
     "drop": _drop,
     "duplicate": _duplicate,
     "swap": _swap,
+    "insert": _insert,
+    "operator": _operator,
+    "constant": _constant,
     "rename": _rename,
     "rename-all": _rename_all,
 }
@@ -114,8 +176,32 @@ def _statements(source: str) -> list[Statement]:
                 statements += [_statement(s, blocks) for s in block]
                 blocks += 1
     statements.sort(key=lambda s: (s.begin, -s.end))
-    taken = [(s.begin, s.end) for s in statements]
-    return [s for s in statements if taken.count((s.begin, s.end)) == 1]
+    taken = Counter((s.begin, s.end) for s in statements)
+    return [s for s in statements if taken[s.begin, s.end] == 1]
+
+
+def _places(source: str, mutation: Mutation) -> list[Statement]:
+    """The statements among which `first` chooses."""
+    statements = _statements(source)
+    if not mutation.training:
+        return statements
+    begin, end = _training_lines(source)
+    return [s for s in statements if begin <= s.begin < end] or statements
+
+
+def _within(source: str, mutation: Mutation, tokens: list[tokenize.TokenInfo]) -> list[tokenize.TokenInfo]:
+    """The tokens among which `first` chooses."""
+    if not mutation.training:
+        return tokens
+    begin, end = _training_lines(source)
+    return [t for t in tokens if begin <= t.start[0] - 1 < end] or tokens
+
+
+def _training_lines(source: str) -> tuple[int, int]:
+    """First line (from 0) and the one after the last of the body of the longest loop."""
+    loops = [n for n in ast.walk(ast.parse(source)) if isinstance(n, (ast.For, ast.While))]
+    longest = max(loops, key=lambda n: (n.end_lineno or 0) - n.lineno, default=None)
+    return (longest.body[0].lineno - 1, longest.end_lineno or 0) if longest is not None else (0, 0)
 
 
 def _statement(node: ast.stmt, block: int) -> Statement:
@@ -125,9 +211,12 @@ def _statement(node: ast.stmt, block: int) -> Statement:
     return Statement(begin - 1, node.end_lineno, node.col_offset, block)
 
 
+def _tokens(source: str) -> list[tokenize.TokenInfo]:
+    return list(tokenize.generate_tokens(io.StringIO(source).readline))
+
+
 def _names(source: str) -> list[tokenize.TokenInfo]:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return [t for t in tokens if t.type == tokenize.NAME and not keyword.iskeyword(t.string)]
+    return [t for t in _tokens(source) if t.type == tokenize.NAME and not keyword.iskeyword(t.string)]
 
 
 def _replaced(source: str, old: list[tokenize.TokenInfo], new: str) -> str:
@@ -138,5 +227,7 @@ def _replaced(source: str, old: list[tokenize.TokenInfo], new: str) -> str:
     return "".join(lines)
 
 
-def _choose(things: list[T], number: int) -> T:
+def _choose(things: Sequence[T], number: int) -> T:
+    if not things:
+        raise NothingToChoose
     return things[number % len(things)]

@@ -1,25 +1,28 @@
-"""`lean-convert explain`: what a transform does and why it is safe, or what a diagnostic means."""
+"""`lean-convert explain`: what a transform does and why it is safe, or what a diagnostic or a piece of advice means."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from transformer import pipeline
+from transformer.advice import RULES
 from transformer.diagnostics import CODES, Code
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from transformer.advice import Rule
     from transformer.conversion import TransformInfo
 
 
 @click.command()
 @click.argument("topic", metavar="NAME|CODE")
 def explain(topic: str) -> None:
-    """Explain a transform (`explain gae`) or a diagnostic (`explain LC005`)."""
+    """Explain a transform (`explain gae`), a diagnostic (`explain LC005`) or a piece of advice (`explain LA001`)."""
     from rich.console import Console
 
     infos = {i.name: i for i in pipeline.all_transforms()}
@@ -28,21 +31,30 @@ def explain(topic: str) -> None:
         _explain_transform(console, info)
     elif code := CODES.get(topic.upper()):
         _explain_code(console, code)
+    elif rule := {r.code: r for r in RULES}.get(topic.upper()):
+        _explain_rule(console, rule)
     else:
-        similar = difflib.get_close_matches(topic, [*infos, *CODES], n=1)
+        similar = difflib.get_close_matches(topic, [*infos, *CODES, *(r.code for r in RULES)], n=1)
         hint = f"; did you mean {similar[0]!r}?" if similar else "; `lean-convert transforms` lists the names"
-        raise click.UsageError(f"there is no transform and no diagnostic {topic!r}{hint}")
+        raise click.UsageError(f"there is no transform, diagnostic or advice {topic!r}{hint}")
 
 
 def _explain_transform(console: Console, info: TransformInfo) -> None:
-    from rich.syntax import Syntax
     from rich.text import Text
 
     console.print(Text.assemble((info.name, "bold"), f": {info.summary}"))
     console.print(Text(f"\n{info.safety}"))
     if info.needs:
         console.print(Text(f"\nNeeds: {', '.join(info.needs)}"))
-    for heading, example in (("Before", info.before), ("After", info.after)):
+    _print_examples(console, (("Before", info.before), ("After", info.after)))
+
+
+def _print_examples(console: Console, examples: Iterable[tuple[str, str]]) -> None:
+    """Print code under headings."""
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    for heading, example in examples:
         console.print(Text(f"\n{heading}", "bold"))
         code = Syntax("", "python", theme="ansi_dark", background_color="default").highlight(example.strip("\n"))
         code.rstrip()
@@ -55,3 +67,12 @@ def _explain_code(console: Console, code: Code) -> None:
     console.print(Text.assemble((code.code, "bold"), f" ({code.severity}): {code.title}"))
     console.print(Text(f"\n{code.reason}"))
     console.print(Text.assemble("\n", ("What to do: ", "bold"), code.advice))
+
+
+def _explain_rule(console: Console, rule: Rule) -> None:
+    from rich.text import Text
+
+    console.print(Text.assemble((rule.code, "bold"), f" ({rule.weight}): {rule.title}"))
+    console.print(Text(f"\n{rule.reason}"))
+    console.print(Text.assemble("\n", ("Instead: ", "bold"), rule.instead))
+    _print_examples(console, (("Costs time", rule.bad[0].code), ("Instead", rule.good[0].code)))

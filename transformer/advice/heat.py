@@ -1,0 +1,334 @@
+"""How often code runs: once per step of the environment or per minibatch (hot), per iteration, or seldom.
+
+Loops are told apart by what they step, as for a conversion, but none has to have its place: a script that trains in
+one flat loop, or in functions and methods that call each other, has hot code too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from transformer.script import Loop, Script, names_in
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Role = Literal["environment", "update", "inner", "iteration"]
+
+
+@dataclass(frozen=True)
+class Heat:
+    """How often a piece of code runs in training."""
+
+    role: Role
+    """`iteration` is not hot: it runs once per rollout, or once per epoch."""
+    line: int
+    """The line of the loop."""
+    function: str | None = None
+    """The function that holds the code, where the loop is around a call of it."""
+
+    @property
+    def hot(self) -> bool:
+        """Whether the code runs once per step of the environment, per minibatch or per turn of a loop inside."""
+        return self.role != "iteration"
+
+    @property
+    def where(self) -> str:
+        """For a message: where the code runs."""
+        loop = {
+            "environment": "the loop that steps the environment",
+            "update": "the minibatch loop",
+            "inner": "a loop inside the training loop",
+            "iteration": "the training loop",
+        }[self.role]
+        inside = f"in {self.function}(), called by" if self.function else "in"
+        return f"{inside} {loop} (line {self.line})"
+
+
+class Heats:
+    """The heat of every node of a script."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._source = script.source
+
+    def of(self, node: ast.AST) -> Heat | None:
+        """How often `node` is evaluated in training; None where it is no part of training, or runs seldom."""
+        if self._seldom(node):
+            return None
+        return self._around(node)
+
+    def loops(self, node: ast.AST) -> list[Loop]:
+        """The loops of its own scope that evaluate `node` at every turn, innermost first."""
+        return [x for x in self._script.loops_around(node) if not (isinstance(x, ast.For) and self._heads(x, node))]
+
+    def hot_loops(self) -> Iterator[tuple[Loop, Heat]]:
+        """The outermost hot loops, each with its heat."""
+        for node in self._script.nodes:
+            if isinstance(node, (ast.For, ast.While)):
+                heat = self._loop(node)
+                around = self._around(node)
+                if heat is not None and heat.hot and not (around is not None and around.hot):
+                    yield node, heat
+
+    def functions(self) -> dict[Function, Heat]:
+        """The functions of the file that training calls."""
+        return self._called
+
+    def _around(self, node: ast.AST) -> Heat | None:
+        loops = self.loops(node)
+        heats = [h for h in map(self._loop, loops) if h is not None]
+        hot = [h for h in heats if h.hot]
+        if hot:
+            return hot[0]
+        function = self._function(node)
+        called = self._called.get(function) if function is not None else None
+        if called is not None and called.hot:
+            return called
+        return heats[0] if heats else called
+
+    def _loop(self, loop: Loop) -> Heat | None:
+        """The heat of a loop's body, from what the loop itself is and where it stands."""
+        if loop in self._direct["environment"] and self._trains(loop):
+            return Heat("environment", loop.lineno)
+        if loop in self._direct["update"]:
+            return Heat("update", loop.lineno)
+        if not self._trains(loop):
+            return None
+        if loop in self._holding["environment"] or loop in self._holding["update"]:
+            return Heat("iteration", loop.lineno)
+        return Heat("inner", loop.lineno) if _is_counted(loop) else None
+
+    def _trains(self, loop: Loop) -> bool:
+        """Whether a loop stands in a loop that steps an optimizer, or in a function that such a loop calls."""
+        if any(x in self._holding["update"] for x in (loop, *self.loops(loop))):
+            return True
+        function = self._function(loop)
+        return function is not None and function in self._reached
+
+    def _seldom(self, node: ast.AST) -> bool:
+        """Whether a condition between `node` and its loop holds only now and then."""
+        child = node
+        for outer in self._source.ancestors(node):
+            if isinstance(outer, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
+                if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    return False
+            if isinstance(outer, ast.ExceptHandler):
+                return True
+            if isinstance(outer, ast.If) and child is not outer.test:
+                block = outer.body if child in outer.body else outer.orelse
+                ends = isinstance(block[-1], (ast.Break, ast.Return, ast.Raise))
+                if ends or (block is outer.body and self._is_occasional(outer)):
+                    return True
+            child = outer
+        return False
+
+    def _is_occasional(self, condition: ast.If) -> bool:
+        """Whether a condition holds at an episode's end or every so many steps, but for one that trains then."""
+        if not (_is_periodic(condition.test) or self._at_episode_end(condition.test)):
+            return False
+        steps = {id(n) for nodes in self._stepping.values() for n, _ in nodes}
+        return not any(id(n) in steps for stmt in condition.body for n in ast.walk(stmt))
+
+    def _at_episode_end(self, test: ast.expr) -> bool:
+        """Whether a condition asks what the environment said of an episode's end."""
+        return any(isinstance(n, ast.Name) and n.id in self._ends for n in ast.walk(test))
+
+    @cached_property
+    def _ends(self) -> set[str]:
+        """Names of what a step of the environment returns behind the reward, and of its elements in loops."""
+        found: set[str] = set()
+        for step in self._script.env_steps:
+            stmt = self._source.parents[step]
+            for target in stmt.targets if isinstance(stmt, ast.Assign) else ():
+                if isinstance(target, ast.Tuple):
+                    found |= {e.id for e in target.elts[2:] if isinstance(e, ast.Name)}
+        for node in self._script.nodes:
+            if isinstance(node, ast.For) and found & names_in([node.iter]):
+                found |= names_in([node.target])
+        return found
+
+    @staticmethod
+    def _heads(loop: ast.For, node: ast.AST) -> bool:
+        return any(n is node for n in ast.walk(loop.iter))
+
+    def _function(self, node: ast.AST) -> Function | None:
+        for outer in self._source.ancestors(node):
+            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return outer
+        return None
+
+    # --- what steps what, through calls ----------------------------------------------------------------------
+
+    @cached_property
+    def _steps(self) -> dict[str, list[ast.AST]]:
+        optimizer: list[ast.AST] = list(self._script.optimizer_steps)
+        if not optimizer:  # an optimizer from elsewhere
+            optimizer = [n for n in self._script.nodes if isinstance(n, ast.Call) and _method(n) == "backward"]
+        return {"environment": list(self._script.env_steps), "update": optimizer}
+
+    @cached_property
+    def _defined(self) -> dict[str, list[Function]]:
+        found: dict[str, list[Function]] = {}
+        for node in self._script.nodes:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found.setdefault(node.name, []).append(node)
+        return found
+
+    def _callees(self, call: ast.Call) -> Iterable[Function]:
+        """The functions and methods of the file that a call may enter."""
+        func = call.func
+        if isinstance(func, ast.Name):
+            if func.id in self._networks:
+                return self._defined.get("forward", ())
+            return [f for f in self._defined.get(func.id, ()) if not self._is_method(f)]
+        if isinstance(func, ast.Attribute):
+            if call in self._steps["update"] or (isinstance(func.value, ast.Name) and func.value.id in self._imported):
+                return ()
+            own = self._class_of(func.value)
+            methods = [f for f in self._defined.get(func.attr, ()) if self._is_method(f)]
+            return [f for f in methods if own is None or self._source.parents[f] is own]
+        return ()
+
+    @cached_property
+    def _imported(self) -> set[str]:
+        return set(self._script.imports)
+
+    @cached_property
+    def _instances(self) -> dict[str, ast.ClassDef]:
+        """Names that are assigned an instance of a class of the file."""
+        found: dict[str, ast.ClassDef] = {}
+        for node in self._script.nodes:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                made = self._script.constructor(node.value)
+                if made is not None and isinstance(made.func, ast.Name):
+                    found[node.targets[0].id] = self._script.classes[made.func.id]
+        return found
+
+    @cached_property
+    def _networks(self) -> set[str]:
+        return {name for name, kind in self._instances.items() if is_network(self._script, kind)}
+
+    def _class_of(self, receiver: ast.expr) -> ast.ClassDef | None:
+        return self._instances.get(receiver.id) if isinstance(receiver, ast.Name) else None
+
+    def _is_method(self, function: Function) -> bool:
+        return isinstance(self._source.parents[function], ast.ClassDef)
+
+    @cached_property
+    def _calls(self) -> list[tuple[ast.Call, list[Function]]]:
+        """The calls that enter functions of the file."""
+        calls = ((n, list(self._callees(n))) for n in self._script.nodes if isinstance(n, ast.Call))
+        return [(call, entered) for call, entered in calls if entered]
+
+    @cached_property
+    def _stepping(self) -> dict[str, list[tuple[ast.AST, bool]]]:
+        """The nodes that step, and calls of functions that do; each with whether it steps once, in no loop inside."""
+        found: dict[str, list[tuple[ast.AST, bool]]] = {}
+        for role, steps in self._steps.items():
+            nodes: dict[ast.AST, bool] = dict.fromkeys(steps, True)
+            grown = True
+            while grown:
+                grown = False
+                once: dict[Function, bool] = {}
+                for node, direct in nodes.items():
+                    holder = self._function(node)
+                    if holder is not None:
+                        once[holder] = once.get(holder, False) or (direct and not self.loops(node))
+                for call, entered in self._calls:
+                    holding = [f for f in entered if f in once]
+                    direct = any(once[f] for f in holding)
+                    if holding and nodes.get(call) is not direct and not nodes.get(call, False):
+                        nodes[call] = direct
+                        grown = True
+            found[role] = list(nodes.items())
+        return found
+
+    @cached_property
+    def _direct(self) -> dict[str, set[Loop]]:
+        """Loops that step at every turn, and not in a loop inside."""
+        return {r: {x for n, once in nodes if once for x in self.loops(n)[:1]} for r, nodes in self._stepping.items()}
+
+    @cached_property
+    def _holding(self) -> dict[str, set[Loop]]:
+        """Loops that step, in a loop inside or not."""
+        return {r: {x for n, _ in nodes for x in self.loops(n)} for r, nodes in self._stepping.items()}
+
+    @cached_property
+    def _reached(self) -> set[Function]:
+        """Functions that are called, through others or not, in a loop that steps an optimizer."""
+        reached: set[Function] = set()
+        grown = True
+        while grown:
+            grown = False
+            for call, entered in self._calls:
+                inside = any(x in self._holding["update"] for x in self.loops(call)) or (
+                    self._function(call) in reached
+                )
+                if inside and not reached.issuperset(entered):
+                    reached.update(entered)
+                    grown = True
+        return reached
+
+    @cached_property
+    def _called(self) -> dict[Function, Heat]:
+        """The functions that training calls, each with the heat of its hottest call."""
+        found: dict[Function, Heat] = {}
+        self.__dict__["_called"] = found  # grows below, where `of` reads it
+        grown = True
+        while grown:
+            grown = False
+            for call, entered in self._calls:
+                heat = self.of(call)
+                if heat is None:
+                    continue
+                for function in entered:
+                    known = found.get(function)
+                    if known is None or (heat.hot and not known.hot):
+                        found[function] = Heat(heat.role, heat.line, function.name)
+                        grown = True
+        return found
+
+
+def is_network(script: Script, kind: ast.ClassDef) -> bool:
+    """Whether a class of the file derives from torch.nn.Module, through others of the file or not."""
+    seen: set[str] = set()
+    stack = [kind]
+    while stack:
+        one = stack.pop()
+        if one.name in seen:
+            continue
+        seen.add(one.name)
+        for base in one.bases:
+            if script.qualified(base) == "torch.nn.Module":
+                return True
+            if isinstance(base, ast.Name) and base.id in script.classes:
+                stack.append(script.classes[base.id])
+    return False
+
+
+def _method(call: ast.Call) -> str | None:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else None
+
+
+def _is_counted(loop: Loop) -> bool:
+    """Whether a loop counts: over `range`, or backwards over it."""
+    if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+        return False
+    called = loop.iter
+    if isinstance(called.func, ast.Name) and called.func.id == "reversed" and called.args:
+        return isinstance(called.args[0], ast.Call) and getattr(called.args[0].func, "id", "") == "range"
+    return isinstance(called.func, ast.Name) and called.func.id == "range"
+
+
+def _is_periodic(test: ast.expr) -> bool:
+    """Whether a condition holds every so many steps (`step % 100 == 0`), or where a key is there (`"x" in info`)."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            return True
+        if isinstance(node, ast.Compare) and any(isinstance(op, ast.In) for op in node.ops):
+            if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+                return True
+    return False
