@@ -1,14 +1,16 @@
-"""The README's tables and its example, made from the registry, by a conversion and of results: `make docs`."""
+"""The tables of the README and of docs/advise.md: from the registries, a conversion and results (`make docs`)."""
 
 import difflib
 import io
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich.console import Console
 
 from transformer import all_transforms, convert
+from transformer.advice import RULES
 from transformer.diagnostics import CODES
 from transformer.report import Result, print_report
 
@@ -38,6 +40,33 @@ def diagnostics_table() -> str:
         for c in CODES.values()
     ]
     return "\n".join(["| code | | title | why | what to do |", "|-|-|-|-|-|", *rows])
+
+
+def advice_table() -> str:
+    """The pieces of advice: what each finds, why it costs time, what to write instead."""
+    rows = [
+        f"| [{r.code}](#{r.code.lower()}) | {r.weight} | {_cell(r.title)} | {_cell(r.reason)} | {_cell(r.instead)} |"
+        for r in RULES
+    ]
+    return "\n".join(["| code | | what is found | why it costs time | instead |", "|-|-|-|-|-|", *rows])
+
+
+def advice_examples() -> str:
+    """For each piece of advice, what it finds and what it leaves alone, as tested."""
+    places = {
+        "setup": "above the training loop",
+        "step": "in the loop that steps the environment",
+        "iteration": "between rollout and update",
+        "minibatch": "in the minibatch loop",
+        "module": "at the top of the file",
+    }
+    parts: list[str] = []
+    for rule in RULES:
+        parts.append(f"### {rule.code}\n\n{rule.title[0].upper()}{rule.title[1:]}.\n")
+        for heading, examples in (("Found", rule.bad), ("Not found", rule.good)):
+            lines = [f"# {places[e.place]}\n{e.code.strip()}" for e in examples]
+            parts.append(f"{heading}:\n\n```python\n" + "\n\n".join(lines) + "\n```\n")
+    return "\n".join(parts).rstrip("\n")
 
 
 def _cell(text: str) -> str:
@@ -73,13 +102,17 @@ TABLES = {
 }
 
 
-def with_tables(document: str) -> str:
+ADVISE = ROOT / "docs" / "advise.md"
+ADVICE = {"advice": advice_table, "examples": advice_examples}
+
+
+def with_tables(document: str, tables: Mapping[str, Callable[[], str]] = TABLES) -> str:
     """The document with what stands between `<!-- NAME -->` and `<!-- /NAME -->` made anew.
 
     Raises:
         ValueError: a pair of markers is missing.
     """
-    for name, table in TABLES.items():
+    for name, table in tables.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
         document, count = pattern.subn(lambda m, table=table: f"{m[1]}{table()}{m[2]}", document)
         if count != 1:
@@ -89,4 +122,5 @@ def with_tables(document: str) -> str:
 
 if __name__ == "__main__":
     README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
+    ADVISE.write_text(with_tables(ADVISE.read_text(encoding="utf-8"), ADVICE), encoding="utf-8")
     speed_page.write()

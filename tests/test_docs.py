@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import docs
 from transformer import TransformInfo, all_transforms, cli
+from transformer.advice import RULES, Rule
 from transformer.diagnostics import CODES, Code
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +37,23 @@ def test_readme_has_todays_tables() -> None:
 def test_page_of_speeds_shows_the_results() -> None:
     page = docs.speed_page.PAGE.read_text(encoding="utf-8")
     assert docs.speed_page.page() == page, "run `make docs`"
+
+
+def test_page_of_advice_is_todays() -> None:
+    page = docs.ADVISE.read_text(encoding="utf-8")
+    assert docs.with_tables(page, docs.ADVICE) == page, "run `make docs`"
+
+
+def test_every_file_of_rules_is_in_the_list() -> None:
+    modules = {m.name for m in pkgutil.iter_modules([str(ROOT / "transformer" / "advice" / "rules")])}
+    assert {r.find.__module__.rpartition(".")[2] for r in RULES} == modules
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
+def test_explain_knows_every_piece_of_advice(rule: Rule) -> None:
+    text = squeezed(run("explain", rule.code))
+    for part in (rule.code, rule.weight, rule.title, rule.reason, rule.instead, rule.bad[0].code, rule.good[0].code):
+        assert squeezed(part) in text
 
 
 def test_every_file_of_transforms_is_in_the_order() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
-from transformer import refusal
+from transformer import pipeline, refusal
 from transformer.advice.base import Finding
 from transformer.advice.rules import RULES
-from transformer.advice.study import LINE_LENGTH, Study
+from transformer.advice.study import Study
 from transformer.diagnostics import at
-from transformer.script import Unconvertible, recognise
+from transformer.script import Unconvertible
 
 
 def advise(code: str) -> tuple[Finding, ...]:
     """What costs time in a script, sorted by position; the script need not be one that can be converted.
+
+    A finding names a transform only where a conversion of this script applies it, and the finding is gone afterwards.
 
     Raises:
         Unconvertible: the text is no Python, or too large or too deeply nested to be read.
@@ -22,26 +25,37 @@ def advise(code: str) -> tuple[Finding, ...]:
     if unreadable:
         raise Unconvertible(unreadable)
     try:
-        study = Study(code)
-        convertible = _is_convertible(code)
-        found = {
-            Finding(*_position(node), rule.code, message, transform if convertible else None)
-            for rule in RULES
-            for node, message, transform in rule.find(study)
-        }
+        return _checked(code, _found(code))
     except RecursionError:
         raise Unconvertible(at(None, "LC008", "the file is nested too deeply")) from None
-    return tuple(sorted(found))
+
+
+def _found(code: str) -> tuple[Finding, ...]:
+    study = Study(code)
+    found = {
+        Finding(*_position(node), rule.code, message, transform)
+        for rule in RULES
+        for node, message, transform in rule.find(study)
+    }
+    return tuple(sorted(found, key=lambda f: (f.line, f.column, f.code, f.message)))
 
 
 def _position(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
 
 
-def _is_convertible(code: str) -> bool:
-    """Whether the script is recognised as one to convert, so that its transforms can be named."""
-    try:
-        recognise(code, LINE_LENGTH)
-    except Unconvertible:
-        return False
-    return True
+def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings, without the transforms that do not rewrite them here."""
+    if not any(f.transform for f in found):
+        return found
+    conversion = pipeline.convert(code)
+    applied = {s.transform.name for s in conversion.steps if s.applied} if conversion.converted else set()
+    left = {_place(conversion.source, f) for f in _found(conversion.source)} if applied else set()
+    return tuple(
+        f if f.transform in applied and _place(code, f) not in left else replace(f, transform=None) for f in found
+    )
+
+
+def _place(code: str, finding: Finding) -> tuple[str, str]:
+    """A finding by its line's text, which is the same where a conversion left it alone."""
+    return finding.code, code.splitlines()[finding.line - 1].strip()

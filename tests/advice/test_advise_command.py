@@ -1,0 +1,107 @@
+"""`lean-convert advise`: what it says of real scripts, forms and exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from transformer import cli
+from transformer.advice import advise
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+CONVERTED = sorted((FIXTURES / "converted").glob("*.py"))
+LEFT = {
+    "wandb_video.py": {"LA102"},  # with a dtype
+    "uneven_minibatches.py": {"LA102"},  # in an evaluation
+    "target_kl.py": {"LA001"},  # steers the next iteration; the conversion warns of it (LC101)
+}
+"""Conversions in which something is left that no transform rewrites."""
+QUIET = "import torch\nx = torch.ones(3)\n"
+
+
+def run(*args: str | Path, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(cli.main, ["advise", *map(str, args)], input=stdin)
+
+
+def codes(script: str) -> list[tuple[int, str, str | None]]:
+    found = advise((FIXTURES / script).read_text(encoding="utf-8"))
+    return [(f.line, f.code, f.transform) for f in found]
+
+
+def test_a_ppo_script() -> None:
+    assert codes("envpool_cnn.py") == [
+        (128, "LA301", None),
+        (202, "LA102", "transfers"),
+        (202, "LA102", "transfers"),
+        (203, "LA102", "transfers"),
+        (205, "LA005", "transfers"),
+        (220, "LA201", None),
+        (240, "LA201", "compile"),
+        (250, "LA001", "deferred-sync"),
+        (252, "LA203", "shuffle"),
+    ]
+
+
+@pytest.mark.parametrize("script", ["dqn.py", "sac.py"])
+def test_scripts_that_are_not_converted(script: str) -> None:
+    found = codes(f"refused/{script}")
+    assert "LA102" in {code for _, code, _ in found}
+    assert {transform for _, _, transform in found} == {None}
+
+
+@pytest.mark.parametrize("script", CONVERTED, ids=lambda p: p.name)
+def test_conversions_need_little_advice(script: Path) -> None:
+    left = {f.code for f in advise(script.read_text(encoding="utf-8"))} - {"LA301", "LA201"}
+    assert left == LEFT.get(script.name, set())
+
+
+def test_a_transform_is_named_only_where_it_does_it() -> None:
+    assert [t for _, code, t in codes("target_kl.py") if code == "LA001"] == [None]
+
+
+def test_text_has_place_advice_and_transform() -> None:
+    result = run(FIXTURES / "envpool_cnn.py")
+    assert result.exit_code == 0
+    assert f"{FIXTURES / 'envpool_cnn.py'}:205:27: LA005 the loop reads next_done" in result.stdout
+    assert "The transform deferred-sync does it." in result.stdout
+    assert "9 places, lean-convert rewrites 7 of them" in result.stdout
+
+
+def test_json_has_all_of_several_scripts(tmp_path: Path) -> None:
+    quiet = tmp_path / "quiet.py"
+    quiet.write_text(QUIET)
+    report = json.loads(run("--format", "json", FIXTURES / "envpool_cnn.py", quiet).stdout)
+    one, other = report["scripts"]
+    assert (one["script"], other["script"]) == (str(FIXTURES / "envpool_cnn.py"), str(quiet))
+    assert other["advice"] == []
+    assert {"code", "weight", "line", "column", "title", "message", "reason", "instead", "transform"} == set(
+        one["advice"][0]
+    )
+    places = [(a["line"], a["column"]) for a in one["advice"]]
+    assert places == sorted(places)
+
+
+def test_standard_input() -> None:
+    result = run("-", stdin=(FIXTURES / "envpool_cnn.py").read_bytes())
+    assert "<stdin>:205:27: LA005" in result.stdout
+
+
+def test_no_advice() -> None:
+    result = run("-", "--strict", stdin=QUIET.encode())
+    assert (result.exit_code, result.stdout) == (0, "Nothing was found that costs time.\n")
+
+
+def test_strict_fails_where_there_is_advice() -> None:
+    assert run(FIXTURES / "envpool_cnn.py", "--strict").exit_code == 1
+
+
+@pytest.mark.parametrize("data", [b"x = (", b"", b"\0", b"\xff\xfe"])
+def test_what_is_no_python(data: bytes) -> None:
+    result = run("-", stdin=data)
+    assert result.exit_code == 1
+    assert "LC001" in result.stderr
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    assert run(tmp_path / "none.py").exit_code == 2
