@@ -8,8 +8,13 @@ TORCH := torch==2.13.0
 DEMO := fixtures/gym_classic_discrete.py
 DEMO_OUT := build/demo/gym_classic_discrete.py
 
+N ?= 10000
+SEED ?= 0
+JOBS ?= 2
+RUNS ?= 150
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-browser screenshots lint golden docs bench bench-speed clean
+.PHONY: help setup demo test test-slow test-gpu test-browser screenshots lint golden docs fuzz bench bench-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -54,6 +59,10 @@ golden: $(STAMP) ## convert the fixtures anew and show what changed in fixtures/
 
 docs: $(STAMP) ## write the tables of transforms and diagnostics into the README
 	$(BIN)/python tests/docs.py
+
+fuzz: $(STAMP) ## convert N=10000 mutants (SEED, JOBS), then run RUNS=150 against their conversions
+	$(BIN)/python tests/fuzz/fuzz.py --mutants $(N) --seed $(SEED) --jobs $(JOBS)
+	$(BIN)/python tests/fuzz/equal.py --runs $(RUNS) --seed $(SEED)
 
 bench: $(STAMP) ## what a conversion and its verification cost: seconds and memory
 	$(BIN)/python benchmarks/convert_cost.py

@@ -42,7 +42,11 @@ QUICK = ("plain_prints.py", "gym_classic_discrete.py", "in_main.py", "renamed.py
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant: refused, fails (the mutant itself), equal, or what is wrong with its conversion."""
+    """What became of a mutant.
+
+    refused; fails (the mutant itself); trains nothing; takes too long (on this machine, now); equal; or wrong, with what
+    is wrong with its conversion.
+    """
 
     kind: str
     differences: tuple[str, ...] = ()
@@ -72,8 +76,6 @@ def run(script: Path, source: str, args: Sequence[str]) -> Recording | str:
         os.close(reading)
         try:
             status = _wait(process)
-        except TimeoutError:
-            return f"still running after {SECONDS:.0f} s"
         finally:
             os.close(writing)
         if status != 0:
@@ -112,7 +114,11 @@ def _become(scratch: Scratch, job: Path, reading: int, writing: int) -> None:
 
 
 def _wait(process: int) -> int:
-    """The exit status; a run that takes too long is ended."""
+    """The exit status.
+
+    Raises:
+        TimeoutError: the run took too long, and was ended.
+    """
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         done, status = os.waitpid(process, os.WNOHANG)
@@ -132,12 +138,15 @@ def check(script: Path, source: str, args: Sequence[str]) -> Outcome:
     assert conversion is not None
     if not conversion.converted:
         return Outcome("refused")
-    original = run(script, source, args)
-    if isinstance(original, str):
-        return Outcome("fails")
-    if not original.steps:
-        return Outcome("trains nothing")
-    converted = run(script, conversion.source, args)
+    try:
+        original = run(script, source, args)
+        if isinstance(original, str):
+            return Outcome("fails")
+        if not original.steps:
+            return Outcome("trains nothing")
+        converted = run(script, conversion.source, args)
+    except TimeoutError:
+        return Outcome("takes too long")
     if isinstance(converted, str):
         return Outcome("wrong", ("the conversion fails: " + " / ".join(converted.splitlines()[-3:]),))
     differences = compare(original, converted)
