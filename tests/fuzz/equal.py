@@ -44,8 +44,8 @@ QUICK = ("plain_prints.py", "gym_classic_discrete.py", "in_main.py", "renamed.py
 class Outcome:
     """What became of a mutant.
 
-    refused; fails (the mutant itself); trains nothing; takes too long (on this machine, now); equal; or wrong, with what
-    is wrong with its conversion.
+    refused; fails (the mutant itself); trains nothing; takes too long (on this machine, now); equal; or wrong, with
+    what is wrong with its conversion.
     """
 
     kind: str
