@@ -52,6 +52,8 @@ class Facts:
     """The counter of environment steps, once the rollout is extracted."""
     capturable: bool = False
     """Whether every optimizer's step may be captured in a CUDA graph."""
+    steady_rates: set[str] = field(default_factory=set)
+    """The optimizers whose learning rate is a tensor, or never changes."""
     single_precision: bool = True
     """Whether the original mentions no other floating-point precision: its networks then compute in float32."""
     original: str = ""

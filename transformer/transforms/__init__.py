@@ -15,6 +15,7 @@ from transformer.transforms import (
     gae_hoist,
     inference_agent,
     measure,
+    one_graph,
     rollout,
     shuffle,
     storage,
@@ -38,6 +39,7 @@ ORDER: tuple[Transform, ...] = (
     update.TRANSFORM,
     auxiliary_update.TRANSFORM,
     compile.TRANSFORM,
+    one_graph.TRANSFORM,
     cudagraphs.TRANSFORM,
     measure.TRANSFORM,
 )

@@ -44,6 +44,7 @@ def apply(script: Script) -> str:
     for optimizer in script.optimizers:
         try:
             captured.append(_edit(script, edits, optimizer))
+            script.facts.steady_rates.add(optimizer.name)
         except Skip as skip:
             captured.append(False)
             reasons.append(f"{optimizer.name}: {skip}")
