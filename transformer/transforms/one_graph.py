@@ -23,7 +23,8 @@ INFO = TransformInfo(
     before="def update(...):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
     after=(
         "def update(...):\n    ...\n    zero_grad()\n    backward(loss)\n    optimizer_step()\n\n\n"
-        "zero_grad, backward, optimizer_step = traceable(optimizer)\nif args.compile:\n    update = torch.compile(update)"
+        "zero_grad, backward, optimizer_step = traceable(optimizer)\n"
+        "if args.compile:\n    update = torch.compile(update)"
     ),
 )
 
@@ -98,13 +99,13 @@ def _plain_update(script: Script, function: ast.FunctionDef) -> tuple[ast.Call, 
             calls.append(node)
     calls.sort(key=lambda c: (c.lineno, c.col_offset))
     found = tuple(c.func.attr for c in calls if isinstance(c.func, ast.Attribute))
-    if found != order:
+    if found not in (order, (*order[1:], order[0])):
         raise Skip(f"update is not one zero_grad(), backward() and step() in this order, but {', '.join(found)}")
     for call in calls:
         stmt = script.source.parents[call]
         if not isinstance(stmt, ast.Expr) or stmt not in function.body:
             raise Skip(f"line {call.lineno} is not a statement of its own that always runs")
-    zero_grad, backward, step = calls
+    zero_grad, backward, step = calls if found == order else (calls[2], *calls[:2])
     if ast.unparse(_receiver(zero_grad)) != ast.unparse(_receiver(step)):
         raise Skip(f"line {zero_grad.lineno} clears other gradients than those of {ast.unparse(_receiver(step))}")
     return zero_grad, backward, step

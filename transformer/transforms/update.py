@@ -36,7 +36,10 @@ def apply(script: Script) -> str:
     starts = [i for i, s in enumerate(loop.body) if _computes(kinds, s)]
     if not starts or not ends or starts[0] > ends[-1]:
         raise Skip("no tensor computation was found above the optimizer's step")
-    region = loop.body[starts[0] : ends[-1] + 1]
+    last = ends[-1]
+    while last + 1 < len(loop.body) and _clears(loop.body[last + 1]):
+        last += 1
+    region = loop.body[starts[0] : last + 1]
     script.facts.backwards = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
     if not script.facts.backwards:
         raise Skip("the minibatch loop steps the optimizer but calls no backward()")
@@ -45,6 +48,11 @@ def apply(script: Script) -> str:
     script.facts.functions["update"] = extract(script, edits, region, "update", doc, detach=True)
     script.facts.static_update = not any(_branches(kinds, n) for s in region for n in ast.walk(s))
     return script.finish(edits)
+
+
+def _clears(stmt: ast.stmt) -> bool:
+    """Whether a statement below the optimizer's step does nothing but clear the gradients."""
+    return isinstance(stmt, ast.Expr) and _method(stmt.value) == "zero_grad"
 
 
 def _computes(kinds: Kinds, stmt: ast.stmt) -> bool:

@@ -1,0 +1,97 @@
+import pytest
+from cases import NoOp, turn
+from scripts import edited, script
+
+from transformer import Applied
+
+PLAIN = {"metrics": "", "report": "print(iteration, global_step)", "anneal": ""}
+UPDATE = ("tensor-lr", "update")
+
+NOOPS = [
+    NoOp(
+        "gradients are read one by one",
+        {**PLAIN, "optimize": edited("optimize", "optimizer.step()", "print(agent.a.grad)\noptimizer.step()")},
+        "line {line} uses gradients one by one",
+        at="print(agent.a.grad)",
+        also=UPDATE,
+    ),
+    NoOp(
+        "the graph is kept",
+        {**PLAIN, "optimize": edited("optimize", "backward()", "backward(retain_graph=True)")},
+        "backward() on line {line} takes arguments",
+        at="retain_graph",
+        also=UPDATE,
+    ),
+    NoOp(
+        "the step is conditional",
+        {**PLAIN, "optimize": edited("optimize", "optimizer.step()", "if args.seed:\n    optimizer.step()")},
+        "line {line} is not a statement of its own that always runs",
+        at="    optimizer.step()",
+        also=UPDATE,
+    ),
+    NoOp(
+        "gradients are summed over minibatches",
+        {**PLAIN, "optimize": edited("optimize", "optimizer.zero_grad()\n", "")},
+        "not one zero_grad(), backward() and step() in this order, but backward, step",
+        also=UPDATE,
+    ),
+    NoOp(
+        "the rate is a float that changes",
+        {k: v for k, v in PLAIN.items() if k != "anneal"},
+        "a float that may change",
+        also=("update",),
+    ),
+    NoOp(
+        "another optimizer",
+        {**PLAIN, "optimizer": "optimizer = optim.Adagrad(agent.parameters(), lr=args.learning_rate)"},
+        "optimizer is torch.optim.Adagrad, whose step() may not be traceable",
+        also=UPDATE,
+    ),
+    NoOp(
+        "a fused optimizer",
+        {**PLAIN, "optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, fused=True)"},
+        "made with options",
+        also=UPDATE,
+    ),
+    NoOp(
+        "another phase trains too",
+        {**PLAIN, "report": "agent(b_obs).sum().backward()"},
+        "line {line} uses gradients outside of the minibatch too",
+        at="agent(b_obs).sum().backward()",
+        also=UPDATE,
+    ),
+    NoOp("update is not compiled", {**PLAIN, "options": ""}, "needs flags", also=UPDATE),
+]
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("one-graph")
+
+
+def test_only_the_three_calls_change() -> None:
+    step = turn("one-graph", script(PLAIN), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    before, after = step.before.splitlines(), step.after.splitlines()
+    assert [line for line in before if line not in after] == [
+        "    optimizer.zero_grad()",
+        "    loss.backward()",
+        "    optimizer.step()",
+    ]
+    new = [line.strip() for line in after if line not in before]
+    assert "zero_grad, backward, optimizer_step = traceable(optimizer)" in new
+    assert after.index("    backward(loss)") < after.index("    optimizer_step()")
+
+
+def test_gradients_cleared_after_the_step() -> None:
+    late = edited("optimize", "optimizer.zero_grad()\n", "").rstrip() + "\noptimizer.zero_grad()\n"
+    step = turn("one-graph", script({**PLAIN, "optimize": late}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert step.after.index("    optimizer_step()") < step.after.index("\n    zero_grad()\n")
+
+
+def test_names_that_are_taken() -> None:
+    step = turn("one-graph", script({**PLAIN, "setup": "backward = traceable = 'cpu'\ndevice = backward"}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "zero_grad, backward_1, optimizer_step = traceable_1(optimizer)" in step.after
+    assert "    backward_1(loss)" in step.after
