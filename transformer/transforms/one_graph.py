@@ -20,9 +20,9 @@ INFO = TransformInfo(
         "A gradient that appears or vanishes is still set anew, at the price of a graph break."
     ),
     needs=("flags", "update", "compile"),
-    before="def update(...):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
+    before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
     after=(
-        "def update(...):\n    ...\n    zero_grad()\n    backward(loss)\n    optimizer_step()\n\n\n"
+        "def update(mb_inds):\n    ...\n    zero_grad()\n    backward(loss)\n    optimizer_step()\n\n\n"
         "zero_grad, backward, optimizer_step = traceable(optimizer)\n"
         "if args.compile:\n    update = torch.compile(update)"
     ),
