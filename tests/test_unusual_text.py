@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,28 @@ def test_encodings(plain: str, prefix: bytes) -> None:
     assert text.decode(written).content == _converted(read.content)
 
 
+def test_a_byte_order_mark_in_the_text(plain: str) -> None:
+    conversion = convert("\ufeff" + plain)
+    assert conversion.converted
+    assert conversion.original == "\ufeff" + plain
+    assert conversion.source == "\ufeff" + _converted(plain)
+    assert [s.after for s in conversion.steps] == ["\ufeff" + s.after for s in convert(plain).steps]
+
+
+def test_a_byte_order_mark_before_nothing() -> None:
+    _refused_as_unreadable(convert("\ufeff"))
+
+
+def test_line_ends_of_both_kinds(plain: str) -> None:
+    """Lines that no transform touches keep their own ends."""
+    first, rest = plain.split("\nimport torch\n", 1)
+    mixed = first.replace("\n", "\r\n") + "\r\nimport torch\n" + rest
+    converted = _converted(mixed)
+    assert converted.replace("\r\n", "\n") == _converted(plain)
+    assert "\r\nimport torch\n" in converted
+    assert converted.endswith("\n") and not converted.endswith("\r\n")
+
+
 def test_a_long_line(plain: str) -> None:
     long = "LONG = [" + ", ".join(map(str, range(5000))) + "]\n"
     assert long in _converted(plain + long)
@@ -101,6 +124,20 @@ def test_a_long_comment_in_the_update(plain: str) -> None:
 def test_20000_lines(plain: str) -> None:
     comments = "# nothing\n" * 20_000
     assert _converted(comments + plain) == comments + _converted(plain)
+
+
+def test_20000_lines_of_code_are_refused_at_once(plain: str) -> None:
+    began = time.process_time()
+    _refused_as_unreadable(convert(plain + "x = 1 + 2\n" * 20_000))
+    assert time.process_time() - began < 5
+
+
+def test_20000_lines_of_simple_code(plain: str) -> None:
+    """Fewer syntax nodes than the limit: a table over many lines."""
+    table = "TABLE = [\n" + "    0,\n" * 20_000 + "]\n"
+    began = time.process_time()
+    assert table in _converted(plain + table)
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("depth", [50, 90])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
 import libcst as cst
 
@@ -15,6 +16,8 @@ from transformer.transforms.base import Skip
 
 DEFAULT_LINE_LENGTH = 127
 """cleanrl's own line length, used where the script's project does not say."""
+
+BYTE_ORDER_MARK = "\ufeff"
 
 
 class SelectionError(ValueError):
@@ -49,10 +52,20 @@ def convert(
         SelectionError: `select`/`ignore` is impossible.
     """
     chosen = _choose(select, ignore)
+    if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
+        return _marked(convert(source[1:], select=select, ignore=ignore, line_length=line_length))
     try:
         return _run(source, chosen, line_length)
     except RecursionError:
         return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
+
+
+def _marked(conversion: Conversion) -> Conversion:
+    """The conversion of a text that begins with a byte order mark, from that of the text without it."""
+    steps = tuple(
+        replace(s, before=BYTE_ORDER_MARK + s.before, after=BYTE_ORDER_MARK + s.after) for s in conversion.steps
+    )
+    return replace(conversion, original=BYTE_ORDER_MARK + conversion.original, steps=steps)
 
 
 def _run(source: str, chosen: set[str], line_length: int) -> Conversion:

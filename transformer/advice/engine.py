@@ -21,6 +21,7 @@ def advise(code: str) -> tuple[Finding, ...]:
     Raises:
         Unconvertible: the text is no Python, or too large or too deeply nested to be read.
     """
+    code = code.removeprefix(pipeline.BYTE_ORDER_MARK)
     unreadable = refusal.not_python(code)
     if unreadable:
         raise Unconvertible(unreadable)
