@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from transformer.advice.heat import Heat, Heats, is_network
+from transformer.dataflow import statements
 from transformer.facts import Facts
 from transformer.kinds import Kinds, values
-from transformer.script import Loop, Scope, Script
+from transformer.script import Loop, Scope, Script, names_in
 from transformer.source import Source
 
 LINE_LENGTH = 127
@@ -89,6 +90,7 @@ class Study:
         self.script = Script(self.source, self._facts)
         self.heats = Heats(self.script)
         self._views: dict[Scope, tuple[_View, _Tensors]] = {}
+        self._sent_names: dict[Scope, set[str]] = {}
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
@@ -214,9 +216,26 @@ class Study:
         if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
             return False
         targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
-        names = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-        read = (n for step in steps for a in step.args for n in ast.walk(a) if isinstance(n, ast.Name))
-        return any(n.id in names and self.script.scope_of(n) is self.script.scope_of(stmt) for n in read)
+        return bool(names_in(targets) & self._sent(self.script.scope_of(stmt)))
+
+    def _sent(self, scope: Scope) -> set[str]:
+        """Names of a scope whose values go to the environment, through other names too."""
+        if scope not in self._sent_names:
+            steps = [s for s in self.script.env_steps if self.script.scope_of(s) is scope]
+            sent = names_in(a for s in steps for a in s.args)
+            kinds = self._view(scope.body[0])[1]
+            grown = True
+            while grown:
+                before = len(sent)
+                for stmt in statements(scope.body):
+                    if isinstance(stmt, ast.Assign) and sent & names_in(
+                        t for t in stmt.targets if isinstance(t, ast.Name)
+                    ):
+                        if not any(kinds.produced(n) for n in ast.walk(stmt.value)):
+                            sent |= names_in([stmt.value])
+                grown = len(sent) > before
+            self._sent_names[scope] = sent
+        return self._sent_names[scope]
 
     def steps_environment(self, loop: Loop) -> bool:
         """Whether a loop steps the environment."""

@@ -47,6 +47,9 @@ RULE = Rule(
     good=(
         Example("step", "seen.append(agent.act(next_obs))"),
         Example("step", "act = agent.act(next_obs).cpu().numpy()\nframe, reward, done, info = envs.step(act)"),
+        Example(
+            "step", "raw = agent.act(next_obs).cpu().numpy()\nact = raw.clip(-1, 1)\nframe, r, d, i = envs.step(act)"
+        ),
         Example("iteration", "history.append(loss.cpu())"),
         Example("step", "frame = np.asarray(frame)"),
         Example("step", "if done:\n    break\nelif step % 50 == 0:\n    torch.save(agent.act(next_obs).cpu(), 'x')"),
