@@ -107,13 +107,18 @@ def _only_moves(script: Script, call: ast.Call) -> bool:
 
 def dimensions(script: Script, call: ast.Call) -> list[str]:
     """The leading dimensions of an allocation, as written: `(T, N)` and `(T, N) + shape` both begin with T and N."""
-    return _sizes(script, _shape(call))[0]
+    return leading_sizes(script, call)[0]
+
+
+def leading_sizes(script: Script, call: ast.Call) -> tuple[list[str], bool]:
+    """The leading dimensions of an allocation, as written, and whether they are all that it has."""
+    return _sizes(script, _shape(call))
 
 
 def is_matrix(script: Script, call: ast.Call) -> bool:
     """Whether an allocation has exactly two dimensions."""
-    sizes, complete = _sizes(script, _shape(call))
-    return complete and len(sizes) == 2
+    known, complete = leading_sizes(script, call)
+    return complete and len(known) == 2
 
 
 def _shape(call: ast.Call) -> ast.expr:
@@ -130,13 +135,13 @@ def _sizes(script: Script, shape: ast.expr | None) -> tuple[list[str], bool]:
         return _sizes(script, script.only_value(shape.id))
     if not isinstance(shape, (ast.Tuple, ast.List)):
         return [], False
-    sizes: list[str] = []
+    found: list[str] = []
     for element in shape.elts:
         if isinstance(element, ast.Starred):
             more, complete = _sizes(script, element.value)
-            sizes += more
+            found += more
             if not complete:
-                return sizes, False
+                return found, False
         else:
-            sizes.append(script.spelled(element))
-    return sizes, True
+            found.append(script.spelled(element))
+    return found, True

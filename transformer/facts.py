@@ -40,6 +40,8 @@ class Facts:
     """The number of its rows, as written."""
     storage_dtypes: dict[str, str] = field(default_factory=dict)
     """The dtype of each of its entries."""
+    storage_sizes: dict[str, tuple[list[str], bool]] = field(default_factory=dict)
+    """The sizes that each of its entries begins with, as written, and whether they are all of its sizes."""
     even_minibatches: str | None = None
     """An expression that is true where all minibatches have one size; None where unknown."""
     recurrence: bool = False

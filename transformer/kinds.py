@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from transformer.dataflow import access, statements
 from transformer.reaching import Reaching
+from transformer.results import Results
 
 if TYPE_CHECKING:
     from transformer.script import Script
@@ -64,14 +65,6 @@ class Kinds:
             func = func.value
         return isinstance(func, ast.Name) and func.id in self._producers
 
-    def new(self, name: ast.Name) -> bool:
-        """Whether a name holds, where it stands, what a network has just returned."""
-        stmt = self._script.source.statement(name)
-        bindings = self._reaching(name.id).before.get(stmt, frozenset())
-        return bool(bindings) and all(
-            b is not None and any(self.produced(v) for v in values(b, name.id)) for b in bindings
-        )
-
     def bindings(self, name: str, stmt: ast.stmt) -> Iterable[ast.stmt | None]:
         """The statements whose assignment to a name may reach `stmt`."""
         return self._reaching(name).before.get(stmt, ())
@@ -99,6 +92,8 @@ class Kinds:
             return pieces in ("split", "chunk", "unbind") and self._tensor(value, stmt)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._functions:
             return name in self._functions[value.func.id].tensor_results
+        if isinstance(value, ast.Call) and self.produced(value):
+            return _result(self._script, stmt, value, name)
         return self._tensor(value, stmt)
 
     def _torch_function(self, call: ast.Call) -> str | None:
@@ -210,6 +205,19 @@ class _Fill(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self._given.get(node.id, node)
+
+
+def _result(script: Script, stmt: ast.stmt, call: ast.Call, name: str) -> bool:
+    """Whether nothing says that the result of a network's call that a statement binds to a name is no tensor."""
+    results = Results(script, call)
+    for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
+        if isinstance(target, ast.Name) and target.id == name:
+            return results.is_tensor(None)
+        for place, element in enumerate(target.elts if isinstance(target, ast.Tuple) else []):
+            if isinstance(element, ast.Name) and element.id == name and isinstance(target, ast.Tuple):
+                if not results.is_tensor(place, len(target.elts)):
+                    return False
+    return True
 
 
 def values(stmt: ast.stmt, name: str) -> Iterator[ast.expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.aliases import changed_in_place
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
 from transformer.extraction import extract, signature
@@ -11,7 +12,6 @@ from transformer.kinds import Kinds, inlined
 from transformer.script import Loop, Script, names_in
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
-from transformer.transforms.deferred_sync import changed_in_place
 
 INFO = TransformInfo(
     name="auxiliary-update",

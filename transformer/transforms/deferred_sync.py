@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
 
+from transformer.aliases import HARMLESS, changed_in_place, shared
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
 from transformer.kinds import Kinds, values
-from transformer.script import Script, names_in
+from transformer.script import Script
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -64,8 +64,11 @@ class Deferral:
         self.loop, self.last = loop, loop.body[last]
         self.computing = loop.body[: last + 1]
         self._inside = set(statements(self.computing))
-        self._changed = changed_in_place(self.computing)
+        self._turn = set(statements(script.phases.block))
+        turn = script.phases.loop.body
+        self._changed = shared(changed_in_place(turn), turn, self.kinds.produced)
         self._stacked: set[str] = set()
+        self._sinking = self._sinkable()
 
     def visit(self, stmt: ast.stmt) -> None:
         """Defer what can be deferred in a statement and in `with` blocks below it."""
@@ -92,8 +95,10 @@ class Deferral:
                 )
                 and None not in bindings
             )
-        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
+        if isinstance(node, (ast.BinOp, ast.Compare)):
             return True
+        if isinstance(node, ast.UnaryOp):
+            return not isinstance(node.op, ast.UAdd)  # +tensor is the tensor itself
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in SAME_MEMORY:
                 return self._is_new(node.func.value, depth)
@@ -133,6 +138,7 @@ class Deferral:
         definitions = list(self.script.assignments(name))
         if not definitions or not all(isinstance(v, ast.List) and not v.elts for _, v in definitions):
             return False
+        growing: list[ast.expr] = []
         for stmt in statements(self.script.scope.body):
             grown = _appended(stmt)
             if grown and grown[0] == name:
@@ -141,11 +147,32 @@ class Deferral:
                     return False
                 if not self.kinds.tensor(tensor) or not self._is_new(tensor):
                     return False
-        return all(self._may_be_stacked(use) for use in self._uses(name))
+                growing.append(tensor)
+        one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
+        kept = any(stmt not in self._turn for stmt, _ in definitions)
+        return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in self._uses(name))
 
-    def _may_be_stacked(self, use: ast.Name) -> bool:
-        """Whether a list's use is an argument or an item, where the list is known to hold something."""
+    def _always_runs(self) -> bool:
+        """Whether a list that the minibatches fill cannot be empty after them."""
+        inner: ast.stmt = self.loop
+        while inner is not self.script.phases.learn:
+            outer = self.source.parents[inner]
+            if not isinstance(outer, (ast.For, ast.With)):
+                return False
+            for stmt in statements(outer.body[: outer.body.index(inner)]):
+                if isinstance(stmt, (ast.Break, ast.Continue)) and self.script.loops_around(stmt)[0] is outer:
+                    return False
+            inner = outer
+        return True
+
+    def _may_be_stacked(self, use: ast.Name, kept: bool) -> bool:
+        """Whether a list's use is an argument or an item, where the list is known to hold something.
+
+        A list that is `kept` from turn to turn must not be kept by others too, who would see it grow.
+        """
         parent = self.source.parents[use]
+        if self.source.statement(use) not in self._turn or (kept and not self._is_harmless(parent)):
+            return False
         plain = (isinstance(parent, ast.Call) and use in parent.args) or (
             isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load)
         )
@@ -211,15 +238,44 @@ class Deferral:
 
     def _sinks(self, stmt: ast.stmt) -> bool:
         """Move a statement that only reports below the optimizer's step, which changes nothing that it reads."""
-        if stmt not in self.computing or stmt is self.last or not self._reports(stmt):
+        if stmt not in self._sinking:
             return False
-        following = self.computing[self.computing.index(stmt) + 1 :]
-        rebound = {n for s in statements(following) for n in access(s).binds}
-        for node in ast.walk(stmt):
-            if isinstance(node, ast.Name) and (node.id in rebound or not self._is_settled(node, stmt)):
-                return False
         self.edits.after(self.last, [self.edits.move(stmt)])
         return True
+
+    def _sinkable(self) -> set[ast.stmt]:
+        """The reports that may be moved. One that stays keeps those above it, so that their order stays."""
+        found: set[ast.stmt] = set()
+        rebound: set[str] = set()
+        for stmt in reversed(self.computing[:-1]):
+            if self._reports(stmt) and self._may_sink(stmt, rebound):
+                found.add(stmt)
+            elif any(_is_report(node) for node in ast.walk(stmt)):
+                break
+            rebound |= {n for s in statements([stmt]) for n in access(s).binds}
+        return found
+
+    def _may_sink(self, stmt: ast.stmt, rebound: set[str]) -> bool:
+        rebound = rebound | {n for s in statements([self.last]) for n in access(s).binds}
+        names = (n for n in ast.walk(stmt) if isinstance(n, ast.Name))
+        if not all(name.id not in rebound and self._is_settled(name, stmt) for name in names):
+            return False
+        return all(self._is_harmless(n) for n in ast.walk(stmt) if isinstance(n, ast.Call))
+
+    def _is_harmless(self, node: ast.AST) -> bool:
+        """Whether a call computes or reports a value and does nothing else: it draws no random number."""
+        if not isinstance(node, ast.Call):
+            return True
+        if _is_report(node):
+            return True
+        if isinstance(node.func, ast.Name) and node.func.id not in self.script.imports:
+            return node.func.id in HARMLESS
+        qualified = self.script.qualified(node.func) or ""
+        if qualified:
+            return not any(part in qualified for part in ("rand", "sample", "seed", "normal"))
+        return isinstance(node.func, ast.Attribute) and (
+            self.kinds.tensor(node.func.value) or node.func.attr in ("item", "format", "join", "items")
+        )
 
     def _is_settled(self, node: ast.Name, stmt: ast.stmt) -> bool:
         """Whether what a report reads through a name is the same after the optimizer's step."""
@@ -250,26 +306,25 @@ class Deferral:
         return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.kinds.tensor(func.value)
 
 
+def _is_report(node: ast.AST) -> bool:
+    """Whether a node prints or logs."""
+    if not isinstance(node, ast.Call):
+        return False
+    func = node.func
+    return (isinstance(func, ast.Name) and func.id == "print") or (
+        isinstance(func, ast.Attribute) and func.attr in REPORTS
+    )
+
+
+def _is_mean(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean"
+
+
 REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
 COPIES = frozenset("mean sum max min std var norm abs exp log sqrt pow square clamp clip add sub mul div neg".split())
 """Methods whose result is a new tensor."""
 SAME_MEMORY = frozenset("float double detach view reshape squeeze flatten cpu".split())
 """Methods whose result may share its tensor's memory."""
-
-
-def changed_in_place(body: Iterable[ast.stmt]) -> set[str]:
-    """Names whose object a block changes."""
-    changed: set[str] = set()
-    for stmt in body:
-        for node in ast.walk(stmt):
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-                changed |= names_in([node.value])
-            elif isinstance(node, ast.AugAssign):
-                changed |= names_in([node.target])
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr.endswith("_") and not node.func.attr.endswith("__"):
-                    changed |= names_in([node.func.value])
-    return changed
 
 
 def _is_counter(stmt: ast.stmt) -> bool:

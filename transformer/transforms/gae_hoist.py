@@ -6,11 +6,13 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformer.buffers import dimensions, find_allocations
+from transformer.aliases import changed_in_place, shared
 from transformer.conversion import TransformInfo
 from transformer.dataflow import Liveness, statements
 from transformer.dtypes import Dtypes
+from transformer.kinds import Kinds
 from transformer.script import Script, backwards, is_number, names_in
+from transformer.shapes import Shapes
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -74,7 +76,7 @@ class Hoist:
 
     def __init__(self, script: Script, loop: ast.For) -> None:
         self.script, self.loop, self.source = script, loop, script.source
-        self.dtypes = Dtypes(script)
+        self.dtypes, self.kinds, self.shapes = Dtypes(script), Kinds(script), Shapes(script)
         count = backwards(loop.iter)
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")
@@ -85,6 +87,12 @@ class Hoist:
             ast.unparse(n.value) for s in loop.body for n in ast.walk(s)
             if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
         }  # fmt: skip
+        self.changed = self._changed()
+        """Names whose memory a turn changes otherwise than by storing its result."""
+        ranks = {self.shapes.rank(n.value) for s in loop.body for n in ast.walk(s)
+                 if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)} - {None}  # fmt: skip
+        self.rank = ranks.pop() if len(ranks) == 1 else 2
+        """Dimensions of the arrays over time: of one rank, they meet at a step as they do for all steps."""
         self.boundary = self._boundary()
         self.whole: set[str] = set()
         """Names whose value for all steps is computed before the loop."""
@@ -140,9 +148,12 @@ class Hoist:
                     lines.append(self._joined(name, inner, self.boundary.last[name]))
                     self.whole.add(name)
         body = [s for s in self.loop.body if not (self.boundary and s is self.boundary.stmt)]
+        for name in sorted(self.whole):
+            if any(_binds(stmt, name) for stmt in body):
+                raise Skip(f"{name} is bound again below the branch")
         hoisted: list[ast.stmt] = []
         for stmt in body:
-            if self._elementwise_assignment(stmt):
+            if self._elementwise_assignment(stmt) and self._is_settled(stmt, body):
                 assert isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name)
                 lines.append(f"{stmt.targets[0].id} = {self._at_all_steps(stmt.value)}")
                 self.whole.add(stmt.targets[0].id)
@@ -192,13 +203,28 @@ class Hoist:
             and self._in_time(stmt.value)
         )
 
+    def _is_settled(self, stmt: ast.stmt, body: Sequence[ast.stmt]) -> bool:
+        """Whether what a statement binds keeps its value for the turn, and was not needed from the turn before."""
+        (name,) = (n.id for n in ast.walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        above = body[: body.index(stmt) + 1]
+        return sum(_binds(s, name) for s in body) == 1 and not any(_reads(s, name) for s in above)
+
+    def _changed(self) -> set[str]:
+        """Names that share memory with one that a turn changes in place, the arrays of results aside."""
+        results = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)
+                   and isinstance(self.source.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip
+        body = self.loop.body
+        return shared(changed_in_place(body) - results, body, lambda value: False)
+
     def _elementwise(self, node: ast.expr, shift: bool = False) -> bool:
         """Whether an expression's value at a step depends on that step's elements alone, not on the recurrence."""
         if isinstance(node, ast.Constant):
             return True
         if isinstance(node, ast.Name):
-            return node.id in self.whole or (
-                node.id not in self.bound and node.id != self.index and node.id not in self.written
+            if node.id in self.whole:
+                return True
+            return node.id not in self.bound | self.written | self.changed | {self.index} and not self.kinds.tensor(
+                node
             )
         if isinstance(node, ast.Attribute):
             return isinstance(node.value, ast.Name) and node.value.id not in self.bound
@@ -216,6 +242,23 @@ class Hoist:
             return node.func.attr in ELEMENTWISE and constant and self._elementwise(node.func.value, shift)
         return False
 
+    def _is_plain(self, node: ast.expr) -> bool:
+        """Whether an expression is the same in all turns, and computes without side effects."""
+        fine = (
+            ast.Name,
+            ast.Attribute,
+            ast.Constant,
+            ast.BinOp,
+            ast.UnaryOp,
+            ast.expr_context,
+            ast.operator,
+            ast.unaryop,
+        )
+        calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
+        plain = all(isinstance(c.func, ast.Attribute) and c.func.attr in ELEMENTWISE for c in calls)
+        unchanged = not names_in([node]) & (self.bound | self.written | self.changed | {self.index})
+        return plain and unchanged and all(isinstance(n, (*fine, ast.Call)) for n in ast.walk(node))
+
     def _base(self, node: ast.Subscript, shift: bool) -> ast.expr | None:
         """`X` in `X[t]` (or in `X[t + 1]`, where `shift`), for an `X` that the loop does not write."""
         index = node.slice
@@ -225,6 +268,8 @@ class Hoist:
         if not isinstance(index, ast.Name) or index.id != self.index:
             return None
         if ast.unparse(node.value) in self.written or names_in([node.value]) & (self.bound | {self.index}):
+            return None
+        if names_in([node.value]) & self.changed or self.shapes.rank(node.value) != self.rank:
             return None
         entry = isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Constant)
         return node.value if entry or isinstance(node.value, (ast.Name, ast.Attribute)) else None
@@ -238,11 +283,15 @@ class Hoist:
         )
 
     def _at_all_steps(self, node: ast.expr) -> str:
-        edits = [
-            (n, self.source.text(base))
-            for n in ast.walk(node)
-            if isinstance(n, ast.Subscript) and (base := self._base(n, False)) is not None
-        ]
+        """The text of an elementwise expression for all steps at once."""
+        count = self.script.spelled(self.count)
+        edits: list[tuple[ast.expr, str]] = []
+        for part in ast.walk(node):
+            base = self._base(part, False) if isinstance(part, ast.Subscript) else None
+            if base is not None:
+                rest = "" if self.shapes.rows(base) == count else f"[:{self.source.text(self.count)}]"
+                assert isinstance(part, ast.Subscript)
+                edits.append((part, self.source.text(base) + rest))
         return self.source.splice(node, edits)
 
     def _joined(self, name: str, inner: ast.expr, last: ast.expr) -> str:
@@ -250,10 +299,10 @@ class Hoist:
         bases = [b for n in ast.walk(inner) if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None]
         if not bases or not self._elementwise(inner, shift=True):
             raise Skip(f"{name} before the last step is not elementwise in the next step's values")
-        if not self._elementwise(last) or self._in_time(last):
+        if not self._is_plain(last):
             raise Skip(f"{name} at the last step is not a plain expression")
         for base in bases:
-            if self._rows(base) != self.script.spelled(self.count):
+            if self.shapes.rows(base) != self.script.spelled(self.count):
                 raise Skip(f"{ast.unparse(base)} is not known to have {ast.unparse(self.count)} rows")
         for part in (last, *bases):
             if not self.dtypes.float32(part):
@@ -269,15 +318,6 @@ class Hoist:
         ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
         row = f"{self.source.text(bases[0])}[:1]"
         return f"{name} = torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({row})])"
-
-    def _rows(self, base: ast.expr) -> str | None:
-        """The number of rows of what the loop indexes, as written."""
-        facts = self.script.facts
-        if isinstance(base, ast.Subscript):
-            stored = isinstance(base.value, ast.Name) and base.value.id == facts.storage
-            return facts.storage_steps if stored else None
-        made = find_allocations(self.script).get(base.id) if isinstance(base, ast.Name) else None
-        return next(iter(dimensions(self.script, made[1])), None) if made else None
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
@@ -299,6 +339,14 @@ class Hoist:
             return [node]
         children = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
         return [part for child in children for part in self._largest(child)]
+
+
+def _binds(stmt: ast.stmt, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(stmt))
+
+
+def _reads(stmt: ast.stmt, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(stmt))
 
 
 def _choices(stmt: ast.stmt) -> dict[str, ast.expr] | None:

@@ -6,6 +6,7 @@ import ast
 import re
 
 from transformer.conversion import TransformInfo
+from transformer.copying import obstacle
 from transformer.dataflow import statements
 from transformer.imports import add_imports
 from transformer.rendering import render
@@ -162,7 +163,11 @@ def _check_copyable(script: Script, name: str) -> None:
         if constructor is None:
             raise Skip(f"line {stmt.lineno} makes {name} of a class that is not in this file")
         kept = {i for i, a in enumerate(constructor.args) if names_in([a]) & env}
-        _check_classes(script, script.classes[ast.unparse(constructor.func)], kept)
+        cls = script.classes[ast.unparse(constructor.func)]
+        _check_classes(script, cls, kept)
+        why = obstacle(script, constructor, _used_classes(script, cls))
+        if why is not None:
+            raise Skip(why)
 
 
 def _has_modes(script: Script) -> bool:
@@ -197,6 +202,13 @@ def _used_classes(script: Script, cls: ast.ClassDef) -> list[ast.ClassDef]:
     return list(seen.values())
 
 
+def _parts(target: ast.expr) -> list[ast.expr]:
+    """The targets in `a, (b, c)`."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [part for element in target.elts for part in _parts(element)]
+    return [target.value] if isinstance(target, ast.Starred) else [target]
+
+
 def _check_method(method: ast.FunctionDef, outer: bool, env_arguments: set[int]) -> None:
     own = method.args.args[0].arg if method.args.args else "self"
     params = [a.arg for a in method.args.args[1:]]
@@ -204,7 +216,8 @@ def _check_method(method: ast.FunctionDef, outer: bool, env_arguments: set[int])
     for node in ast.walk(method):
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            written = [t for t in targets if ast.unparse(t).startswith(f"{own}.")]
+            parts = [part for target in targets for part in _parts(target)]
+            written = [t for t in parts if ast.unparse(t).startswith(f"{own}.")]
             if written and method.name != "__init__":
                 raise Skip(f"{method.name} (line {node.lineno}) changes the network's own state when called")
             if written and isinstance(node.value, ast.Name) and node.value.id in envs:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
+from transformer.dataflow import statements
 from transformer.kinds import Kinds
 from transformer.script import Script, is_number, names_in
 from transformer.source import Edits
@@ -133,9 +134,29 @@ def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt, ast.
                 return stmt, None, value.args[0]
         if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and _shuffles(script, stmt.value, indices):
             if isinstance(value, ast.Call) and script.calls(value, "numpy.arange") and len(value.args) == 1:
+                _check_same(script, value.args[0], definition, loop)
                 return stmt, definition, value.args[0]
             raise Skip(f"{indices} is not numpy.arange(batch size)")
     raise Skip(f"no numpy shuffle of {indices} was found just above the minibatch loop")
+
+
+def _check_same(script: Script, size: ast.expr, definition: ast.stmt, loop: ast.For) -> None:
+    """The number of indices must be what it was when the array was made.
+
+    Raises:
+        Skip: it may not be.
+    """
+    kinds = Kinds(script)
+    for node in ast.walk(size):
+        if isinstance(node, ast.Name) and set(kinds.bindings(node.id, definition)) != set(
+            kinds.bindings(node.id, loop)
+        ):
+            raise Skip(f"{node.id} may change between line {definition.lineno} and line {loop.lineno}")
+        if isinstance(node, ast.Attribute) and definition not in statements(script.outermost.body):
+            for other in ast.walk(script.outermost):
+                if isinstance(other, ast.Attribute) and isinstance(other.ctx, ast.Store):
+                    if ast.unparse(other) == ast.unparse(node):
+                        raise Skip(f"line {other.lineno} changes {ast.unparse(node)}")
 
 
 def _shuffles(script: Script, call: ast.Call, indices: str) -> bool:
@@ -189,7 +210,9 @@ def _is_index(script: Script, kinds: Kinds, node: ast.Name) -> bool:
         return kinds.tensor(indexed.value)
     if isinstance(parent, ast.Call):
         return ast.unparse(parent.func) == "len"
-    return isinstance(parent, ast.Attribute) and parent.attr == "shape"
+    size = isinstance(parent, ast.Attribute) and parent.attr == "shape"  # which prints differently, so only shape[0]
+    item = script.source.parents[parent]
+    return size and isinstance(item, ast.Subscript) and item.value is parent and is_number(item.slice, 0)
 
 
 def _indexed(script: Script, node: ast.Name) -> ast.Subscript | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from transformer.buffers import Buffer, dimensions, find_buffers, is_matrix
+from transformer.aliases import holders, roots
+from transformer.buffers import Buffer, dimensions, find_buffers, is_matrix, leading_sizes
 from transformer.conversion import TransformInfo
-from transformer.dataflow import pairwise, statements
+from transformer.dataflow import access, exposed, pairwise, statements
+from transformer.freshness import Freshness
 from transformer.imports import add_imports
 from transformer.kinds import Kinds, values
 from transformer.rendering import render
@@ -57,6 +59,9 @@ def apply(script: Script) -> str:
             raise Skip(f"the break on line {node.lineno} may end the rollout before the buffers are full")
     if rollout.orelse:
         raise Skip("the rollout loop has an else block")
+    changed = _changed(script, rollout, steps)
+    if changed is not None:
+        raise Skip(changed)
     kinds = Kinds(script)
     reasons: dict[str, str] = {}
     replaced = list(find_buffers(script))
@@ -84,6 +89,20 @@ def _count(iterable: ast.expr) -> ast.expr | None:
             return iterable.args[0]
         if len(iterable.args) == 2 and is_number(iterable.args[0], 0):
             return iterable.args[1]
+    return None
+
+
+def _changed(script: Script, rollout: ast.For, steps: ast.expr) -> str | None:
+    """Why the steps of a rollout may not be its rows, one after the other."""
+    assert isinstance(rollout.target, ast.Name)
+    texts = {ast.unparse(n) for n in ast.walk(steps) if isinstance(n, (ast.Name, ast.Attribute))}
+    for node in ast.walk(script.outermost):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            if ast.unparse(node) in texts:
+                return f"line {node.lineno} changes the number of steps"
+    for stmt in statements(rollout.body):
+        if rollout.target.id in access(stmt).binds:
+            return f"line {stmt.lineno} changes the step index"
     return None
 
 
@@ -115,6 +134,9 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
         return "its name is bound more than once"
     if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
         return "it is allocated together with what stays"
+    kept = _kept(script, kinds, buffer)
+    if kept is not None:
+        return kept
     for use in _uses(script, buffer, replaced):
         where = script.source.ancestors(use)
         if any(isinstance(n, ast.JoinedStr) for n in script.source.ancestors(use)):
@@ -125,6 +147,20 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
             return f"line {use.lineno} uses it before the rollout is complete"
         if isinstance(use.ctx, ast.Del):
             return f"line {use.lineno} deletes it"
+    return None
+
+
+def _kept(script: Script, kinds: Kinds, buffer: Buffer) -> str | None:
+    """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for under another name."""
+    turn = script.phases.loop.body
+    again = sorted(holders(buffer.name, turn, kinds.produced) & exposed(turn, script.counted) & script.variant)
+    if again:
+        return f"{again[0]} may hold its memory from turn to turn"
+    for stmt in statements(turn):
+        for node in ast.walk(stmt):
+            grows = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"
+            if isinstance(node, ast.Call) and grows and any(buffer.name in roots(a) for a in node.args):
+                return f"line {node.lineno} keeps it in a list"
     return None
 
 
@@ -140,14 +176,14 @@ def _uses(script: Script, buffer: Buffer, replaced: Sequence[Buffer]) -> list[as
 
 
 def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: ast.expr) -> str:
-    edits, names = Edits(script.source), script.names
+    edits, names, freshness = Edits(script.source), script.names, Freshness(script, kinds, rollout.body)
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
     dtypes = {b.dtype for b in buffers}
     common = dtypes.pop() if len(dtypes) == 1 else None
     recorded: dict[ast.expr, str] = {}
     for buffer in buffers:
         edits.remove(buffer.stmt)
-        value = _recorded(script, kinds, rollout, buffer, None if common else buffer.dtype)
+        value = _recorded(script, freshness, buffer, None if common else buffer.dtype)
         recorded[buffer.stores[0].target] = f'{transition}["{buffer.name}"] = {value}'
         for use in _uses(script, buffer, buffers):
             edits.substitute(use, f'{storage}["{buffer.name}"]')
@@ -171,10 +207,11 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     add_imports(script.tree, edits, "from tensordict import TensorDict")
     script.facts.storage, script.facts.storage_steps = storage, script.spelled(steps)
     script.facts.storage_dtypes = {b.name: b.dtype for b in buffers}
+    script.facts.storage_sizes = {b.name: leading_sizes(script, b.call) for b in buffers}
     return script.finish(edits)
 
 
-def _recorded(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, dtype: str | None) -> str:
+def _recorded(script: Script, freshness: Freshness, buffer: Buffer, dtype: str | None) -> str:
     """The text of the value that a step records: in the buffer's row shape, and never shared with the environment."""
     value = buffer.stores[0].value
     text = script.source.text(value)
@@ -182,9 +219,11 @@ def _recorded(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, dt
         text = f"({text})"
     if is_matrix(script, buffer.call) and not _is_flat(value):
         text += ".flatten()"
+    if is_matrix(script, buffer.call) and _may_be_one_number(script, value):
+        text += f".expand({dimensions(script, buffer.call)[1]})"
     if dtype:
         text += f".to({dtype})"
-    if not _is_fresh(script, kinds, rollout, value):
+    if not freshness.is_fresh(value):
         text += ".clone()"
     return text
 
@@ -192,6 +231,24 @@ def _recorded(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, dt
 RESHAPES = frozenset(
     "to view reshape flatten squeeze float long int bool double detach clone cpu cuda contiguous".split()
 )
+
+
+ELEMENTWISE = frozenset(
+    "tensor Tensor FloatTensor as_tensor from_numpy asarray array abs absolute clip clamp sign where tanh exp log sqrt "
+    "square power logical_not logical_and logical_or maximum minimum isnan nan_to_num zeros_like ones_like full_like "
+    "sigmoid relu float32 float64 int64 int32 bool_ logical_xor multiply add subtract".split()
+)
+"""Functions of torch and numpy whose result has an element for each of an argument's."""
+
+
+def _may_be_one_number(script: Script, value: ast.expr) -> bool:
+    """Whether a value is taken from the infos, where an environment may put one number for all."""
+    named = [script.only_value(n.id) or n for n in ast.walk(value) if isinstance(n, ast.Name)]
+    return any(
+        isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant) and isinstance(n.slice.value, str)
+        for part in (value, *named)
+        for n in ast.walk(part)
+    )
 
 
 def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth: int = 4) -> bool:
@@ -218,8 +275,10 @@ def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth
         if isinstance(value.func, ast.Attribute):
             qualified = script.qualified(value.func) or ""
             if qualified.startswith(("torch.", "numpy.")):
-                made = qualified in ("torch.zeros", "torch.ones", "torch.empty")
-                return made or any(_is_row(script, kinds, a, stmt, depth) for a in value.args)
+                if qualified in ("torch.zeros", "torch.ones", "torch.empty"):
+                    return True
+                kept = qualified.rpartition(".")[2] in ELEMENTWISE
+                return kept and any(_is_row(script, kinds, a, stmt, depth) for a in value.args)
             return value.func.attr in RESHAPES and _is_row(script, kinds, value.func.value, stmt, depth)
     return False
 
@@ -233,32 +292,6 @@ def _is_flat(value: ast.expr) -> bool:
         return False
     flat = value.func.attr in ("view", "reshape") and len(value.args) == 1 and is_number(value.args[0], -1)
     return flat or (value.func.attr == "flatten" and not value.args)
-
-
-def _is_fresh(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr) -> bool:
-    """Whether nothing else holds or changes the value's memory: it was computed in this step and is left alone."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if script.calls(value, "torch.tensor"):
-            return True  # always copies, unlike torch.Tensor, as_tensor and from_numpy
-        if script.qualified(value.func):
-            return False
-        value = value.func.value
-    if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare)):
-        return True
-    if not isinstance(value, ast.Name) or not kinds.new(value):
-        return False
-    for node in (n for s in rollout.body for n in ast.walk(s)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy":
-            if value.id in names_in([node.func.value]):
-                return False  # shares its memory with the array, which the environment may change
-        if isinstance(node, ast.AugAssign) and value.id in names_in([node.target]):
-            return False
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and value.id in names_in([node.value]):
-            return False
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
-            if value.id in names_in([node.func.value]):
-                return False
-    return True
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -176,11 +176,16 @@ class Uses:
                     self._use(node)
             elif isinstance(node, ast.Name) and node.id == name and self._is_shown(node):
                 self.obstacle = f"line {node.lineno} prints the optimizer"
+            elif isinstance(node, ast.Name) and node.id == name and self._is_given(node):
+                self.obstacle = f"line {node.lineno} gives the optimizer to a function that may read its learning rate"
 
     def _call(self, node: ast.Call, func: ast.Attribute, schedulers: set[str]) -> None:
         receiver = ast.unparse(func.value)
         if receiver == self._name and func.attr in ("load_state_dict", "add_param_group"):
             self.obstacle = f"{func.attr}() on line {node.lineno} replaces its parameter groups"
+        if receiver == self._name and func.attr == "state_dict":
+            if isinstance(self._script.source.parents[node], (ast.Subscript, ast.Attribute)):
+                self.obstacle = f"line {node.lineno} reads its state"
         if func.attr == "get_last_lr" and receiver in schedulers:
             parent = self._script.source.parents[node]
             if isinstance(parent, ast.Subscript) and parent.value is node:
@@ -193,12 +198,25 @@ class Uses:
         parent = self._script.source.parents[node]
         if node.attr == "defaults":
             self.obstacle = f"line {node.lineno} reads its defaults"
-        if node.attr == "param_groups" and not (isinstance(parent, ast.Subscript) and parent.value is node):
+        if node.attr == "param_groups" and isinstance(parent, ast.Subscript) and parent.value is node:
+            entry = self._script.source.parents[parent]
+            if not (isinstance(entry, ast.Subscript) and entry.value is parent):
+                self.obstacle = f"line {node.lineno} takes a parameter group by itself"
+        elif node.attr == "param_groups":
             loop = parent if isinstance(parent, ast.For) else self._script.source.parents.get(parent)
             understood = isinstance(loop, ast.For) and _members(loop, ast.unparse(node))
             counted = isinstance(parent, ast.Call) and ast.unparse(parent.func) == "len"
             if not understood and not counted:
                 self.obstacle = f"line {node.lineno} uses its parameter groups in a way that is not understood"
+
+    def _is_given(self, node: ast.Name) -> bool:
+        """Whether the optimizer is an argument of a function of the file."""
+        parent = self._script.source.parents[node]
+        while isinstance(parent, (ast.Tuple, ast.List, ast.Dict, ast.keyword, ast.Starred)):
+            parent = self._script.source.parents[parent]
+        if not isinstance(parent, ast.Call) or parent.func is node:
+            return False
+        return isinstance(parent.func, ast.Name) and parent.func.id not in self._script.imports
 
     def _is_shown(self, node: ast.Name) -> bool:
         parent = self._script.source.parents[node]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.aliases import changed_in_place, shared
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.kinds import Kinds
@@ -70,11 +71,16 @@ def _transfer(script: Script, kinds: Kinds, call: ast.AST, device: str) -> tuple
         return None
     if script.calls(made, "torch.Tensor", "torch.FloatTensor") and not isinstance(array, ast.Constant):
         module = ast.unparse(made.func).rpartition(".")[0]
-        text = f"{module}.as_tensor({source.text(array)}).to({device}, {module}.float32, non_blocking=True)"
+        dtype = f"{module}.get_default_dtype()" if _sets_default(script) else f"{module}.float32"
+        text = f"{module}.as_tensor({source.text(array)}).to({device}, {dtype}, non_blocking=True)"
         return call, text
     if script.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
         return call, f"{source.text(made)}.to({device}, non_blocking=True)"
     return None
+
+
+def _sets_default(script: Script) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in script.nodes)
 
 
 def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
@@ -87,6 +93,8 @@ def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> Non
     array = call.args[0]
     if not isinstance(array, ast.Name) or not kinds.tensor_before(array.id, loop):
         return
+    if array.id in shared(changed_in_place(loop.body), loop.body, lambda value: False):
+        return  # a turn may change an element that a later one asks for
     name = target.elts[1].id
     for stmt in statements(script.scope.body):
         for node in ast.walk(stmt):

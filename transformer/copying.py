@@ -1,0 +1,159 @@
+"""What a copy of a network would not follow: what else than parameters the training loop may change in it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from transformer.aliases import is_in_place
+
+if TYPE_CHECKING:
+    from transformer.script import Script
+
+GROWING = frozenset("append appendleft extend insert update pop popleft clear add remove discard sort reverse".split())
+"""Methods that change a list, a deque, a dict or a set."""
+STATELESS = tuple(
+    f"{module}."
+    for module in "torch numpy math typing collections functools itertools einops gym gymnasium tensordict".split()
+)
+"""Modules whose classes keep no state that calling them changes, or whose state is buffers, which a copy shares."""
+
+
+class Changes:
+    """What the code that the training loop runs changes, by the names of attributes."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.stored: dict[str, int] = {}
+        """Attributes that are given another object, and the line."""
+        self.touched: dict[str, int] = {}
+        """Attributes whose object is changed in place, and the line."""
+        for node in self._nodes():
+            self._note(node)
+
+    def _nodes(self) -> Iterator[ast.AST]:
+        """The training loop, and the functions and methods of the file that it may call, by their names."""
+        functions: dict[str, list[ast.FunctionDef]] = {}
+        for node in self._script.nodes:
+            if isinstance(node, ast.FunctionDef) and node.name != "__init__" and node is not self._script.scope:
+                functions.setdefault(node.name, []).append(node)
+        stack: list[ast.AST] = [self._script.outermost]
+        while stack:
+            for node in ast.walk(stack.pop()):
+                yield node
+                name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+                stack += functions.pop(name, [])
+                if isinstance(node, ast.Call):
+                    stack += functions.pop("forward", [])
+
+    def _note(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            self.stored.setdefault(node.attr, node.lineno)
+            self._touch(node.value, node)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            self._touch(node.value, node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if is_in_place(node.func.attr) or node.func.attr in GROWING:
+                self._touch(node.func.value, node)
+
+    def _touch(self, node: ast.expr, where: ast.expr) -> None:
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            if isinstance(node, ast.Attribute):
+                self.touched.setdefault(node.attr, where.lineno)
+            node = node.value
+        if isinstance(node, ast.Name):
+            self.touched.setdefault(node.id, where.lineno)
+
+
+def obstacle(script: Script, constructor: ast.Call, used: Iterable[ast.ClassDef]) -> str | None:
+    """Why a copy of what a constructor makes may not stay like the original.
+
+    Args:
+        script: the script.
+        constructor: the call that makes the network.
+        used: its class, first, and the classes of the file that it uses.
+    """
+    changes = Changes(script)
+    for attribute in ("weight", "bias"):
+        if attribute in changes.stored:
+            return f"line {changes.stored[attribute]} gives a network another {attribute}"
+    if "data" in changes.stored:
+        return f"line {changes.stored['data']} gives a parameter other memory"
+    for number, cls in enumerate(used):
+        for base in cls.bases:
+            known = (script.qualified(base) or "").startswith("torch.nn.") or ast.unparse(base) in script.classes
+            if not known and ast.unparse(base) not in ("object", "ABC", "abc.ABC"):
+                return f"{cls.name} is derived from {ast.unparse(base)}, which is not in this file"
+        for attribute, value in _attributes(cls):
+            line = changes.stored.get(attribute) or (
+                None if _is_module(script, value) else changes.touched.get(attribute)
+            )
+            if line is not None:
+                return f"line {line} changes {attribute}, which {cls.name} keeps beside its parameters"
+            foreign = _foreign(script, value)
+            if foreign:
+                return f"{cls.name} uses {foreign}, which is not in this file and may keep state (line {value.lineno})"
+            kept = _given(cls, constructor, value) if number == 0 else None
+            if kept is not None and (why := _kept(script, changes, kept)):
+                return why
+    return None
+
+
+def _attributes(cls: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    """What `__init__` binds to attributes; buffers, which a copy shares, are not bound by assignment."""
+    for method in cls.body:
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+            for node in ast.walk(method):
+                if isinstance(node, ast.Assign):
+                    targets = [t for part in node.targets for t in ast.walk(part)]
+                    stored = (t for t in targets if isinstance(t, ast.Attribute) and isinstance(t.ctx, ast.Store))
+                    yield from ((t.attr, node.value) for t in stored)
+                elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                    if isinstance(node.target, ast.Attribute):
+                        yield node.target.attr, node.value
+
+
+def _is_module(script: Script, value: ast.expr) -> bool:
+    """Whether a value is a module or a parameter of torch, whose tensors a copy shares."""
+    return any(
+        isinstance(n, (ast.Attribute, ast.Name)) and (script.qualified(n) or "").startswith("torch.nn.")
+        for n in ast.walk(value)
+    )
+
+
+def _foreign(script: Script, value: ast.expr) -> str | None:
+    """A class of another file that a value is made with."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call):
+            qualified = script.qualified(node.func)
+            if qualified and qualified.rpartition(".")[2][:1].isupper() and not qualified.startswith(STATELESS):
+                return qualified
+    return None
+
+
+def _given(cls: ast.ClassDef, constructor: ast.Call, value: ast.expr) -> ast.expr | None:
+    """What the script gives to the constructor, where a value is a parameter of it kept as it is."""
+    if not isinstance(value, ast.Name):
+        return None
+    for method in cls.body:
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+            params = [a.arg for a in method.args.args[1:]]
+            if value.id in params and params.index(value.id) < len(constructor.args):
+                return constructor.args[params.index(value.id)]
+            return next((k.value for k in constructor.keywords if k.arg == value.id), None)
+    return None
+
+
+def _kept(script: Script, changes: Changes, given: ast.expr) -> str | None:
+    """Whether an object that the network keeps is changed in the training loop."""
+    text = ast.unparse(given)
+    last = text.rpartition(".")[2]
+    if not isinstance(given, (ast.Name, ast.Attribute)) or text in script.modules:
+        return None
+    if last in changes.touched:
+        return f"line {changes.touched[last]} changes {text}, which the network keeps"
+    for node in ast.walk(script.outermost):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == text:
+            return f"line {node.lineno} calls {text}, which the network keeps, and may change it"
+    return None
