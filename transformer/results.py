@@ -141,10 +141,19 @@ class Results:
         """Whether `self.x` is made of a layer that computes something."""
         for stmt in ast.walk(self._class) if self._class else ():
             if isinstance(stmt, ast.Assign) and attribute in map(ast.unparse, stmt.targets):
-                made = {n.attr for n in ast.walk(stmt.value) if isinstance(n, ast.Attribute)}
-                made |= {n.id for n in ast.walk(stmt.value) if isinstance(n, ast.Name)}
-                return any(layer in name for layer in LAYERS for name in made)
+                return self._makes_layer(stmt.value)
         return False
+
+    def _makes_layer(self, node: ast.AST, depth: int = 3) -> bool:
+        """Whether a layer is made in an expression, or in a function of the file that it calls."""
+        made = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+        made |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        if any(layer in name for layer in LAYERS for name in made):
+            return True
+        helpers = [
+            n for n in self._script.tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made
+        ]
+        return depth > 0 and any(self._makes_layer(helper, depth - 1) for helper in helpers)
 
 
 def _assigned(name: str, method: ast.FunctionDef) -> list[ast.expr]:

@@ -236,7 +236,7 @@ RESHAPES = frozenset(
 ELEMENTWISE = frozenset(
     "tensor Tensor FloatTensor as_tensor from_numpy asarray array abs absolute clip clamp sign where tanh exp log sqrt "
     "square power logical_not logical_and logical_or maximum minimum isnan nan_to_num zeros_like ones_like full_like "
-    "sigmoid relu float32 float64 int64 int32 bool_ logical_xor multiply add subtract".split()
+    "stack vstack sigmoid relu float32 float64 int64 int32 bool_ logical_xor multiply add subtract".split()
 )
 """Functions of torch and numpy whose result has an element for each of an argument's."""
 

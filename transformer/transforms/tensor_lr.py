@@ -130,6 +130,13 @@ def _makes_dict(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "dict"
 
 
+def _mentions_rate(node: ast.AST) -> bool:
+    """Whether a function that is given an optimizer looks at its learning rate."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("param_groups", "defaults")
+    return isinstance(node, ast.Constant) and node.value in ("lr", "param_groups")
+
+
 def _members(loop: ast.For, groups: str) -> set[str]:
     """The loop's names for one parameter group: over the groups, enumerate(groups), or zip(groups, ...)."""
     iterable, target = loop.iter, loop.target
@@ -210,13 +217,16 @@ class Uses:
                 self.obstacle = f"line {node.lineno} uses its parameter groups in a way that is not understood"
 
     def _is_given(self, node: ast.Name) -> bool:
-        """Whether the optimizer is an argument of a function of the file."""
+        """Whether the optimizer is an argument of a function that looks at its learning rate, or is not known."""
         parent = self._script.source.parents[node]
         while isinstance(parent, (ast.Tuple, ast.List, ast.Dict, ast.keyword, ast.Starred)):
             parent = self._script.source.parents[parent]
         if not isinstance(parent, ast.Call) or parent.func is node:
             return False
-        return isinstance(parent.func, ast.Name) and parent.func.id not in self._script.imports
+        if not isinstance(parent.func, ast.Name) or parent.func.id in self._script.imports:
+            return False
+        function = next((n for n in self._script.nodes if getattr(n, "name", None) == parent.func.id), None)
+        return function is None or any(_mentions_rate(n) for n in ast.walk(function))
 
     def _is_shown(self, node: ast.Name) -> bool:
         parent = self._script.source.parents[node]
