@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -115,10 +115,6 @@ def be_quick() -> None:
 
 def examined(examiner: Examiner, numbers: range, jobs: int) -> Iterator[Finding]:
     """The findings, in any order."""
-    if jobs == 1:
-        be_quick()
-        yield from map(examiner, numbers)
-        return
     with multiprocessing.get_context("fork").Pool(jobs, be_quick) as pool:
         yield from pool.imap_unordered(examiner, numbers, chunksize=8)
 
@@ -150,8 +146,8 @@ def main() -> int:
         if time.monotonic() - shown > PROGRESS_SECONDS:
             shown = time.monotonic()
             print(f"{tally.mutants}/{len(numbers)}: {tally.accepted} accepted", flush=True)
-            (options.failures / f"tally_{options.seed}.json").write_text(json.dumps(asdict(tally), indent=1))
-    (options.failures / f"tally_{options.seed}.json").write_text(json.dumps(asdict(tally), indent=1))
+            (options.failures / f"tally_{options.seed}.json").write_text(json.dumps(vars(tally), indent=1))
+    (options.failures / f"tally_{options.seed}.json").write_text(json.dumps(vars(tally), indent=1))
     refused = ", ".join(f"{n} {code}" for code, n in tally.refused.most_common())
     print(f"{tally.mutants} mutants: {tally.accepted} accepted; refused: {refused}; slowest {tally.slowest:.1f} s")
     print(f"{len(tally.complaints)} complaints")

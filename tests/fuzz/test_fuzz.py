@@ -1,8 +1,10 @@
 """The converter neither raises nor takes long on mutants of the fixtures, and what it accepts it converts whole."""
 
+import json
 import random
 from pathlib import Path
 
+import fuzz
 import pytest
 from examine import examine
 from fuzz import mutations
@@ -38,3 +40,29 @@ def test_mutants_of_every_fixture(name: str) -> None:
 def _examine(name: str, source: random.Random) -> None:
     changes = mutations(source)
     assert examine(mutate(SCRIPTS[name], changes))[1] == [], changes
+
+
+def test_a_run_counts_every_mutant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripts = [FIXTURES / SHORT, FIXTURES / "refused" / "reinforce.py"]
+    command = ["fuzz.py", *map(str, scripts), "--mutants", "5", "--seed", "3", "--failures", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", command)
+    assert fuzz.main() == 0
+    tally = json.loads((tmp_path / "tally_3.json").read_text())
+    assert tally["mutants"] == 5 == tally["accepted"] + sum(tally["refused"].values())
+    assert "5 mutants" in capsys.readouterr().out
+
+
+def test_mutants_are_the_same_whatever_their_order() -> None:
+    scripts = [FIXTURES / SHORT]
+    forth = [fuzz.mutant(scripts, 1, n).source for n in range(5)]
+    back = [fuzz.mutant(scripts, 1, n).source for n in reversed(range(5))]
+    assert forth == back[::-1]
+    assert len(set(forth)) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mutation_changes_the_script(kind: str) -> None:
+    changed = [mutate(SCRIPTS[SHORT], (Mutation(kind, n * 7919, n * 104729, training=True),)) for n in range(10)]
+    assert sum(c != SCRIPTS[SHORT] for c in changed) >= 5
