@@ -43,9 +43,14 @@ def arguments(fixture: str) -> list[str]:
     return list(ARGS[fixture]["args"])
 
 
+def processes(fixture: str) -> int | None:
+    """Processes that torchrun launches the fixture in; None where it is started as one."""
+    return ARGS[fixture].get("processes")
+
+
 @cache
 def original(fixture: str) -> Recording:
-    return record(golden.FIXTURES / fixture, arguments(fixture), timeout=LIMIT)
+    return record(golden.FIXTURES / fixture, arguments(fixture), timeout=LIMIT, processes=processes(fixture))
 
 
 @cache
@@ -54,8 +59,11 @@ def conversion(fixture: str) -> Conversion:
 
 
 def check(fixture: str, state: str) -> None:
-    converted = record(golden.FIXTURES / fixture, arguments(fixture), source=state, timeout=LIMIT)
+    converted = record(
+        golden.FIXTURES / fixture, arguments(fixture), source=state, timeout=LIMIT, processes=processes(fixture)
+    )
     assert converted.steps and converted.prints
+    assert len(converted.peers) == (processes(fixture) or 1) - 1
     assert compare(original(fixture), converted) == ()
 
 
@@ -79,10 +87,13 @@ def test_every_state_is_equal(fixture: str) -> None:
 def test_compiled_conversion_trains_to_the_end(fixture: str, tmp_path: Path) -> None:
     script = tmp_path / fixture
     script.write_text(conversion(fixture).source, encoding="utf-8")
-    command = [sys.executable, str(script), *arguments(fixture), "--compile", "--measure-burnin", "1"]
+    launched = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes(fixture)}"]
+    launched = launched if processes(fixture) else []
+    command = [sys.executable, *launched, str(script), *arguments(fixture), "--compile", "--measure-burnin", "1"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=2 * LIMIT, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
-    assert len(result.stdout.splitlines()) == len(original(fixture).prints)
+    prints = sum(len(recording.prints) for recording in (original(fixture), *original(fixture).peers))
+    assert len(result.stdout.splitlines()) == prints
 
 
 @pytest.fixture(scope="session")

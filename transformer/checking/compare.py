@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeAlias
 
@@ -32,7 +33,8 @@ def compare(left: Recording, right: Recording) -> tuple[Difference, ...]:
     """Compare two runs, the original's first; returns what differs, in the order in which it arose.
 
     One difference is given for each quantity and name (tag, parameter), at the place where it is first seen. None of
-    them means: the same actions, scalars, printed lines, optimizer steps, final parameters, random states and files.
+    them means: the same actions, scalars, printed lines, optimizer steps, final parameters, random states and files,
+    in every process of the runs.
     """
     found = _Findings()
     _compare_actions(found, left, right)
@@ -45,7 +47,10 @@ def compare(left: Recording, right: Recording) -> tuple[Difference, ...]:
     for name in sorted(set(left.files) ^ set(right.files)):
         sides = ("written", LACKING) if name in left.files else (LACKING, "written")
         found.add(end, "file", name, "the end", sides)
-    return found.sorted()
+    differences = list(found.sorted())
+    for rank, (ours, theirs) in enumerate(zip(left.peers, right.peers, strict=True), start=1):
+        differences += [replace(d, where=f"{d.where} of rank {rank}") for d in compare(ours, theirs)]
+    return tuple(sorted(differences, key=_order))
 
 
 class _Findings:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from transformer.checking.run import Run
 
@@ -86,16 +86,23 @@ def run_in_lockstep(
         OSError: the script or the interpreter cannot be read or started.
     """
     with run.under_harness("lockstep", on_iteration, iterations=iterations, every=every) as scratch:
-        return load_lockstep(scratch.output / "journal.json")
+        return load_lockstep(*(output / "journal.json" for output in scratch.outputs))
 
 
-def load_lockstep(path: Path) -> Lockstep:
-    """Read the journal that the harness wrote."""
-    journal = json.loads(path.read_text())
+def load_lockstep(*paths: Path) -> Lockstep:
+    """Read the journal that the harness wrote in each process; functions of further ones bear their rank."""
+    journals = [json.loads(path.read_text()) for path in paths]
+
+    def entries(kind: str) -> Iterator[list[Any]]:
+        for rank, of_rank in enumerate(journals):
+            for _, name, *rest in of_rank[kind]:
+                yield [f"{name} (rank {rank})" if rank else name, *rest]
+
+    journal = journals[0]
     return Lockstep(
-        functions=tuple(Function(*entry) for _, *entry in journal["functions"]),
-        errors=tuple(CallError(*entry) for _, *entry in journal["calls"]),
-        faults=tuple(Fault(*entry) for _, *entry in journal["faults"]),
+        functions=tuple(Function(*entry) for entry in entries("functions")),
+        errors=tuple(CallError(*entry) for entry in entries("calls")),
+        faults=tuple(Fault(*entry) for entry in entries("faults")),
         iterations=journal["iterations"],
         seconds=journal["seconds"],
     )

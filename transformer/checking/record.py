@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from transformer.checking.recording import Recording, load
@@ -22,6 +23,7 @@ def record(
     python: Path | str = sys.executable,
     iterations: int | None = None,
     timeout: float | None = None,
+    processes: int | None = None,
     values_limit: int = VALUES_LIMIT,
     on_iteration: Callable[[int], None] | None = None,
 ) -> Recording:
@@ -36,6 +38,7 @@ def record(
         python: the interpreter; it needs numpy and torch, not this package.
         iterations: end the run after so many iterations of rollout and update; by itself where None.
         timeout: seconds after which the run counts as failed.
+        processes: launch it with torchrun in so many processes; as one process, without it, where None.
         values_limit: bytes of array contents to keep; of the rest, digests.
         on_iteration: called with the number of finished iterations as it grows.
 
@@ -43,7 +46,7 @@ def record(
         RunFailed: the script ended with an error, or ran out of time.
         OSError: the script or the interpreter cannot be read or started.
     """
-    run = Run(script, tuple(args), source, str(python), timeout)
+    run = Run(script, tuple(args), source, str(python), timeout, processes)
     return record_run(run, iterations=iterations, values_limit=values_limit, on_iteration=on_iteration)
 
 
@@ -56,7 +59,9 @@ def record_run(
 ) -> Recording:
     """As `record`, for a run that is described already."""
     with run.under_harness("record", on_iteration, iterations=iterations, values_limit=values_limit) as scratch:
-        return load(scratch.output, _files(scratch.work))
+        first, *peers = scratch.outputs
+        recording = load(first, _files(scratch.work))
+        return replace(recording, peers=tuple(load(peer, ()) for peer in peers))
 
 
 def _files(work: Path) -> tuple[str, ...]:

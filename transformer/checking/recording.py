@@ -97,6 +97,8 @@ class Recording:
     seconds: float
     """Wall-clock time of the script itself, imports included."""
     versions: Mapping[str, Any]
+    peers: tuple[Recording, ...] = ()
+    """What the other processes of a torchrun launch did, from rank 1 on. Files are told once, by rank 0."""
 
 
 def load(folder: Path, files: tuple[str, ...]) -> Recording:

@@ -23,6 +23,8 @@ HARNESS = Path(__file__).parent / "harness"
 
 _POLL_SECONDS = 0.05
 _LAST_LINES = 15
+_TORCHRUN_SAYS = re.compile(r"^[WE]\d{4} .*torch/distributed/elastic/.*\b(failed|closing signal)\b", re.MULTILINE)
+"""Begins what torchrun adds to a process's own last words."""
 
 
 class RunFailed(Exception):
@@ -46,6 +48,8 @@ class Run:
     """Seconds after which the run counts as failed."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables beside those of this process."""
+    processes: int | None = None
+    """Processes to start it in with torchrun, on this machine; None starts the script itself."""
 
     @contextmanager
     def under_harness(
@@ -67,13 +71,19 @@ class Run:
             OSError: the script or the interpreter cannot be read or started.
         """
         with tempfile.TemporaryDirectory(prefix="lean-convert-") as name:
-            scratch = Scratch(Path(name))
-            job = scratch.lay_out(self, {"mode": mode, **options})
-            with _running([self.python, str(harness), str(job)], scratch, self.environment) as process:
+            scratch = Scratch(Path(name), self.processes)
+            job = scratch.lay_out(self, {"mode": mode, **({"ranks": True} if self.processes else {}), **options})
+            command = [self.python, *self._torchrun(), str(harness), str(job)]
+            with _running(command, scratch, self.environment) as process:
                 _wait(process, scratch, self.timeout, on_iteration)
             if process.returncode != 0:
                 raise RunFailed(_reason(process.returncode), scratch.last_lines())
             yield scratch
+
+    def _torchrun(self) -> tuple[str, ...]:
+        if self.processes is None:
+            return ()
+        return "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"
 
 
 @dataclass(frozen=True)
@@ -81,11 +91,18 @@ class Scratch:
     """The scratch folder of one run."""
 
     root: Path
+    processes: int | None = None
+
+    @property
+    def outputs(self) -> tuple[Path, ...]:
+        """Where the harness writes, by rank."""
+        out = self.root / "out"
+        return (out,) if self.processes is None else tuple(out / f"rank{rank}" for rank in range(self.processes))
 
     @property
     def output(self) -> Path:
-        """Where the harness writes."""
-        return self.root / "out"
+        """Where the harness writes, in the process of rank 0."""
+        return self.outputs[0]
 
     @property
     def work(self) -> Path:
@@ -105,7 +122,7 @@ class Scratch:
         copy = self.root / "script" / run.script.name
         copy.write_bytes(data)
         path = self.root / "job.json"
-        path.write_text(json.dumps({"script": str(copy), "argv": run.args, "output": str(self.output), **job}))
+        path.write_text(json.dumps({"script": str(copy), "argv": run.args, "output": str(self.root / "out"), **job}))
         return path
 
     def last_lines(self) -> str:
@@ -117,6 +134,7 @@ class Scratch:
             text,
         )
         text = text.replace(f"{self.root / 'script'}{os.sep}", "")
+        text = re.split(_TORCHRUN_SAYS, text, maxsplit=1)[0] or text
         return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
 
 

@@ -119,7 +119,7 @@ def _sentence(error: CallError) -> str:
 
 
 def _count(recording: Recording) -> Counter[Quantity]:
-    """How many values of each quantity a recording holds."""
+    """How many values of each quantity a recording holds, in all its processes."""
     counts: Counter[Quantity] = Counter()
     counts["action"] = sum(array.size for action in recording.actions for array in action.arrays if array is not None)
     counts["scalar"] = len(recording.scalars)
@@ -133,4 +133,4 @@ def _count(recording: Recording) -> Counter[Quantity]:
             counts["optimizer state" if ": " in name else "hyperparameter"] += 1
         for name, tensor in step.tensors.items():
             counts["optimizer state" if ": " in name else "parameter"] += tensor.elements
-    return counts
+    return sum(map(_count, recording.peers), counts)

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -61,6 +62,12 @@ COULD_NOT_RUN = 2
     metavar="N",
     help="Train to the end with N seeds, flags off and on, and test whether the returns differ. Slow.",
 )
+@click.option(
+    "--nproc",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Launch both scripts with torchrun, in N processes of this machine, and compare each of them.",
+)
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time for one run.")
 @click.option(
     "--format",
@@ -83,6 +90,7 @@ def verify(
     each_transform: bool,
     require: tuple[str, ...],
     seeds: int | None,
+    nproc: int | None,
     timeout: float | None,
     form: str,
     report: Path | None,
@@ -100,7 +108,7 @@ def verify(
         raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
     if report is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--report needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
-    run = Run(original, args, python=python, timeout=timeout)
+    run = Run(original, args, python=python, timeout=timeout, processes=nproc)
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
         try:
@@ -146,7 +154,7 @@ def _by_seed(task: Task, verification: Verification, seeds: int, bars: Bars) -> 
     options = flags.options(rungs)
     if options is None:
         raise CannotVerify(f"the converted script has no flag for {' and '.join(rungs)}")
-    run = Run(task.original.script, task.original.args, task.converted, task.original.python, task.original.timeout)
+    run = replace(task.original, source=task.converted)
     return compare_seeds(run, options, seeds, bars)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
 import time
@@ -96,7 +97,10 @@ def main(job_file: str) -> int:
     """Run the job in `job_file`; returns the exit status that the script would have had."""
     die_with_parent()
     job = Job(**json.loads(Path(job_file).read_text()))
-    journal = Journal(Path(job.output), job.values_limit)
+    rank = int(os.environ["RANK"]) if job.ranks else 0
+    output = Path(job.output, f"rank{rank}" if job.ranks else "")
+    output.mkdir(exist_ok=True)
+    journal = Journal(output, job.values_limit, rank)
     mode: Mode = _MODES[job.mode](job, journal)
     real_time = time.perf_counter
     if job.mode != "log":

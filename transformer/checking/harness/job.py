@@ -18,6 +18,8 @@ class Job:
     """The script's own arguments."""
     output: str
     """Folder that takes `journal.json`, `values.bin` and `progress` (one byte per finished iteration)."""
+    ranks: bool = False
+    """Whether torchrun started this process: it then writes into the folder `rank<RANK>` of `output`."""
     iterations: int | None = None
     """End the run after so many iterations of rollout and update; None lets it end by itself."""
     values_limit: int = 0

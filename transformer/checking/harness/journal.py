@@ -18,14 +18,17 @@ class Journal:
     entry carries one, so that two runs' differences can be put in the order in which they arose.
     """
 
-    def __init__(self, folder: Path, values_limit: int) -> None:
-        """Write into `folder`; keep at most `values_limit` bytes of array contents beside their digests."""
+    def __init__(self, folder: Path, values_limit: int, rank: int = 0) -> None:
+        """Write into `folder`; keep at most `values_limit` bytes of array contents beside their digests.
+
+        Processes of one launch have permutations of their own, by `rank`.
+        """
         self.folder = folder
         self.room = values_limit
         self.env_steps = 0
         self.optimizer_steps = 0
         self.iterations = 0
-        self.permutations = Permutations()
+        self.permutations = Permutations(rank)
         self.entries: dict[str, list[Any]] = {
             kind: []
             for kind in (

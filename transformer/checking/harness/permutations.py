@@ -18,9 +18,10 @@ Array = np.ndarray[Any, Any]
 
 
 class Permutations:
-    """Permutations numbered by (n, how many of that n were served before)."""
+    """Permutations numbered by (rank of the process, n, how many of that n were served before)."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
+        self._rank = rank
         self._served: Counter[int] = Counter()
 
     @property
@@ -32,7 +33,8 @@ class Permutations:
         """The next permutation of range(n): int64, shape (n,)."""
         number = self._served[n]
         self._served[n] += 1
-        permutation: Array = np.random.Generator(np.random.Philox(key=(n << 64) | number)).permutation(n)
+        key = (self._rank << 112) | (n << 64) | number
+        permutation: Array = np.random.Generator(np.random.Philox(key=key)).permutation(n)
         return permutation
 
     def install(self) -> None:

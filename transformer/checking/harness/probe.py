@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,7 +95,8 @@ class Probe:
     def _matches(self, planned: _Planned) -> Iterator[tuple[str, int, int]]:
         """Options from whose value the loop's end follows: (option, its amount for one iteration, iterations)."""
         steps = self._journal.env_steps
-        for unit in (steps * self._num_envs, steps, 1):
+        everywhere = steps * self._num_envs * int(os.environ.get("WORLD_SIZE", "1"))
+        for unit in dict.fromkeys((everywhere, steps * self._num_envs, steps, 1)):
             for option, value in self._options.items():
                 if planned.counts_steps and value == planned.end and value > unit > 1:
                     yield option, unit, value // unit
