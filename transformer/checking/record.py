@@ -46,7 +46,7 @@ def record(
         RunFailed: the script ended with an error, or ran out of time.
         OSError: the script or the interpreter cannot be read or started.
     """
-    run = Run(script, tuple(args), source, str(python), timeout, processes)
+    run = Run(script, tuple(args), source, str(python), timeout, processes=processes)
     return record_run(run, iterations=iterations, values_limit=values_limit, on_iteration=on_iteration)
 
 
