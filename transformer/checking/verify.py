@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from transformer import text
+from transformer.checking.arguments import added_options, without_options
 from transformer.checking.compare import compare
 from transformer.checking.flags import find_flags
 from transformer.checking.length import find_length
@@ -96,6 +98,7 @@ class _Climb:
         self._task = task
         self._progress = progress
         length = find_length(task.original)
+        self._before = task.original.source or text.read(task.original.script).content
         self._run = length.shortened(task.original, task.iterations)
         self._stop_after = task.iterations if length.option is None else None
         self._original = self._record("original", self._run)
@@ -124,6 +127,7 @@ class _Climb:
             converted = self._record(name, replace(self._run, source=source))
         except RunFailed as failure:
             return Rung(name, "failed", reason=str(failure))
+        converted = without_options(converted, added_options(self._before, source))
         differences = compare(self._original, converted)
         if differences:
             again = compare(self._original, self._record("original again", self._run))

@@ -1,0 +1,38 @@
+"""What a script prints of its arguments, without those that the conversion added."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from transformer.checking import Recording
+from transformer.checking.arguments import added_options, without_options
+from transformer.checking.recording import Moment, Print
+
+ADDED = frozenset({"compile", "measure_burnin"})
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        (["Namespace(seed=1, compile=False, measure_burnin=3)"], ["Namespace(seed=1)"]),
+        (["{'compile': False, 'seed': 1}"], ["{'seed': 1}"]),
+        (["│   seed=1,", "│   compile=False,", "│   measure_burnin=3", ")"], ["│   seed=1", ")"]),
+        (["│   compile=False,", "│   seed=1", ")"], ["│   seed=1", ")"]),
+        (["seed: 1", "compile: False", "done"], ["seed: 1", "done"]),
+        (["compile=True", "recompile=False", "loss,", "1"], ["compile=True", "recompile=False", "loss,", "1"]),
+    ],
+)
+def test_added_arguments_are_left_out(printed: list[str], expected: list[str], toy_recording: Recording) -> None:
+    lines = tuple(Print(Moment(0, 0), line) for line in printed)
+    peer = replace(toy_recording, prints=lines)
+    left = without_options(replace(peer, peers=(peer,)), ADDED)
+    assert [[p.line for p in r.prints] for r in (left, *left.peers)] == [expected, expected]
+
+
+def test_added_options_are_those_of_one_side() -> None:
+    before = "@dataclass\nclass Args:\n    seed: int = 1\n"
+    assert added_options(before, before + "    compile: bool = False\n") == {"compile"}
+    parser = "parser.add_argument('--seed')\n"
+    assert added_options(parser, parser + "parser.add_argument('--measure-burnin')\n") == {"measure_burnin"}

@@ -1,0 +1,54 @@
+"""Printed arguments: a script that prints its own shows those that the conversion added, too."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from transformer.checking.recording import Print, Recording
+
+
+def added_options(original: str, converted: str) -> frozenset[str]:
+    """Names of the arguments that a converted script has and the original has not.
+
+    Raises:
+        SyntaxError: one of them is not Python.
+    """
+    return _options(converted) - _options(original)
+
+
+def without_options(recording: Recording, names: frozenset[str]) -> Recording:
+    """The recording as if these arguments, at their defaults, had not been printed.
+
+    `Args(seed=1, compile=False)` becomes `Args(seed=1)`; where each argument has a line, the lines go.
+    """
+    if not names:
+        return recording
+    peers = tuple(without_options(peer, names) for peer in recording.peers)
+    return replace(recording, prints=tuple(_without(recording.prints, names)), peers=peers)
+
+
+def _options(source: str) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("--"):
+            names.add(node.value[2:].replace("-", "_"))
+    return frozenset(names)
+
+
+def _without(prints: Iterable[Print], names: frozenset[str]) -> list[Print]:
+    shown = rf"""['"]?\b({"|".join(sorted(map(re.escape, names)))})\b['"]?\s*[=:]\s*(False|\d+)\b"""
+    inside = re.compile(rf",\s*{shown}|{shown},\s*")
+    alone = re.compile(rf"\W*{shown}\W*")
+    kept: list[Print] = []
+    for printed in prints:
+        if alone.fullmatch(printed.line):
+            if "," not in printed.line and kept:  # it was the last of them, and now the one before it is
+                kept[-1] = replace(kept[-1], line=kept[-1].line.rstrip().removesuffix(","))
+        else:
+            kept.append(replace(printed, line=inside.sub("", printed.line)))
+    return kept
