@@ -35,8 +35,47 @@ GROUPS_AFTER = """
         group["lr"] = torch.tensor(group["lr"], dtype=torch.float64, device=device if args.cudagraphs else "cpu")
 """
 
+LOADED = """
+    # A checkpoint may hold the rate as a float
+    for group in optimizer.param_groups:
+        group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float64)
+"""
+LOADABLE = "lr=torch.tensor(args.learning_rate, dtype=torch.float64)"
+ON_CPU = {"optimizer": f"optimizer = optim.Adam(agent.parameters(), {LOADABLE}, eps=1e-5)"}
+LOAD = "optimizer.load_state_dict(torch.load('optimizer.pt'))"
+RESTORE = """
+    def restore(path, network, opt):
+        opt.load_state_dict(torch.load(path))
+        return 1
+
+
+"""
+
 REWRITES = [
     Rewrite("Adam, annealed by hand", {}, {**ADAM, **FILLED, **READ}),
+    Rewrite(
+        "a state that is loaded",
+        {"before_loop": LOAD},
+        {**ON_CPU, **FILLED, **READ, "before_loop": LOAD + LOADED.replace("\n    ", "\n")},
+        ("a checkpoint's rates become tensors",),
+    ),
+    Rewrite(
+        "a state that is loaded if it is there",
+        {"before_loop": f"if args.seed > 1:\n    {LOAD}"},
+        {**ON_CPU, **FILLED, **READ, "before_loop": f"if args.seed > 1:\n    {LOAD}{LOADED.rstrip()}"},
+        ("a checkpoint's rates become tensors",),
+    ),
+    Rewrite(
+        "a state that a function loads",
+        {"functions": RESTORE, "before_loop": "begun = restore('optimizer.pt', agent, optimizer)"},
+        {
+            **ON_CPU,
+            **FILLED,
+            **READ,
+            "before_loop": "begun = restore('optimizer.pt', agent, optimizer)" + LOADED.replace("\n    ", "\n"),
+        },
+        ("a checkpoint's rates become tensors",),
+    ),
     Rewrite(
         "imported by its own name",
         {
@@ -132,9 +171,9 @@ NOOPS = [
         "optimizer: its arguments are passed as **keywords",
     ),
     NoOp(
-        "a state that is loaded",
-        {"before_loop": "optimizer.load_state_dict(torch.load('optimizer.pt'))"},
-        "optimizer: load_state_dict() on line {line} replaces its parameter groups",
+        "a state that is loaded in a condition",
+        {"before_loop": "assert optimizer.load_state_dict(torch.load('optimizer.pt')) is None"},
+        "optimizer: line {line} replaces its parameter groups",
         at="load_state_dict",
     ),
     NoOp(

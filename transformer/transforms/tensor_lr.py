@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import TypeGuard
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
@@ -76,17 +77,17 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
     uses = Uses(script, optimizer.name)
     if uses.obstacle:
         raise Skip(uses.obstacle)
-    capturable = optimizer.kind in CAPTURABLE and "capturable" not in given and "fused" not in given
+    capturable = optimizer.kind in CAPTURABLE and "capturable" not in given and "fused" not in given and not uses.loads
     extra = [f"capturable={script.facts.flags['cudagraphs']}"] if capturable else []
     if not (uses.writes or uses.scheduled):
         if extra:
             _replace_call(script, edits, optimizer, None, extra)
         script.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
-        return capturable or optimizer.kind == "SGD"
+        return capturable or (optimizer.kind == "SGD" and not uses.loads)
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
         raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
     device = script.device
-    place = f', device={device} if {script.facts.flags["cudagraphs"]} else "cpu"' if device else ""
+    place = f', device={device} if {script.facts.flags["cudagraphs"]} else "cpu"' if device and not uses.loads else ""
     lr = next((k.value for k in optimizer.call.keywords if k.arg == "lr"), None)
     if lr is None and len(optimizer.call.args) > 1:
         lr = optimizer.call.args[1]
@@ -98,6 +99,11 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
             _replace_call(script, edits, optimizer, None, extra)
         group = script.names.fresh("group")
         edits.after(optimizer.stmt, render("tensor_lr", optimizer=optimizer.name, group=group, place=place))
+    for stmt in uses.loads:
+        group = script.names.fresh("group")
+        edits.after(stmt, render("tensor_lr_loaded", optimizer=optimizer.name, group=group))
+    if uses.loads:
+        script.notes.append(f"{optimizer.name}: a checkpoint's rates become tensors, its step is not captured")
     for stmt, target in uses.writes:
         edits.replace(stmt, f"{script.source.text(target)}.fill_({script.source.text(stmt.value)})")
     for read in uses.reads:
@@ -158,6 +164,8 @@ class Uses:
     def __init__(self, script: Script, name: str) -> None:
         self.writes: list[tuple[ast.Assign, ast.Subscript]] = []
         self.reads: list[ast.expr] = []
+        self.loads: list[ast.stmt] = []
+        """Statements after which its parameter groups are those of a checkpoint."""
         self.scheduled = False
         self.obstacle: str | None = None
         self._script, self._name = script, name
@@ -175,6 +183,8 @@ class Uses:
         for node in ast.walk(script.scope):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 self._call(node, node.func, schedulers)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                self._passed(node, node.func.id)
             elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == name:
                 self._attribute(node)
             elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr":
@@ -188,17 +198,41 @@ class Uses:
 
     def _call(self, node: ast.Call, func: ast.Attribute, schedulers: set[str]) -> None:
         receiver = ast.unparse(func.value)
-        if receiver == self._name and func.attr in ("load_state_dict", "add_param_group"):
+        if receiver == self._name and func.attr == "add_param_group":
             self.obstacle = f"{func.attr}() on line {node.lineno} replaces its parameter groups"
         if receiver == self._name and func.attr == "state_dict":
             if isinstance(self._script.source.parents[node], (ast.Subscript, ast.Attribute)):
                 self.obstacle = f"line {node.lineno} reads its state"
+        if receiver == self._name and func.attr == "load_state_dict":
+            if isinstance(func.value, ast.Name) and not self._script.is_ours(func.value):
+                return  # a parameter of that name; the call of the function tells
+            self._load(node)
         if func.attr == "get_last_lr" and receiver in schedulers:
             parent = self._script.source.parents[node]
             if isinstance(parent, ast.Subscript) and parent.value is node:
                 self._read(parent)
             else:
                 self.obstacle = f"line {node.lineno} reads the rates as a list"
+
+    def _load(self, node: ast.Call) -> None:
+        stmt = self._script.source.statement(node)
+        if isinstance(stmt, (ast.Expr, ast.Assign)):
+            self.loads.append(stmt)
+        else:
+            self.obstacle = f"line {node.lineno} replaces its parameter groups"
+
+    def _passed(self, node: ast.Call, function: str) -> None:
+        """A function that it is given to may load a checkpoint into it."""
+        at = [i for i, a in enumerate(node.args) if ast.unparse(a) == self._name]
+        by_name = [k.arg for k in node.keywords if k.arg and ast.unparse(k.value) == self._name]
+        if not at and not by_name:
+            return
+        for made in ast.walk(self._script.tree):
+            if isinstance(made, ast.FunctionDef) and made.name == function:
+                params = [a.arg for a in (*made.args.posonlyargs, *made.args.args)]
+                taken = {*(params[i] for i in at if i < len(params)), *by_name}
+                if taken & {ast.unparse(n.value) for n in ast.walk(made) if _is(n, "load_state_dict")}:
+                    self._load(node)
 
     def _attribute(self, node: ast.Attribute) -> None:
         """`optimizer.param_groups` must be used in a way that is understood."""
@@ -251,6 +285,10 @@ class Uses:
                 self.obstacle = f"line {node.lineno} computes with it inside an f-string"
             return  # a 0-dim tensor formats itself as the float that it holds
         self.reads.append(node)
+
+
+def _is(node: ast.AST, attribute: str) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and node.attr == attribute
 
 
 TRANSFORM = Transform(INFO, apply)
