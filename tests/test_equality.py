@@ -96,19 +96,6 @@ def test_compiled_conversion_trains_to_the_end(fixture: str, tmp_path: Path) -> 
     assert len(result.stdout.splitlines()) == prints
 
 
-@pytest.fixture(scope="session")
-def published(request: pytest.FixtureRequest) -> Path:
-    """The scripts of the package cleanrl 1.2.0; its metadata ask for an older Python, which they do not need."""
-    assert request.config.cache is not None
-    folder = request.config.cache.mkdir("cleanrl-1.2.0")
-    if not any(folder.glob("*.whl")):
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--ignore-requires-python", "cleanrl==1.2.0"]
-        result = subprocess.run([*command, "-d", folder], capture_output=True, text=True, check=False)
-        if result.returncode:
-            pytest.skip(f"cleanrl cannot be fetched: {result.stderr.strip().splitlines()[-1]}")
-    return next(folder.glob("*.whl"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_published_script_is_equal(name: str, published: Path, tmp_path: Path) -> None:
