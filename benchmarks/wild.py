@@ -1,21 +1,26 @@
 """Other people's scripts: converts those that wild.toml names, and says what became of each.
 
-    python benchmarks/wild.py DIRECTORY [--write]
+    python benchmarks/wild.py DIRECTORY [--fetch] [--run [--matching TEXT]] [--write]
 
 Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the
 scripts themselves are not part of this project. The outcomes of conversion are counted anew; those of running (the
-field `ran`) are as they were recorded. `--write` makes wild.md of both.
+field `ran`) are as wild.toml has them. `--fetch` gets the checkouts that are missing,
+`--run` runs the scripts (those whose path holds TEXT) and notes there how that
+went, `--write` makes wild.md of both.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+import wild_run
 
 from transformer import convert
 from transformer.conversion import Applied, Conversion, Skipped
@@ -63,6 +68,8 @@ class Outcome:
     """`converted`, `refused`, `missing` (not in the directory) or `raised`."""
     detail: str = ""
     seconds: float = 0.0
+    source: str = ""
+    """The converted script."""
 
 
 def outcome_of(path: Path) -> Outcome:
@@ -77,7 +84,7 @@ def outcome_of(path: Path) -> Outcome:
     except Exception as error:
         return Outcome("raised", f"{type(error).__name__}: {error}")
     kind = "converted" if conversion.converted else "refused"
-    return Outcome(kind, _detail(conversion), time.process_time() - began)
+    return Outcome(kind, _detail(conversion), time.process_time() - began, conversion.source)
 
 
 def _detail(conversion: Conversion) -> str:
@@ -115,9 +122,9 @@ def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
         "How other people's descendants of cleanrl's PPO fare. The repositories were found by the names of files that",
         "such scripts have, and taken as they came; of each, the first three scripts in the order of their paths that",
         "step an environment and an optimizer and use at least three of cleanrl's own names, less those that equal one",
-        "of cleanrl's but for white space. Those that run here ran three iterations with little data, compared as by",
-        "`lean-convert verify`; environments that cannot be had stood in for by random ones of the same interface.",
-        "`benchmarks/wild.py` makes this table.",
+        "of cleanrl's but for white space. Those that run here ran two iterations with little data, compared as by",
+        "`lean-convert verify --up-to refactored`; environments and packages that cannot be had are stood in for by",
+        "random ones of the same interface (`tests/standins`, `benchmarks/wild_standins`). `make wild` makes this page.",
         "",
         summary(scripts, outcomes),
         "",
@@ -133,18 +140,51 @@ def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def fetch(script: Script, root: Path) -> None:
+    """Get a script's repository at its commit, and nothing of its history; without network its scripts are missing."""
+    root.mkdir(parents=True)
+    for command in (
+        ["init", "--quiet"],
+        ["fetch", "--quiet", "--depth", "1", f"https://github.com/{script.repository}", script.commit],
+        ["checkout", "--quiet", "FETCH_HEAD"],
+    ):
+        subprocess.run(["git", *command], cwd=root, check=False)
+
+
+def listed(scripts: list[Script]) -> str:
+    """wild.toml."""
+    entries = [
+        "# Other people's scripts, as benchmarks/wild.md tells. `ran` and `note` record what running them gave.\n"
+    ]
+    for script in scripts:
+        fields = {name: value for name, value in vars(script).items() if value}
+        entries.append("\n".join(["[[script]]", *(f"{n} = {json.dumps(v)}" for n, v in fields.items())]) + "\n")
+    return "\n".join(entries)
+
+
 @click.command()
-@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
+@click.option("--run", "runs", is_flag=True, help="Run the converted ones against their originals; keep the outcomes.")
+@click.option("--matching", default="", help="Run those alone whose repository and path hold this text.")
 @click.option("--write", is_flag=True, help="Write wild.md.")
-def main(directory: Path, write: bool) -> None:
+def main(directory: Path, fetches: bool, runs: bool, matching: str, write: bool) -> None:
     """Convert the scripts of wild.toml found in DIRECTORY; fails where the converter raised."""
     entries = tomllib.loads(LIST.read_text(encoding="utf-8"))["script"]
     scripts = [Script(**entry) for entry in entries]
     outcomes = []
-    for script in scripts:
-        outcome = outcome_of(directory / script.repository / script.path)
+    for number, script in enumerate(scripts):
+        root = directory / script.repository
+        if fetches and not root.exists():
+            fetch(script, root)
+        outcome = outcome_of(root / script.path)
         outcomes.append(outcome)
         click.echo(f"{outcome.kind:10} {outcome.seconds:4.1f} s  {script.repository} {script.path}: {outcome.detail}")
+        if runs and outcome.kind == "converted" and matching in f"{script.repository} {script.path}":
+            ran, note = wild_run.run(root / script.path, root, outcome.source)
+            click.echo(f"           {ran} {note}")
+            scripts[number] = replace(script, ran=ran, note=note)
+            LIST.write_text(listed(scripts), encoding="utf-8")
     click.echo(summary(scripts, outcomes))
     if write:
         TABLE.write_text(table(scripts, outcomes), encoding="utf-8")

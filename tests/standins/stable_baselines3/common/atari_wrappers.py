@@ -1,7 +1,11 @@
-"""The wrappers over gym's classes; importing them makes the game known too."""
+"""The wrappers over gym's classes, or gymnasium's in a script of that; importing them makes the game known too."""
 
-import gym
+import importlib
+import sys
+
 from pixel_game import register, wrappers
 
+newer = "gymnasium" in sys.modules and "gym" not in sys.modules
+gym = importlib.import_module("gymnasium" if newer else "gym")
 register(gym)
 globals().update(wrappers(gym))

@@ -1,0 +1,351 @@
+"""Scripts on which a careless transform computes something else: each was once converted wrongly, or nearly.
+
+Each holds the parts that differ from the script in scripts.py, the transform that has to take care, and a piece of
+what it says of it, empty where it applies all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scripts import PARTS, edited
+
+AGENT, OPTIMIZER, ANNEAL, STEP, REPORT = (PARTS[n] for n in ("agent", "optimizer", "anneal", "step", "report"))
+TEMPERATURE = AGENT.replace("super().__init__()", "super().__init__()\n        self.temp = 1.0").replace(
+    "logits=self.actor(x)", "logits=self.actor(x) / self.temp"
+)
+LOOP = "\n".join(PARTS["gae"].splitlines()[:-2])
+"""GAE's loop without its last two statements."""
+LAST = "    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * nextnonterminal * lastgaelam\n"
+DELTA = "    delta = rewards[t] + args.gamma * nextvalues * nextnonterminal - values[t]\n"
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """One such script."""
+
+    title: str
+    transform: str
+    parts: dict[str, str]
+    said: str = ""
+    args: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.title
+
+
+HOSTILE = [
+    Hostile(
+        "a turn of GAE needs what the turn before set",
+        "gae-hoist",
+        {
+            "gae": "nextvalues, nextnonterminal = next_value, 1.0 - next_done\n"
+            + "for t in reversed(range(args.num_steps)):\n"
+            + DELTA
+            + LAST
+            + "    nextvalues = values[t]\n    nextnonterminal = 1.0 - dones[t]"
+        },
+        "nothing in it is elementwise",
+    ),
+    Hostile(
+        "a name is bound twice in a turn of GAE",
+        "gae-hoist",
+        {
+            "gae": "other, rets = 0, torch.zeros_like(rewards)\nfor t in reversed(range(args.num_steps)):\n"
+            "    x = rewards[t] - values[t]\n    advantages[t] = lastgaelam = x + 0.9 * lastgaelam\n"
+            "    x = rewards[t] * 2\n    rets[t] = other = x + 0.9 * other\nprint(rets.sum().item())"
+        },
+        "nothing in it is elementwise",
+    ),
+    Hostile(
+        "GAE over a list",
+        "gae-hoist",
+        {"gae": "rews = [r for r in rewards]\n" + PARTS["gae"].replace("rewards[t]", "rews[t]")},
+    ),
+    Hostile(
+        "GAE with one number per step",
+        "gae-hoist",
+        {
+            "gae": "discounts = torch.linspace(0.9, 0.99, args.num_steps)\n"
+            + PARTS["gae"].replace("args.gamma *", "discounts[t] *")
+        },
+        args=("--num-envs", "8"),
+    ),
+    Hostile(
+        "delta goes on growing",
+        "gae-hoist",
+        {
+            "gae": LOOP
+            + "\n"
+            + DELTA
+            + "    delta = delta + args.gamma * args.gae_lambda * nextnonterminal * lastgaelam\n"
+            + "    advantages[t] = lastgaelam = delta"
+        },
+    ),
+    Hostile(
+        "a turn of GAE changes the rewards through another name",
+        "gae-hoist",
+        {"gae": LOOP + "\n    r = rewards[t]\n    r *= 0.5\n" + DELTA + LAST},
+        "not elementwise",
+    ),
+    Hostile(
+        "a recorded value is changed through a view",
+        "storage",
+        {"act": PARTS["act"] + "\nflat = value.view(-1)\nflat += 1"},
+    ),
+    Hostile(
+        "a recorded value is changed through another name",
+        "storage",
+        {"act": PARTS["act"] + "\nsame = value\nsame.mul_(2)"},
+    ),
+    Hostile(
+        "a recorded value is written to by out=",
+        "storage",
+        {"act": PARTS["act"] + "\nwith torch.no_grad():\n    torch.mul(value, 2, out=value)"},
+    ),
+    Hostile(
+        "a recorded value is changed by a function",
+        "storage",
+        {"functions": "def double(v):\n    v.mul_(2)\n\n\n", "act": PARTS["act"] + "\ndouble(value)"},
+    ),
+    Hostile(
+        "the network returns one tensor twice",
+        "storage",
+        {
+            "agent": AGENT.replace("probs.entropy(), self.critic(x)", "probs.entropy(), value, value").replace(
+                "        return action,", "        value = self.critic(x)\n        return action,"
+            ),
+            "act": PARTS["act"].replace("_, value =", "_, value, other =") + "\nother.mul_(2)",
+            "minibatch": PARTS["minibatch"].replace("entropy, newvalue =", "entropy, newvalue, _ ="),
+        },
+    ),
+    Hostile(
+        "the step index is changed",
+        "storage",
+        {"record": "actions[step] = action", "step": STEP + "\nstep = min(step + 1, 7)\nlogprobs[step] = logprob"},
+        "changes the step index",
+    ),
+    Hostile(
+        "one number for all environments",
+        "storage",
+        {
+            "buffers": PARTS["buffers"] + "\nmeans = torch.zeros((args.num_steps, args.num_envs)).to(device)",
+            "step": STEP + "\nmeans[step] = torch.tensor(np.mean(reward)).to(device)",
+            "report": REPORT + "\nprint(means.sum().item())",
+        },
+    ),
+    Hostile(
+        "one number for all environments in the infos",
+        "storage",
+        {
+            "buffers": PARTS["buffers"] + "\nmeans = torch.zeros((args.num_steps, args.num_envs)).to(device)",
+            "step": STEP + '\ninfo["m"] = 3.0 + step\nmeans[step] = torch.tensor(info["m"]).to(device)',
+            "report": REPORT + "\nprint(means.sum().item())",
+        },
+    ),
+    Hostile(
+        "a buffer is looked at again after the next rollout",
+        "storage",
+        {"report": REPORT + "\nif iteration > 1:\n    print(last.sum().item())\nlast = values"},
+    ),
+    Hostile(
+        "another default dtype",
+        "transfers",
+        {"setup": 'device = torch.device("cpu")\ntorch.set_default_dtype(torch.float64)'},
+    ),
+    Hostile(
+        "a loop over flags that sets later ones",
+        "transfers",
+        {
+            "step": STEP
+            + "\nfor idx, d in enumerate(next_done):\n    if d:\n        print(idx)\n"
+            + "        if idx + 1 < len(next_done):\n            next_done[idx + 1] = 1"
+        },
+    ),
+    Hostile(
+        "numbers of two dtypes in a list",
+        "deferred-sync",
+        {
+            "metrics": "clipfracs += [(ratio > 1).sum().item()]\nclipfracs += [ratio.mean().item()]",
+            "report": REPORT + "\nprint(clipfracs)",
+        },
+        "still reads",
+    ),
+    Hostile(
+        "epochs that may not run",
+        "deferred-sync",
+        {
+            "minibatches": PARTS["minibatches"].replace(
+                "    np.random.shuffle", "    if iteration == 1:\n        break\n    np.random.shuffle"
+            ),
+            "report": "print(iteration, np.sum(clipfracs))",
+        },
+        "still reads",
+    ),
+    Hostile(
+        "a tensor that is changed after the step",
+        "deferred-sync",
+        {
+            "minibatch": edited("minibatch", "<metrics>", "kl = (ratio - 1).mean().detach()\nclipfracs += [kl.item()]"),
+            "learn": "<minibatch>\nkl.mul_(0)",
+        },
+        "still reads",
+    ),
+    Hostile(
+        "two prints, of which one has to stay",
+        "deferred-sync",
+        {"metrics": "print('A', ratio.mean().item())\nprint('B', agent.critic[0].weight.sum().item())"},
+        "still reads",
+    ),
+    Hostile(
+        "a print that draws a random number",
+        "deferred-sync",
+        {"metrics": "print('A', ratio.mean().item(), torch.rand(1).item())\nnoise = torch.rand(1)"},
+        "still reads",
+    ),
+    Hostile(
+        "a list of the whole run that others hold",
+        "deferred-sync",
+        {
+            "begin": PARTS["begin"] + "\nhistory, clipfracs = [], []",
+            "minibatches": PARTS["minibatches"].replace("clipfracs = []\n", ""),
+            "report": REPORT + "\nhistory.append(clipfracs)",
+            "end": "    print(history)",
+        },
+        "still reads",
+    ),
+    Hostile(
+        "the shape of the indices is printed",
+        "shuffle",
+        {"metrics": PARTS["metrics"] + "\nprint(mb_inds.shape)"},
+        "otherwise than to index",
+    ),
+    Hostile(
+        "fewer indices than were made",
+        "shuffle",
+        {
+            "begin": PARTS["begin"] + "\nn = args.batch_size\nb_inds = np.arange(n)",
+            "minibatches": PARTS["minibatches"]
+            .replace("b_inds = np.arange(args.batch_size)", "n = args.batch_size - 4")
+            .replace("range(0, args.batch_size,", "range(0, n,"),
+        },
+        "may change between",
+    ),
+    Hostile(
+        "a tensor beside the parameters, changed in place",
+        "inference-agent",
+        {
+            "agent": TEMPERATURE.replace("self.temp = 1.0", "self.temp = torch.ones(1)")
+            + "\n\n    def cool(self):\n        self.temp.mul_(0.5)\n",
+            "head": "agent.cool()",
+        },
+        "changes temp",
+    ),
+    Hostile(
+        "an attribute set by a function",
+        "inference-agent",
+        {
+            "agent": TEMPERATURE,
+            "functions": "def cool(a):\n    a.temp *= 0.5\n\n\n",
+            "head": "cool(agent)",
+        },
+        "changes temp",
+    ),
+    Hostile(
+        "an attribute set through another name",
+        "inference-agent",
+        {"agent": TEMPERATURE, "before_loop": "net = agent", "head": "net.temp *= 0.5"},
+        "changes temp",
+    ),
+    Hostile(
+        "a list that grows",
+        "inference-agent",
+        {
+            "agent": TEMPERATURE.replace("self.temp = 1.0", "self.temp = [1.0]").replace(
+                "/ self.temp", "/ self.temp[-1]"
+            ),
+            "head": "agent.temp.append(0.5**iteration)",
+        },
+        "changes temp",
+    ),
+    Hostile(
+        "an attribute set together with another",
+        "inference-agent",
+        {
+            "agent": TEMPERATURE.replace("self.temp = 1.0", "self.temp, self.n = 1.0, 0")
+            + "\n\n    def cool(self):\n        self.temp, self.n = self.temp * 0.5, self.n + 1\n",
+            "head": "agent.cool()",
+        },
+        "changes the network's own state",
+    ),
+    Hostile(
+        "the network reads arguments that are annealed",
+        "inference-agent",
+        {
+            "agent": TEMPERATURE.replace("def __init__(self)", "def __init__(self, given)")
+            .replace("self.temp = 1.0", "self.given = given")
+            .replace("self.temp", "self.given.temp"),
+            "make_agent": "args.temp = 1.0\nagent = Agent(args).to(device)",
+            "head": "args.temp *= 0.5",
+        },
+        "changes args",
+    ),
+    Hostile(
+        "another parameter in a layer",
+        "inference-agent",
+        {
+            "report": REPORT
+            + "\nfor layer in agent.actor:\n    if isinstance(layer, nn.Linear):\n"
+            + "        layer.weight = nn.Parameter(layer.weight.detach() * 0.5)"
+        },
+        "another weight",
+    ),
+    Hostile(
+        "other memory for the parameters, in a function",
+        "inference-agent",
+        {
+            "functions": "def decay(ps):\n    for p in ps:\n        p.data = p.data * 0.9\n\n\n",
+            "report": REPORT + "\ndecay(agent.parameters())",
+        },
+        "other memory",
+    ),
+    Hostile(
+        "a function shows the learning rate",
+        "tensor-lr",
+        {
+            "functions": "def show(opt):\n    print(opt.param_groups[0]['lr'])\n\n\n",
+            "report": REPORT + "\nshow(optimizer)",
+        },
+        "may read its learning rate",
+    ),
+    Hostile(
+        "the optimizer's state is read",
+        "tensor-lr",
+        {"report": REPORT + "\nprint(optimizer.state_dict()['param_groups'][0]['lr'])"},
+        "reads its state",
+    ),
+    Hostile(
+        "a copy of a parameter group",
+        "tensor-lr",
+        {"anneal": "old = dict(optimizer.param_groups[0])\n" + ANNEAL + "\nprint(old['lr'])"},
+        "takes a parameter group by itself",
+    ),
+    Hostile(
+        "a distribution leaves the update",
+        "update",
+        {
+            "agent": AGENT.replace("probs.entropy(), self", "probs, self"),
+            "minibatch": PARTS["minibatch"].replace("entropy.mean()", "entropy.entropy().mean()"),
+            "report": REPORT + "\nprint(entropy.entropy().mean().item())",
+        },
+    ),
+    Hostile(
+        "a number of the network leaves the update",
+        "update",
+        {
+            "agent": AGENT + "\n\n    def size(self):\n        return 3.5\n",
+            "metrics": "s = agent.size()",
+            "report": "print(iteration, s)",
+        },
+    ),
+]

@@ -1,0 +1,32 @@
+"""Scripts on which a careless transform computes something else are converted with care, and run alike."""
+
+from pathlib import Path
+
+import pytest
+from hostile import HOSTILE, Hostile
+from scripts import script
+
+from transformer import Applied, Skipped, convert
+from transformer.checking import compare, record
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=str)
+def test_the_transform_says_what_holds_it_back(hostile: Hostile) -> None:
+    conversion = convert(script(hostile.parts))
+    outcome = next(s.outcome for s in conversion.steps if s.transform.name == hostile.transform)
+    said = outcome.reason if isinstance(outcome, Skipped) else "; ".join(outcome.notes)
+    assert hostile.said in said
+    assert isinstance(outcome, Applied) or hostile.said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hostile", HOSTILE, ids=str)
+def test_every_state_is_equal(hostile: Hostile, tmp_path: Path) -> None:
+    source = script(hostile.parts)
+    path = tmp_path / "hostile.py"
+    path.write_text(source, encoding="utf-8")
+    original = record(path, hostile.args, timeout=300)
+    conversion = convert(source)
+    turn = next(s for s in conversion.steps if s.transform.name == hostile.transform)
+    for state in {turn.after: None, conversion.source: None}:
+        assert compare(original, record(path, hostile.args, source=state, timeout=300)) == ()
