@@ -124,7 +124,7 @@ def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
         "step an environment and an optimizer and use at least three of cleanrl's own names, less those that equal one",
         "of cleanrl's but for white space. Those that run here ran two iterations with little data, compared as by",
         "`lean-convert verify --up-to refactored`; environments and packages that cannot be had are stood in for by",
-        "random ones of the same interface (`tests/standins`, `benchmarks/wild_standins`). `make wild` makes this page.",
+        "random ones of the same interface (`tests/standins`, `benchmarks/wild_standins`). `make wild` makes it.",
         "",
         summary(scripts, outcomes),
         "",
