@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import mend_leanrl
 import pytest
+import speed
 import speed_page
 from made_up import on_a_cpu
+from speed_rows import ROWS
 
 from transformer.benching import plots
+from transformer.benching.contenders import RUNGS
 from transformer.benching.show import as_json
 
 
@@ -75,3 +79,36 @@ def test_mends_apply_exactly_once(tmp_path: Path) -> None:
         script.write_text(script.read_text() * 2)
         with pytest.raises(mend_leanrl.CannotMend, match="2 times, not once"):
             mend_leanrl.mended(script)
+
+
+def test_who_takes_part(tmp_path: Path) -> None:
+    row = replace(ROWS[0], script="gymnasium_continuous.py")
+    fixtures = Path(__file__).parent.parent.parent / "fixtures"
+    names = ["original", *RUNGS, speed.BY_HAND]
+    assert row.leanrl is not None
+
+    without = list(speed.contenders(row, fixtures, None, cuda=False))
+    assert [c.name for c in without] == names
+    assert without[-1].reason == "no checkout of LeanRL was given (--leanrl)"
+
+    script = tmp_path / "leanrl" / row.leanrl
+    script.parent.mkdir()
+    script.write_text("another version\n")
+    assert (
+        "holds 0 times, not once: import wandb"
+        in list(speed.contenders(row, fixtures, tmp_path, cuda=False))[-1].reason
+    )
+
+    script.write_text("".join(f"{mend.old}\n" for mend in mend_leanrl.MENDS[row.leanrl]))
+    for cuda, flags in ((False, ("--compile",)), (True, ("--compile", "--cudagraphs"))):
+        last = list(speed.contenders(row, fixtures, tmp_path, cuda))[-1]
+        assert (last.name, last.reason, last.run.args) == (speed.BY_HAND, "", flags)
+        assert last.run.source is not None
+        assert "requires_grad_(False)" in last.run.source
+
+
+def test_without_a_leanrl_script_nothing_stands_against() -> None:
+    (row,) = (r for r in ROWS if r.leanrl is None)
+    row = replace(row, script="gym_classic_discrete.py")
+    fixtures = Path(__file__).parent.parent.parent / "fixtures"
+    assert [c.name for c in speed.contenders(row, fixtures, None, cuda=False)] == ["original", *RUNGS]
