@@ -192,6 +192,6 @@ def test_a_fixture(tmp_path: Path) -> None:
         assert by_name[name]["status"] == "measured"
         assert set(by_name[name]["seconds_per_step"]) == {"env_step", "rollout", "gae", "update", "other"}
     compiled = by_name["compile"]["functions"]
-    assert "update" in compiled
+    assert any(name.startswith("update") for name in compiled)
     assert sum(f["recompilations_after_burnin"] for f in compiled.values()) == 0
     assert by_name["compile"]["warmup_seconds"]["median"] > by_name["original"]["warmup_seconds"]["median"]
