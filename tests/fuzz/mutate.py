@@ -103,7 +103,7 @@ def _insert(source: str, mutation: Mutation) -> str:
 INNOCUOUS = (
     "print('inserted')",
     "inserted = {name}",
-    "print({name})",
+    "print(str({name}).partition(' at 0x')[0])",
     "if {name} is None:\n    break",
     "if {name} is None:\n    continue",
     "inserted = [{name}]",
