@@ -21,6 +21,9 @@ class Store:
     stmt: ast.Assign
     target: ast.expr
     value: ast.expr
+    """What is assigned, or what the assigned part is unpacked from."""
+    unpacked: bool = False
+    """Whether the target is one of several that the value is unpacked into."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,15 @@ def find_buffers(script: Script) -> tuple[Buffer, ...]:
     for stmt in statements(rollout.body):
         if isinstance(stmt, ast.Assign):
             for target, value in pairwise(stmt):
-                if (
-                    isinstance(target, ast.Subscript)
-                    and isinstance(target.value, ast.Name)
-                    and isinstance(target.slice, ast.Name)
-                    and target.slice.id == index
-                ):
-                    stores.setdefault(target.value.id, []).append(Store(stmt, target, value))
+                unpacked = isinstance(target, (ast.Tuple, ast.List))
+                for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+                    if (
+                        isinstance(part, ast.Subscript)
+                        and isinstance(part.value, ast.Name)
+                        and isinstance(part.slice, ast.Name)
+                        and part.slice.id == index
+                    ):
+                        stores.setdefault(part.value.id, []).append(Store(stmt, part, value, unpacked))
     return tuple(
         Buffer(name, stmt, call, _dtype(script, call), tuple(stores[name]))
         for name, (stmt, call) in find_allocations(script).items()

@@ -58,5 +58,7 @@ class Facts:
     """The optimizers whose learning rate is a tensor, or never changes."""
     single_precision: bool = True
     """Whether the original mentions no other floating-point precision: its networks then compute in float32."""
+    tensor_env: str | None = None
+    """The environment, as written, where its steps are known to take and return torch tensors."""
     original: str = ""
     """The text of the script before any transform; warnings point into it."""

@@ -38,6 +38,8 @@ class Freshness:
             value = value.func.value
         if isinstance(value, (ast.BinOp, ast.Compare)):
             return True
+        if isinstance(value, ast.Subscript):
+            return self._kinds.tensor(value.slice)  # indexing by a tensor copies
         if isinstance(value, ast.UnaryOp):
             return not isinstance(value.op, ast.UAdd)  # +tensor is the tensor itself
         if not isinstance(value, ast.Name) or not self._is_new(value):

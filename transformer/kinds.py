@@ -65,6 +65,19 @@ class Kinds:
             func = func.value
         return isinstance(func, ast.Name) and func.id in self._producers
 
+    def must_be_tensor(self, node: ast.expr) -> bool:
+        """Whether a value that a buffer takes is given to a network in the rollout too: it is no number, then."""
+        if not isinstance(node, ast.Name):
+            return False
+        source = self._script.source
+        bindings = set(self.bindings(node.id, source.statement(node)))
+        return any(
+            isinstance(a, ast.Name) and a.id == node.id and set(self.bindings(a.id, source.statement(a))) == bindings
+            for call in ast.walk(self._script.phases.collect)
+            if isinstance(call, ast.Call) and self.produced(call)
+            for a in call.args
+        )
+
     def bindings(self, name: str, stmt: ast.stmt) -> Iterable[ast.stmt | None]:
         """The statements whose assignment to a name may reach `stmt`."""
         return self._reaching(name).before.get(stmt, ())
@@ -94,7 +107,63 @@ class Kinds:
             return name in self._functions[value.func.id].tensor_results
         if isinstance(value, ast.Call) and self.produced(value):
             return _result(self._script, stmt, value, name)
+        if self._is_env(value, "step"):
+            return self.in_step(stmt, name)
+        if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not _is_whole(stmt, name):
+            return self._tensor(value.elt, stmt)
         return self._tensor(value, stmt)
+
+    def _is_dict_of_tensors(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether all values of a dict, made by a comprehension or a display, are tensors."""
+        if isinstance(node, ast.Name):
+            known = (f"{node.id}.values()", stmt)
+            if known not in self._known:
+                self._known[known] = True  # as for names
+                bindings = list(self.bindings(node.id, stmt))
+                self._known[known] = bool(bindings) and all(
+                    b is not None
+                    and bool(found := list(values(b, node.id)))
+                    and all(self._is_dict_of_tensors(v, b) for v in found)
+                    for b in bindings
+                )
+            return self._known[known]
+        if isinstance(node, ast.DictComp):
+            return self._tensor(node.value, stmt)
+        return isinstance(node, ast.Dict) and bool(node.values) and all(self._tensor(v, stmt) for v in node.values)
+
+    def _of_comprehension(self, node: ast.Name, stmt: ast.stmt) -> bool | None:
+        """Whether a name that a comprehension binds is a tensor; None where none around it binds it."""
+        for outer in self._script.source.ancestors(node):
+            for generator in getattr(outer, "generators", ()):
+                if node.id in {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}:
+                    return self._iterates_tensors(generator, node.id, stmt)
+            if isinstance(outer, ast.stmt):
+                break
+        return None
+
+    def _iterates_tensors(self, generator: ast.comprehension, name: str, stmt: ast.stmt) -> bool:
+        call, target = generator.iter, generator.target
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.args:
+            return False
+        pair = isinstance(target, ast.Tuple) and len(target.elts) == 2 and ast.unparse(target.elts[1]) == name
+        wanted = "items" if pair else "values" if isinstance(target, ast.Name) else None
+        return call.func.attr == wanted and self._is_dict_of_tensors(call.func.value, stmt)
+
+    def in_step(self, stmt: ast.stmt, part: str) -> bool:
+        """Whether a part of what an environment's step returns, named by its target's text, is a tensor.
+
+        In an environment that returns tensors, all parts are but the infos, which come last.
+        """
+        targets = stmt.targets if isinstance(stmt, ast.Assign) else []
+        parts = [ast.unparse(e) for t in targets if isinstance(t, ast.Tuple) for e in t.elts[:-1]]
+        return isinstance(stmt, ast.Assign) and self._is_env(stmt.value, "step") and part in parts
+
+    def _is_env(self, node: ast.expr, method: str) -> bool:
+        """Whether a node calls a method of an environment that is known to return tensors."""
+        env = self._script.facts.tensor_env
+        if env is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return False
+        return node.func.attr == method and ast.unparse(node.func.value) == env
 
     def _torch_function(self, call: ast.Call) -> str | None:
         qualified = self._script.qualified(call.func) or ""
@@ -107,7 +176,8 @@ class Kinds:
 
     def _tensor(self, node: ast.expr, stmt: ast.stmt) -> bool:
         if isinstance(node, ast.Name):
-            return self.tensor_before(node.id, stmt)
+            inner = self._of_comprehension(node, stmt)
+            return self.tensor_before(node.id, stmt) if inner is None else inner
         if isinstance(node, ast.Call):
             return self._call(node, stmt)
         if isinstance(node, ast.Subscript):
@@ -149,8 +219,10 @@ class Kinds:
         return self._known[known]
 
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
-        if self.produced(node):
+        if self.produced(node) or self._is_env(node, "reset"):
             return True
+        if self._is_env(node, "step"):
+            return False
         if isinstance(node.func, ast.Name) and node.func.id not in self._functions:
             return self._returns_tensor(node, stmt)
         if not isinstance(node.func, ast.Attribute):
@@ -171,6 +243,11 @@ class Kinds:
             return bool(results) and all(self._tensor(r, stmt) for r in results)
         finally:
             self._entered.pop()
+
+
+def _is_whole(stmt: ast.stmt, name: str) -> bool:
+    """Whether an assignment gives its whole value to a name, and does not unpack it."""
+    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
 
 
 def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:

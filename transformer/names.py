@@ -43,3 +43,10 @@ class Names:
             name = f"{wanted}_{number}"
         self._taken.add(name)
         return name
+
+
+def singular(name: str) -> str:
+    """A name for one element of a list."""
+    if name.endswith(("sses", "xes", "ches", "shes")):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") and len(name) > 2 else f"{name}_value"

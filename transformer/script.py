@@ -23,6 +23,7 @@ from transformer.facts import Facts
 from transformer.imports import add_imports
 from transformer.names import Names
 from transformer.source import Edits, Source
+from transformer.tensor_env import find_tensor_env
 
 Loop: TypeAlias = ast.For | ast.While
 Scope: TypeAlias = ast.Module | ast.FunctionDef
@@ -492,6 +493,8 @@ def recognise(code: str, line_length: int, *, earlier: Script | None = None) -> 
             raise Unconvertible(*found)
         script.facts.single_precision = not any(_other_precision(script, n) for n in script.nodes)
     _ = script.phases
+    if earlier is None:
+        script.facts.tensor_env = find_tensor_env(script)
     return script
 
 

@@ -60,6 +60,34 @@ REWRITES = [
         {"minibatches": AFTER.replace("epoch in", "sweep in")},
     ),
     Rewrite(
+        "drawn by torch, cut by hand",
+        {
+            "minibatches": """
+                clipfracs = []
+                for epoch in range(args.update_epochs):
+                    b_inds = torch.randperm(args.batch_size).to(device)
+                    print(b_inds[0])
+                    for start in range(0, args.batch_size, args.minibatch_size):
+                        end = start + args.minibatch_size
+                        mb_inds = b_inds[start:end]
+                        print(mb_inds.sum())
+                        <learn>
+            """
+        },
+        {
+            "minibatches": """
+                clipfracs = []
+                for epoch in range(args.update_epochs):
+                    b_inds = torch.randperm(args.batch_size).to(device)
+                    print(b_inds[0])
+                    for mb_inds in b_inds.split(args.minibatch_size):
+                        print(mb_inds.sum())
+                        <learn>
+            """
+        },
+        notes=("b_inds is drawn by torch.randperm already",),
+    ),
+    Rewrite(
         "no device",
         {
             **{
@@ -134,7 +162,7 @@ def by_environment(old: str, new: str) -> str:
 
 
 NOOPS = [
-    NoOp("torch already", {"minibatches": AFTER}, "does not run over range(0, batch size, minibatch size)"),
+    NoOp("torch already", {"minibatches": AFTER}, "the minibatches are drawn by torch.randperm already"),
     NoOp(
         "a generator",
         minibatches(SHUFFLE, "rng.shuffle(b_inds)") | {"begin": PARTS["begin"] + "\nrng = np.random.default_rng(1)"},

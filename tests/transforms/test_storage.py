@@ -64,7 +64,8 @@ MIXED = {
 }
 COSTS = {"buffers": PARTS["buffers"] + "\ncosts = torch.empty(args.num_steps, args.num_envs, device=device)"}
 CONTINUE = '\nif not done.any():\n    continue\nprint("an episode ends")'
-REPORT = "\nprint(rewards[step].sum().item())"
+REPORT = "\nprint(rewards[: step + 1].sum().item())"
+READ_BACK = "\nprint(rewards[step].sum().item())"
 ON_CPU = {
     part: PARTS[part].replace(".to(device)", "") for part in ("make_agent", "buffers", "begin", "step", "advantages")
 }
@@ -110,6 +111,60 @@ REWRITES = [
             "gae": entries(PARTS["gae"], "values", "dones"),
         },
         notes=("rewards stays a preallocated buffer: ",),
+    ),
+    Rewrite(
+        "a tensor shaped like a buffer, above the rollout",
+        {
+            "buffers": PARTS["buffers"] + "\nadvantages = torch.zeros_like(rewards)",
+            "advantages": PARTS["advantages"].replace("    advantages = torch.zeros_like(rewards).to(device)\n", ""),
+        },
+        {
+            **ALL,
+            "allocate": "\nadvantages = torch.zeros((args.num_steps, args.num_envs), device=device)",
+            "advantages": READS["advantages"].replace(
+                '    advantages = torch.zeros_like(storage["rewards"]).to(device)\n', ""
+            ),
+        },
+    ),
+    Rewrite(
+        "what goes into a network as it is stored is a tensor, wherever it comes from",
+        {
+            "functions": "def observe(x):\n    for _ in range(1):\n        return torch.Tensor(x)\n\n\n",
+            "step": edited("step", "torch.Tensor(next_obs).to(device), ", "observe(next_obs), "),
+        },
+        {**ALL, "step": STORES["step"].replace("torch.Tensor(next_obs).to(device), ", "observe(next_obs), ")},
+    ),
+    Rewrite(
+        "what goes elsewhere as it is may be changed there",
+        {"step": edited("step", "action.cpu().numpy()", "action")},
+        {
+            **ALL,
+            "record": STORES["record"],
+            "step": STORES["step"].replace("action.cpu().numpy()", "action"),
+        },
+    ),
+    Rewrite(
+        "what the step stored is read in it",
+        {"step": PARTS["step"] + READ_BACK},
+        {
+            **ALL,
+            "step": STORES["step"].replace("view(-1)", "view(-1).to(torch.float32).clone()")
+            + READ_BACK.replace("rewards[step]", 'transition["rewards"]'),
+        },
+    ),
+    Rewrite(
+        "unpacked into a buffer",
+        {
+            "act": edited("act", "action, logprob, _, value =", "action, logprobs[step], _, value ="),
+            "record": "actions[step] = action",
+        },
+        {
+            **ALL,
+            "act": STORES["act"]
+            .replace("action, logprob, _, value", "action, logprob, _, value")
+            .replace("(next_obs)\n", '(next_obs)\n    transition["logprobs"] = logprob.flatten()\n'),
+            "record": 'transition["actions"] = action.flatten().clone()',
+        },
     ),
     Rewrite(
         "names that are taken",

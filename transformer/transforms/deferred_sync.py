@@ -9,6 +9,7 @@ from transformer.aliases import HARMLESS, changed_in_place, shared
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
 from transformer.kinds import Kinds, values
+from transformer.names import singular
 from transformer.script import Script
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
@@ -119,7 +120,7 @@ class Deferral:
         tensor = _item(value)
         if tensor is None or not self._is_plain_list(name):
             return False
-        single = self.script.names.fresh(_singular(name))
+        single = self.script.names.fresh(singular(name))
         text = self.source.text(tensor)
         if not _is_scalar(tensor):
             text = f"{text}.reshape(())"
@@ -334,13 +335,6 @@ def _is_counter(stmt: ast.stmt) -> bool:
     if isinstance(stmt, ast.AugAssign):
         return isinstance(stmt.target, ast.Name)
     return isinstance(stmt, ast.Assign) and isinstance(stmt.value, ast.Constant)
-
-
-def _singular(name: str) -> str:
-    """A name for one element of a list."""
-    if name.endswith(("sses", "xes", "ches", "shes")):
-        return name[:-2]
-    return name[:-1] if name.endswith("s") and len(name) > 2 else f"{name}_value"
 
 
 def _item(node: ast.AST) -> ast.expr | None:

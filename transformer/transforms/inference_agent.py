@@ -164,7 +164,7 @@ def _check_copyable(script: Script, name: str) -> None:
             raise Skip(f"line {stmt.lineno} makes {name} of a class that is not in this file")
         kept = {i for i, a in enumerate(constructor.args) if names_in([a]) & env}
         cls = script.classes[ast.unparse(constructor.func)]
-        _check_classes(script, cls, kept)
+        _check_classes(script, cls, kept, _handed_over(script, name, cls))
         why = obstacle(script, constructor, _used_classes(script, cls))
         if why is not None:
             raise Skip(why)
@@ -176,7 +176,55 @@ def _has_modes(script: Script) -> bool:
     return any(part in name for name in names for part in ("ropout", "Norm", "training", "RReLU"))
 
 
-def _check_classes(script: Script, cls: ast.ClassDef, env_arguments: set[int]) -> None:
+def _handed_over(script: Script, name: str, cls: ast.ClassDef) -> set[str]:
+    """Attributes that one method of a network sets for another one, which is called after it in the update alone.
+
+    The copy sets its own in the rollout, which nobody reads; the trained network's is then the update's as before.
+    """
+    acting = {id(c) for c in _acting_calls(script)}
+    methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)]
+    found: set[str] = set()
+    for attribute in sorted({n.attr for n in ast.walk(cls) if isinstance(n, ast.Attribute)}):
+        writes = {m.name for m in methods for s in m.body if _sets(s, m, attribute) and m.name != "__init__"}
+        uses = [n for n in script.nodes if isinstance(n, ast.Attribute) and n.attr == attribute]
+        owner = {id(n): m.name for m in methods for n in ast.walk(m) if isinstance(n, ast.Attribute)}
+        stores = sum(not isinstance(n.ctx, ast.Load) for n in uses)
+        readers = {owner.get(id(n), "") for n in uses if isinstance(n.ctx, ast.Load)}
+        if (
+            not writes
+            or stores != sum(_sets(s, m, attribute) for m in methods for s in m.body)
+            or readers & {"", *writes}
+        ):
+            continue
+        calls = [n for n in script.nodes if isinstance(n, ast.Call) and _method(n) in readers | writes]
+        if any(_root(c) != name or any(c in ast.walk(s) for s in script.setup) for c in calls):
+            continue
+        reading = [c for c in calls if _method(c) in readers]
+        writing = [c for c in calls if _method(c) in writes and id(c) not in acting]
+        if all(id(r) not in acting and any(_precedes(script, w, r) for w in writing) for r in reading):
+            found.add(attribute)
+    return found
+
+
+def _sets(stmt: ast.stmt, method: ast.FunctionDef, attribute: str) -> bool:
+    """Whether a statement is `self.attribute = value`."""
+    own = method.args.args[0].arg if method.args.args else "self"
+    return isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [f"{own}.{attribute}"]
+
+
+def _precedes(script: Script, first: ast.Call, second: ast.Call) -> bool:
+    """Whether one call is made before another one in each turn of the innermost loop around the second."""
+    statement = script.source.statement(first)
+    if not isinstance(statement, (ast.Assign, ast.Expr)):
+        return False
+    block = script.source.block(statement)
+    if script.loops_around(first)[:1] != script.loops_around(second)[:1] or not script.loops_around(first):
+        return False
+    around = [script.source.statement(second), *script.source.ancestors(second)]
+    return any(s in around for s in block[block.index(statement) + 1 :])
+
+
+def _check_classes(script: Script, cls: ast.ClassDef, env_arguments: set[int], handed_over: set[str]) -> None:
     """A network's class, and the classes that it uses, must keep no state but parameters.
 
     Raises:
@@ -184,7 +232,7 @@ def _check_classes(script: Script, cls: ast.ClassDef, env_arguments: set[int]) -
     """
     for inner in _used_classes(script, cls):
         for method in (n for n in inner.body if isinstance(n, ast.FunctionDef)):
-            _check_method(method, inner is cls, env_arguments)
+            _check_method(method, inner is cls, env_arguments, handed_over if inner is cls else set())
         for node in ast.walk(inner):
             if isinstance(node, (ast.Name, ast.Attribute)):
                 used = node.id if isinstance(node, ast.Name) else node.attr
@@ -209,7 +257,7 @@ def _parts(target: ast.expr) -> list[ast.expr]:
     return [target.value] if isinstance(target, ast.Starred) else [target]
 
 
-def _check_method(method: ast.FunctionDef, outer: bool, env_arguments: set[int]) -> None:
+def _check_method(method: ast.FunctionDef, outer: bool, env_arguments: set[int], handed_over: set[str]) -> None:
     own = method.args.args[0].arg if method.args.args else "self"
     params = [a.arg for a in method.args.args[1:]]
     envs = {params[i] for i in env_arguments if i < len(params)} if outer else set()
@@ -218,7 +266,7 @@ def _check_method(method: ast.FunctionDef, outer: bool, env_arguments: set[int])
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             parts = [part for target in targets for part in _parts(target)]
             written = [t for t in parts if ast.unparse(t).startswith(f"{own}.")]
-            if written and method.name != "__init__":
+            if written and method.name != "__init__" and not any(_sets(node, method, a) for a in handed_over):
                 raise Skip(f"{method.name} (line {node.lineno}) changes the network's own state when called")
             if written and isinstance(node.value, ast.Name) and node.value.id in envs:
                 raise Skip(f"the network keeps the environment (line {node.lineno}), which must not be copied")

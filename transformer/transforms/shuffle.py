@@ -39,7 +39,8 @@ class Pattern:
 
     indices: str
     size: ast.expr
-    shuffle: ast.stmt
+    shuffle: ast.stmt | None
+    """None where torch has drawn the permutation already."""
     definition: ast.Assign | None
     loop: ast.For
     start: str
@@ -59,6 +60,14 @@ def apply(script: Script) -> str:
     edits, source = Edits(script.source), script.source
     device = f", device={script.device}" if script.device else ""
     size, chunk = source.text(found.size), source.text(found.chunk)
+    script.facts.even_minibatches = f"{size} % {chunk} == 0"
+    if found.shuffle is None:
+        for cut in found.slices:
+            edits.remove(cut)
+        edits.substitute(found.loop.target, found.minibatch)
+        edits.substitute(found.loop.iter, f"{found.indices}.split({chunk})")
+        script.notes.append(f"{found.indices} is drawn by torch.randperm already; only its slices become split()")
+        return script.finish(edits)
     for stmt in (found.shuffle, found.definition, *found.slices):
         if stmt is not None:
             edits.remove(stmt)
@@ -66,7 +75,6 @@ def apply(script: Script) -> str:
         edits.substitute(grid, f"torch.arange({source.text(grid.args[0])}{device})")
     edits.substitute(found.loop.target, found.minibatch)
     edits.substitute(found.loop.iter, f"torch.randperm({size}{device}).split({chunk})")
-    script.facts.even_minibatches = f"{size} % {chunk} == 0"
     return script.finish(edits)
 
 
@@ -75,6 +83,12 @@ def _match(script: Script) -> Pattern:
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
         raise Skip("the minibatch loop is not a for loop over slice starts")
     span = loop.iter
+    drawn = [n for n in ast.walk(span) if isinstance(n, ast.Call) and script.calls(n, "torch.randperm")]
+    if drawn:
+        if isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args:
+            sizes = (script.source.text(n) for n in (drawn[0].args[0], span.args[0]))
+            script.facts.even_minibatches = " % ".join(sizes) + " == 0"
+        raise Skip("the minibatches are drawn by torch.randperm already")
     if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
         raise Skip("the minibatch loop does not run over range(0, batch size, minibatch size)")
     if not is_number(span.args[0], 0):
@@ -119,7 +133,7 @@ def _slices(loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign
     raise Skip("the minibatch loop does not begin by slicing an index array from start to start + minibatch size")
 
 
-def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt, ast.Assign | None, ast.expr]:
+def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt | None, ast.Assign | None, ast.expr]:
     """The statement that shuffles, the array's definition where it then goes, and the number of indices."""
     block = script.source.block(loop)
     definitions = list(script.assignments(indices))
@@ -129,6 +143,8 @@ def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt, ast.
     if value is not definition.value:
         raise Skip(f"{indices} is assigned together with other names")
     for stmt in block[: block.index(loop)]:
+        if stmt is definition and (size := _drawn_by_torch(script, value)) is not None:
+            return None, None, size
         if stmt is definition and isinstance(value, ast.Call) and script.calls(value, "numpy.random.permutation"):
             if len(value.args) == 1 and not isinstance(value.args[0], ast.Starred):
                 return stmt, None, value.args[0]
@@ -159,6 +175,15 @@ def _check_same(script: Script, size: ast.expr, definition: ast.stmt, loop: ast.
                         raise Skip(f"line {other.lineno} changes {ast.unparse(node)}")
 
 
+def _drawn_by_torch(script: Script, value: ast.expr) -> ast.expr | None:
+    """The `n` of `torch.randperm(n)`, moved to a device or not."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+        value = value.func.value
+    if isinstance(value, ast.Call) and script.calls(value, "torch.randperm") and len(value.args) == 1:
+        return value.args[0]
+    return None
+
+
 def _shuffles(script: Script, call: ast.Call, indices: str) -> bool:
     same = len(call.args) == 1 and ast.unparse(call.args[0]) == indices
     generator = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
@@ -176,9 +201,10 @@ def _check_uses(script: Script, found: Pattern) -> list[ast.Call]:
     """
     removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in ast.walk(s)}
     removed |= {id(n) for n in ast.walk(found.loop.iter)}
-    makers: set[ast.stmt] = {found.loop, found.shuffle, *found.slices}
-    makers |= {found.definition} if found.definition else set()
+    makers: set[ast.stmt] = {found.loop, *found.slices, *(s for s in (found.shuffle, found.definition) if s)}
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
+    if found.shuffle is None:
+        helpers -= {found.indices}
     kinds = Kinds(script)
     grids: list[ast.Call] = []
     for node in script.nodes:
@@ -190,6 +216,8 @@ def _check_uses(script: Script, found: Pattern) -> list[ast.Call]:
             if not makers & set(kinds.bindings(node.id, script.source.statement(node))):
                 continue  # another variable of that name
             if node.id == found.minibatch:
+                if found.shuffle is None:
+                    continue
                 if _is_index(script, kinds, node):
                     continue
                 if grid := _grid(script, kinds, node):

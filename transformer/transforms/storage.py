@@ -6,13 +6,15 @@ import ast
 from collections.abc import Sequence
 
 from transformer.aliases import holders, roots
-from transformer.buffers import Buffer, dimensions, find_buffers, is_matrix, leading_sizes
+from transformer.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, exposed, pairwise, statements
 from transformer.freshness import Freshness
 from transformer.imports import add_imports
 from transformer.kinds import Kinds, values
+from transformer.names import singular
 from transformer.rendering import render
+from transformer.results import Results
 from transformer.script import Script, is_number, names_in
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
@@ -123,7 +125,7 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
     for node in statements(rollout.body):
         if isinstance(node, ast.Continue) and script.loops_around(node)[0] is rollout and node.lineno < store.lineno:
             return f"the continue on line {node.lineno} may skip its write"
-    if not kinds.tensor(value):
+    if not _is_tensor(script, kinds, buffer.stores[0]):
         return f"the value written on line {store.lineno} is not known to be a tensor"
     if not _is_row(script, kinds, value, store):
         return f"the value written on line {store.lineno} is not known to have an element per environment"
@@ -143,11 +145,37 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
             return f"line {use.lineno} reads it inside an f-string"
         if script.scope_of(use) is not script.scope or any(isinstance(n, (ast.Lambda, ast.ClassDef)) for n in where):
             return f"a function reads it on line {use.lineno}"
-        if use.lineno <= (rollout.end_lineno or 0):
+        if _read_back(script, rollout, buffer, use):
+            continue
+        if use.lineno <= (rollout.end_lineno or 0) and not _shaped_like(script, buffer, use):
             return f"line {use.lineno} uses it before the rollout is complete"
         if isinstance(use.ctx, ast.Del):
             return f"line {use.lineno} deletes it"
     return None
+
+
+def _is_tensor(script: Script, kinds: Kinds, store: Store) -> bool:
+    """Whether what a step writes is a tensor."""
+    if store.value is script.phases.env_step:
+        return kinds.in_step(store.stmt, ast.unparse(store.target))
+    if store.unpacked:
+        call = store.value
+        return isinstance(call, ast.Call) and kinds.produced(call) and Results(script, call).is_tensor(*_place(store))
+    return kinds.tensor(store.value) or kinds.must_be_tensor(store.value)
+
+
+def _part_is_new(script: Script, store: Store) -> bool:
+    """Whether a part that a network returned shares memory with nothing."""
+    call = store.value
+    if not isinstance(call, ast.Call) or call is script.phases.env_step:
+        return False
+    return Results(script, call).is_new(*_place(store))
+
+
+def _place(store: Store) -> tuple[int, int]:
+    """Where a target stands among those that a value is unpacked into, and how many there are."""
+    parts = next(t.elts for t in store.stmt.targets if isinstance(t, (ast.Tuple, ast.List)) and store.target in t.elts)
+    return parts.index(store.target), len(parts)
 
 
 def _kept(script: Script, kinds: Kinds, buffer: Buffer) -> str | None:
@@ -175,6 +203,48 @@ def _uses(script: Script, buffer: Buffer, replaced: Sequence[Buffer]) -> list[as
     ]
 
 
+def _read_back(script: Script, rollout: ast.For, buffer: Buffer, use: ast.Name) -> ast.Subscript | None:
+    """The `buffer[step]` that reads, below the step's write, what the step has written."""
+    node, store = script.source.parents[use], buffer.stores[0].stmt
+    if (
+        not isinstance(node, ast.Subscript)
+        or not isinstance(node.ctx, ast.Load)
+        or rollout not in script.loops_around(use)
+    ):
+        return None
+    if ast.unparse(node) != ast.unparse(buffer.stores[0].target):
+        return None
+    outer = script.source.parents[node]
+    changed = isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load)
+    if changed or (isinstance(outer, ast.Attribute) and outer.attr.endswith("_")):
+        return None
+    around = [script.source.statement(use), *script.source.ancestors(use)]
+    above: ast.AST = store
+    while isinstance(above, (ast.Assign, ast.With)):
+        block = script.source.block(above)
+        if any(s in around for s in block[block.index(above) + 1 :]):
+            return node
+        above = script.source.parents[above]
+    return None
+
+
+def _shaped_like(script: Script, buffer: Buffer, use: ast.Name) -> tuple[ast.Call, str] | None:
+    """A `torch.zeros_like(buffer)` among the setup, and the same tensor by the shape that the buffer would have had."""
+    call = script.source.parents[use]
+    if not isinstance(call, ast.Call) or not script.calls(call, "torch.zeros_like", "torch.ones_like"):
+        return None
+    given = {k.arg: script.source.text(k.value) for k in call.keywords}
+    if script.source.statement(use) not in script.setup or set(given) - {"dtype", "device"}:
+        return None
+    own = {k.arg: script.source.text(k.value) for k in buffer.call.keywords}
+    moved = isinstance(outer := script.source.parents[call], ast.Attribute) and outer.attr in ("to", "cuda")
+    if script.device and not moved and any(script.device == ast.unparse(n) for n in ast.walk(buffer.stmt)):
+        own["device"] = script.device
+    shape = [script.source.text(a) for a in buffer.call.args]
+    made = ast.unparse(call.func).removesuffix("_like")
+    return call, f"{made}({', '.join([*shape, *(f'{k}={v}' for k, v in {**own, **given}.items())])})"
+
+
 def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: ast.expr) -> str:
     edits, names, freshness = Edits(script.source), script.names, Freshness(script, kinds, rollout.body)
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
@@ -183,14 +253,30 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     recorded: dict[ast.expr, str] = {}
     for buffer in buffers:
         edits.remove(buffer.stmt)
-        value = _recorded(script, freshness, buffer, None if common else buffer.dtype)
-        recorded[buffer.stores[0].target] = f'{transition}["{buffer.name}"] = {value}'
+        store = buffer.stores[0]
+        part = names.fresh(singular(buffer.name)) if store.unpacked else None
+        read = any(_read_back(script, rollout, buffer, use) for use in _uses(script, buffer, buffers))
+        value = _recorded(script, freshness, buffer, buffer.dtype if read or not common else None, part)
+        if read and not part and not value.endswith(".clone()"):
+            value += ".clone()"  # whoever reads it may change it
+        line = f'{transition}["{buffer.name}"] = {value}'
+        if part:
+            edits.substitute(store.target, part)
+            edits.after(store.stmt, line)
+        else:
+            recorded[store.target] = line
         for use in _uses(script, buffer, buffers):
-            edits.substitute(use, f'{storage}["{buffer.name}"]')
-    for store in {b.stores[0].stmt: None for b in buffers}:
+            like = _shaped_like(script, buffer, use) if use.lineno < rollout.lineno else None
+            if again := _read_back(script, rollout, buffer, use):
+                edits.substitute(again, f'{transition}["{buffer.name}"]')
+            elif like:
+                edits.substitute(*like)
+            else:
+                edits.substitute(use, f'{storage}["{buffer.name}"]')
+    for stmt in {b.stores[0].stmt: None for b in buffers if not b.stores[0].unpacked}:
         text = script.source.text
-        lines = [recorded.get(t) or f"{text(t)} = {text(v)}" for t, v in pairwise(store)]
-        edits.replace(store, "\n".join(lines))
+        lines = [recorded.get(t) or f"{text(t)} = {text(v)}" for t, v in pairwise(stmt)]
+        edits.replace(stmt, "\n".join(lines))
     edits.before(rollout, f"{transitions} = []")
     edits.before(rollout.body[0], f"{transition} = {{}}\n{transitions}.append({transition})")
     target = ", ".join(filter(None, (script.device, common)))
@@ -211,19 +297,22 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     return script.finish(edits)
 
 
-def _recorded(script: Script, freshness: Freshness, buffer: Buffer, dtype: str | None) -> str:
-    """The text of the value that a step records: in the buffer's row shape, and never shared with the environment."""
+def _recorded(script: Script, freshness: Freshness, buffer: Buffer, dtype: str | None, part: str | None) -> str:
+    """The text of the value that a step records: in the buffer's row shape, and never shared with the environment.
+
+    `part` is the name that the value is unpacked into, if it is.
+    """
     value = buffer.stores[0].value
-    text = script.source.text(value)
-    if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp)):
+    text = part or script.source.text(value)
+    if not part and isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp)):
         text = f"({text})"
-    if is_matrix(script, buffer.call) and not _is_flat(value):
+    if is_matrix(script, buffer.call) and (part or not _is_flat(value)):
         text += ".flatten()"
     if is_matrix(script, buffer.call) and _may_be_one_number(script, value):
         text += f".expand({dimensions(script, buffer.call)[1]})"
     if dtype:
         text += f".to({dtype})"
-    if not freshness.is_fresh(value):
+    if not (_part_is_new(script, buffer.stores[0]) if part else freshness.is_fresh(value)):
         text += ".clone()"
     return text
 
@@ -253,7 +342,7 @@ def _may_be_one_number(script: Script, value: ast.expr) -> bool:
 
 def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth: int = 4) -> bool:
     """Whether a value has an element per environment, as networks and environments return it, and is not broadcast."""
-    if kinds.produced(value):
+    if kinds.produced(value) or kinds.must_be_tensor(value):
         return True
     if isinstance(value, ast.Name) and depth:
         bindings = list(kinds.bindings(value.id, stmt))
@@ -264,6 +353,8 @@ def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth
     if isinstance(value, ast.Subscript):
         if isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str):
             return True  # infos["cost"]
+        if kinds.tensor(value.slice) and _is_row(script, kinds, value.slice, stmt, depth):
+            return kinds.tensor(value.value)  # an element of a table for each environment
         return is_number(value.slice, 0) and isinstance(value.value, ast.Call) and _resets(value.value)
     if isinstance(value, ast.BinOp):
         return any(_is_row(script, kinds, side, stmt, depth) for side in (value.left, value.right))

@@ -55,7 +55,7 @@ class VecTask:
         return self._observe()
 
     def step(self, actions):
-        actions = torch.clamp(actions, -1.0, 1.0).as_subclass(torch.Tensor)
+        actions = actions.clamp_(-1.0, 1.0).as_subclass(torch.Tensor)
         over = self.reset_buf.as_subclass(torch.Tensor).bool()
         noise = torch.rand(self.num_envs, 6, generator=self._generator, device=self.obs_buf.device)
         self.obs_buf[over] = noise[over] - 0.5

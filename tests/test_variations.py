@@ -1,0 +1,553 @@
+"""Scripts that deviate from the skeleton as users' do: each converts, for the most part, and computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from scripts import PARTS, edited, script
+
+from transformer import Applied, Skipped, convert
+from transformer.checking import compare, record
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A script in parts, and which transforms are skipped, each with a piece of the reason."""
+
+    title: str
+    parts: Mapping[str, str]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.title
+
+
+WRAPPER = "class Wrapped:\n    def __init__(self, envs):\n        self.envs = envs\n\n"
+WRAPPED = "envs = Wrapped(envs)\n" + PARTS["make_agent"]
+NO_OTHER_LOOP = {"auxiliary-update": "the minibatch loop is the only one that steps an optimizer"}
+
+VARIATIONS = [
+    Variation("the skeleton", {}),
+    Variation(
+        "an environment on the device",
+        {
+            "functions": WRAPPER
+            + """    # Tensors that the next step changes in place; actions are clipped in place
+    def reset(self):
+        self.reward, self.over = torch.zeros(2), torch.zeros(2, dtype=torch.long)
+        return torch.tensor(self.envs.reset())
+
+    def step(self, action):
+        obs, reward, done, info = self.envs.step(action.clamp_(0, 1).numpy())
+        self.reward[:] = torch.tensor(reward)
+        self.over[:] = torch.tensor(done)
+        return torch.tensor(obs), self.reward, self.over, info
+
+
+""",
+            "make_agent": WRAPPED,
+            "buffers": PARTS["buffers"] + "\nadvantages = torch.zeros_like(rewards)",
+            "begin": """
+                global_step = 0
+                next_obs = envs.reset()
+                next_done = torch.zeros(args.num_envs).to(device)
+            """,
+            "step": "next_obs, rewards[step], next_done, info = envs.step(action)",
+            "advantages": PARTS["advantages"].replace("advantages = torch.zeros_like(rewards).to(device)\n    ", ""),
+        },
+        {"gae-hoist": "1.0 - next_done is not known to be float32", "transfers": "no blocking transfer"},
+    ),
+    Variation(
+        "bootstrapping on the final observation",
+        {
+            "functions": WRAPPER
+            + """    def reset(self):
+        return self.envs.reset(), {}
+
+    def step(self, action):
+        obs, reward, done, _ = self.envs.step(action)
+        infos = {"final_observation": [o if d else None for o, d in zip(obs + 0.1, done)]} if done.any() else {}
+        return obs, reward, done & (obs[:, 0] > 0), done & (obs[:, 0] <= 0), infos
+
+
+""",
+            "make_agent": WRAPPED,
+            "begin": edited("begin", "envs.reset()", "envs.reset()[0]"),
+            "step": """
+                next_obs, reward, terminations, truncations, infos = envs.step(action.cpu().numpy())
+                done = np.logical_or(terminations, truncations)
+                if "final_observation" in infos:
+                    for idx, final in enumerate(infos["final_observation"]):
+                        if final is not None and truncations[idx]:
+                            with torch.no_grad():
+                                reward[idx] += args.gamma * agent.get_value(torch.Tensor(final).to(device)).item()
+                rewards[step] = torch.tensor(reward).to(device).view(-1)
+                next_obs, next_done = torch.Tensor(next_obs).to(device), torch.Tensor(done).to(device)
+            """,
+        },
+    ),
+    Variation(
+        "bootstrapping on the final observation, with a buffer of next values",
+        {
+            "buffers": PARTS["buffers"] + "\nnext_values = torch.zeros((args.num_steps, args.num_envs)).to(device)",
+            "step": """
+                next_obs, reward, done, info = envs.step(action.cpu().numpy())
+                real_next_obs = next_obs.copy()
+                for idx, d in enumerate(done):
+                    if d:
+                        real_next_obs[idx] = 0.1
+                with torch.no_grad():
+                    next_values[step] = agent.get_value(torch.Tensor(real_next_obs).to(device)).flatten()
+                rewards[step] = torch.tensor(reward).to(device).view(-1)
+                next_obs, next_done = torch.Tensor(next_obs).to(device), torch.Tensor(done).to(device)
+            """,
+            "gae": """
+                for t in reversed(range(args.num_steps)):
+                    nextnonterminal = 1.0 - (next_done if t == args.num_steps - 1 else dones[t + 1])
+                    delta = rewards[t] + args.gamma * next_values[t] - values[t]
+                    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * nextnonterminal * lastgaelam
+            """,
+        },
+    ),
+    Variation(
+        "action masks",
+        {
+            "agent": PARTS["agent"]
+            .replace("x, action=None", "x, mask, action=None")
+            .replace("logits=self.actor(x)", "logits=torch.where(mask, self.actor(x), torch.tensor(-1e8))"),
+            "buffers": PARTS["buffers"]
+            + "\nmasks = torch.zeros((args.num_steps, args.num_envs, 2), dtype=torch.bool).to(device)",
+            "store": PARTS["store"]
+            + "\nmask = next_obs[:, :1] > torch.tensor([-0.3, 0.3])\nmask[:, 0] |= ~mask[:, 1]\n"
+            "masks[step] = mask",
+            "act": edited("act", "(next_obs)", "(next_obs, mask)"),
+            "flatten": PARTS["flatten"] + "\nb_masks = masks.reshape((-1, 2))",
+            "minibatch": edited("minibatch", "b_obs[mb_inds], b", "b_obs[mb_inds], b_masks[mb_inds], b"),
+        },
+    ),
+    Variation(
+        "multi-discrete actions",
+        {
+            "agent": """
+                class Agent(nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.nvec = [2, 3]
+                        self.critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+                        self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 5))
+
+                    def get_value(self, x):
+                        return self.critic(x)
+
+                    def get_action_and_value(self, x, action=None):
+                        heads = [Categorical(logits=part) for part in torch.split(self.actor(x), self.nvec, dim=1)]
+                        if action is None:
+                            action = torch.stack([head.sample() for head in heads])
+                        else:
+                            action = action.T
+                        logprob = torch.stack([head.log_prob(a) for a, head in zip(action, heads)])
+                        entropy = torch.stack([head.entropy() for head in heads])
+                        return action.T, logprob.sum(0), entropy.sum(0), self.critic(x)
+            """,
+            "buffers": edited(
+                "buffers",
+                "actions = torch.zeros((args.num_steps, args.num_envs)",
+                "actions = torch.zeros((args.num_steps, args.num_envs, 2)",
+            ),
+            "step": edited("step", "action.cpu().numpy()", "action.cpu().numpy()[:, 0]"),
+            "flatten": edited("flatten", "actions.reshape(-1)", "actions.reshape((-1, 2))"),
+        },
+    ),
+    Variation(
+        "observations in a tuple",
+        {
+            "functions": WRAPPER
+            + """    def reset(self):
+        return tuple(self.envs.reset().T)
+
+    def step(self, action):
+        obs, *rest = self.envs.step(action)
+        return tuple(obs.T), *rest
+
+
+""",
+            "make_agent": WRAPPED,
+            "agent": PARTS["agent"]
+            .replace("(self, x", "(self, place, speed")
+            .replace("        probs =", "        x = torch.stack([place, speed], 1)\n        probs =")
+            .replace("        return self.critic(x)\n", "        return self.critic(torch.stack([place, speed], 1))\n"),
+            "buffers": edited(
+                "buffers",
+                "obs = torch.zeros((args.num_steps, args.num_envs, 2)).to(device)",
+                "places = torch.zeros((args.num_steps, args.num_envs)).to(device)\n"
+                "speeds = torch.zeros((args.num_steps, args.num_envs)).to(device)",
+            ),
+            "begin": edited(
+                "begin",
+                "next_obs = torch.Tensor(envs.reset()).to(device)",
+                "place, speed = (torch.Tensor(o).to(device) for o in envs.reset())",
+            ),
+            "store": edited("store", "obs[step] = next_obs", "places[step] = place\nspeeds[step] = speed"),
+            "act": edited("act", "(next_obs)", "(place, speed)"),
+            "step": edited(
+                "step",
+                "next_obs, next_done = torch.Tensor(next_obs).to(device), torch.Tensor(done).to(device)",
+                "place, speed = torch.Tensor(next_obs[0]).to(device), torch.Tensor(next_obs[1]).to(device)\n"
+                "next_done = torch.Tensor(done).to(device)",
+            ),
+            "advantages": edited("advantages", "(next_obs)", "(place, speed)"),
+            "flatten": edited(
+                "flatten", "b_obs = obs.reshape((-1, 2))", "b_places, b_speeds = places.reshape(-1), speeds.reshape(-1)"
+            ),
+            "minibatch": edited("minibatch", "b_obs[mb_inds]", "b_places[mb_inds], b_speeds[mb_inds]"),
+        },
+    ),
+    Variation(
+        "observations in a dict",
+        {
+            "functions": WRAPPER
+            + """    def reset(self):
+        obs = self.envs.reset()
+        return {"place": obs[:, :1], "speed": obs[:, 1:]}
+
+    def step(self, action):
+        obs, *rest = self.envs.step(action)
+        return {"place": obs[:, :1], "speed": obs[:, 1:]}, *rest
+
+
+""",
+            "make_agent": WRAPPED,
+            "agent": PARTS["agent"]
+            .replace("self.actor(x)", "self.actor(torch.cat([x['place'], x['speed']], 1))")
+            .replace("self.critic(x)", "self.critic(torch.cat([x['place'], x['speed']], 1))"),
+            "buffers": edited(
+                "buffers",
+                "obs = torch.zeros((args.num_steps, args.num_envs, 2)).to(device)",
+                "obs = {k: torch.zeros((args.num_steps, args.num_envs, 1)).to(device) for k in ('place', 'speed')}",
+            ),
+            "begin": edited(
+                "begin",
+                "torch.Tensor(envs.reset()).to(device)",
+                "{k: torch.Tensor(o).to(device) for k, o in envs.reset().items()}",
+            ),
+            "store": edited("store", "obs[step] = next_obs", "for k, o in next_obs.items():\n    obs[k][step] = o"),
+            "step": edited(
+                "step",
+                "next_obs, next_done = torch.Tensor(next_obs).to(device), torch.Tensor(done).to(device)",
+                "next_obs = {k: torch.Tensor(o).to(device) for k, o in next_obs.items()}\n"
+                "next_done = torch.Tensor(done).to(device)",
+            ),
+            "flatten": edited("flatten", "obs.reshape((-1, 2))", "{k: o.reshape((-1, 1)) for k, o in obs.items()}"),
+            "minibatch": edited("minibatch", "b_obs[mb_inds]", "{k: o[mb_inds] for k, o in b_obs.items()}"),
+        },
+    ),
+    Variation(
+        "observations and rewards normalised in torch",
+        {
+            "functions": """
+                class RunningMeanStd:
+                    def __init__(self, shape, device):
+                        self.mean, self.var = torch.zeros(shape, device=device), torch.ones(shape, device=device)
+                        self.count = 1e-4
+
+                    def update(self, x):
+                        mean, var, count = x.mean(0), x.var(0, unbiased=False), x.shape[0]
+                        delta, total = mean - self.mean, self.count + count
+                        self.mean = self.mean + delta * count / total
+                        self.var = (self.var * self.count + var * count + delta**2 * self.count * count / total) / total
+                        self.count = total
+
+                    def normalize(self, x):
+                        self.update(x)
+                        return ((x - self.mean) / torch.sqrt(self.var + 1e-8)).clamp(-10, 10)
+
+
+            """,
+            "make_agent": "obs_rms, returns_rms = RunningMeanStd((2,), device), RunningMeanStd((), device)\n"
+            "running = torch.zeros(args.num_envs, device=device)\n" + PARTS["make_agent"],
+            "step": """
+                next_obs, reward, done, info = envs.step(action.cpu().numpy())
+                next_obs, next_done = torch.Tensor(next_obs).to(device), torch.Tensor(done).to(device)
+                reward = torch.tensor(reward, dtype=torch.float32).to(device).view(-1)
+                running = running * args.gamma * (1 - next_done) + reward
+                returns_rms.update(running)
+                rewards[step] = reward / torch.sqrt(returns_rms.var + 1e-8)
+                next_obs = obs_rms.normalize(next_obs)
+            """,
+        },
+    ),
+    Variation(
+        "mixed precision with a GradScaler",
+        {
+            "make_agent": PARTS["make_agent"] + '\nscaler = torch.amp.GradScaler("cpu", enabled=True)',
+            "learn": "with torch.autocast(device.type, dtype=torch.bfloat16):\n    <forward>\n<optimize>",
+            "forward": PARTS["minibatch"].replace("\n<optimize>", ""),
+            "optimize": """
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
+                scaler.step(optimizer)
+                scaler.update()
+            """,
+        },
+        {"gae-hoist": "1.0 - next_done is not known to be float32"},
+    ),
+    Variation(
+        "a scheduler per iteration",
+        {
+            "optimizer": PARTS["optimizer"]
+            + "\nscheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda i: 1 - i / args.num_iterations)",
+            "anneal": "",
+            "report": edited("report", 'optimizer.param_groups[0]["lr"]', "scheduler.get_last_lr()[0]")
+            + "\nscheduler.step()",
+        },
+    ),
+    Variation(
+        "a scheduler per minibatch",
+        {
+            "optimizer": PARTS["optimizer"]
+            + "\nscheduler = optim.lr_scheduler.LinearLR(optimizer, start_factor=1.0, end_factor=0.1, total_iters=20)",
+            "anneal": "",
+            "optimize": PARTS["optimize"] + "\nscheduler.step()",
+        },
+    ),
+    Variation(
+        "annealed entropy and clip coefficients",
+        {
+            "anneal": PARTS["anneal"] + "\nent_coef = 0.01 * frac\nclip_now = max(args.clip_coef * frac, 0.05)",
+            "minibatch": PARTS["minibatch"].replace("0.01 *", "ent_coef *").replace("args.clip_coef", "clip_now"),
+        },
+    ),
+    Variation(
+        "torch.randperm and slices",
+        {
+            "minibatches": edited(
+                "minibatches", "np.random.shuffle(b_inds)", "b_inds = torch.randperm(args.batch_size, device=device)"
+            ).replace("b_inds = np.arange(args.batch_size)\n", ""),
+        },
+    ),
+    Variation(
+        "np.random.permutation",
+        {
+            "minibatches": edited(
+                "minibatches", "np.random.shuffle(b_inds)", "b_inds = np.random.permutation(args.batch_size)"
+            ).replace("b_inds = np.arange(args.batch_size)\n", ""),
+        },
+    ),
+    Variation(
+        "BatchSampler",
+        {
+            "third_party": "from torch.utils.data.sampler import BatchSampler, SubsetRandomSampler",
+            "minibatches": """
+                clipfracs = []
+                for epoch in range(args.update_epochs):
+                    order = SubsetRandomSampler(range(args.batch_size))
+                    for mb_inds in BatchSampler(order, args.minibatch_size, drop_last=True):
+                        <learn>
+            """,
+        },
+        {"shuffle": "does not run over range(0, batch size, minibatch size)"},
+    ),
+    Variation(
+        "TD(lambda)",
+        {
+            "gae": """
+                returns = torch.zeros_like(rewards)
+                for t in reversed(range(args.num_steps)):
+                    if t == args.num_steps - 1:
+                        nextnonterminal, nextvalues, nextreturn = 1.0 - next_done, next_value, next_value
+                    else:
+                        nextnonterminal, nextvalues, nextreturn = 1.0 - dones[t + 1], values[t + 1], returns[t + 1]
+                    mixed = args.gae_lambda * nextreturn + (1 - args.gae_lambda) * nextvalues
+                    returns[t] = rewards[t] + args.gamma * nextnonterminal * mixed
+                advantages = returns - values
+            """,
+            "advantages": """
+                with torch.no_grad():
+                    next_value = agent.get_value(next_obs).reshape(1, -1)
+                    <gae>
+            """,
+        },
+        {"gae-hoist": "nextreturn before the last step is not elementwise"},
+    ),
+    Variation(
+        "V-trace targets",
+        {
+            "advantages": """
+                with torch.no_grad():
+                    next_value = agent.get_value(next_obs).reshape(-1)
+                    _, present, _, _ = agent.get_action_and_value(obs.reshape((-1, 2)), actions.reshape(-1))
+                    rhos = (present.view(args.num_steps, -1) - logprobs).exp().clamp(max=1.0)
+                    vs = torch.zeros_like(values)
+                    acc = torch.zeros(args.num_envs).to(device)
+                    for t in reversed(range(args.num_steps)):
+                        ahead = next_value if t == args.num_steps - 1 else values[t + 1]
+                        alive = 1.0 - (next_done if t == args.num_steps - 1 else dones[t + 1])
+                        delta = rhos[t] * (rewards[t] + args.gamma * alive * ahead - values[t])
+                        acc = delta + args.gamma * args.gae_lambda * alive * rhos[t] * acc
+                        vs[t] = values[t] + acc
+                    returns = vs
+                    advantages = vs - values
+            """,
+        },
+        {"gae-hoist": "nothing in it is elementwise in time"},
+    ),
+    # Single cases
+    Variation(
+        "a line search that writes parameters",
+        {
+            "optimize": PARTS["optimize"]
+            + """
+old = [p.detach().clone() for p in agent.parameters()]
+for shrink in (1.0, 0.5, 0.25):
+    with torch.no_grad():
+        for p, o in zip(agent.parameters(), old):
+            p.copy_(o + shrink * 0.01 * p.grad)
+        trial = (agent.get_value(b_obs[mb_inds]).view(-1) - b_returns[mb_inds]).pow(2).mean()
+    if trial < v_loss:
+        break
+""",
+        },
+    ),
+    Variation(
+        "a list of dicts of tensors",
+        {
+            "buffers": "",
+            "rollout": """
+                memory = []
+                for step in range(0, args.num_steps):
+                    global_step += args.num_envs
+                    with torch.no_grad():
+                        action, logprob, _, value = agent.get_action_and_value(next_obs)
+                    entry = {"obs": next_obs, "done": next_done, "action": action, "logprob": logprob}
+                    entry["value"] = value.flatten()
+                    next_obs, reward, done, info = envs.step(action.cpu().numpy())
+                    entry["reward"] = torch.tensor(reward, dtype=torch.float32).to(device)
+                    memory.append(entry)
+                    next_obs, next_done = torch.Tensor(next_obs).to(device), torch.Tensor(done).to(device)
+                obs, dones, actions, logprobs, values, rewards = (
+                    torch.stack([m[k] for m in memory]) for k in ("obs", "done", "action", "logprob", "value", "reward")
+                )
+            """,
+        },
+        {
+            "storage": "writes no preallocated torch buffers",
+            "gae-hoist": "dones is not known to have args.num_steps rows",
+        },
+    ),
+    Variation(
+        "an optimizer that is made anew in the training",
+        {"head": "if iteration == 2:\n    <remake>", "remake": PARTS["optimizer"]},
+        {"tensor-lr": "it is made more than once"},
+    ),
+    Variation(
+        "an optimizer with modes of its own",
+        {
+            "functions": """
+                class Averaging(optim.Adam):
+                    def train(self):
+                        self.training = True
+
+                    def eval(self):
+                        self.training = False
+
+
+            """,
+            "optimizer": edited("optimizer", "optim.Adam", "Averaging"),
+            "head": "optimizer.eval()",
+            "flatten": PARTS["flatten"] + "\noptimizer.train()",
+        },
+        {"tensor-lr": "not known to take a tensor learning rate"},
+    ),
+    Variation(
+        "weights rescaled through .data",
+        {
+            "flatten": PARTS["flatten"]
+            + """
+scale = b_returns.std() + 1e-5
+agent.critic[-1].weight.data = agent.critic[-1].weight.data / scale
+agent.critic[-1].bias.data = agent.critic[-1].bias.data / scale
+b_returns = b_returns / scale
+""",
+        },
+        {"inference-agent": "gives a parameter other memory"},
+    ),
+    Variation(
+        "gradients saved, changed and restored between two backward passes",
+        {
+            "optimize": """
+                optimizer.zero_grad()
+                v_loss.backward(retain_graph=True)
+                saved = [None if p.grad is None else p.grad.clone() for p in agent.parameters()]
+                optimizer.zero_grad()
+                loss.backward()
+                for p, g in zip(agent.parameters(), saved):
+                    if g is not None:
+                        p.grad = p.grad - 0.1 * g
+                nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
+                optimizer.step()
+            """,
+        },
+    ),
+    Variation(
+        "a module that keeps statistics of what it sees",
+        {
+            "agent": PARTS["agent"].replace("nn.Linear(2, 8)", "Normalizer(), nn.Linear(2, 8)"),
+            "args": """
+                class Normalizer(nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.register_buffer("mean", torch.zeros(2))
+
+                    def forward(self, x):
+                        if self.training:
+                            self.mean.mul_(0.9).add_(0.1 * x.detach().mean(0))
+                        return x - self.mean
+
+
+                def parse_args():
+                    <parser>
+                    return parser.parse_args()
+            """,
+        },
+    ),
+    Variation(
+        "a history on the agent",
+        {
+            "agent": PARTS["agent"]
+            .replace("super().__init__()\n", "super().__init__()\n        self.history = []\n")
+            .replace(
+                "            action = probs.sample()",
+                "            action = probs.sample()\n            self.history.append(x)",
+            ),
+            "act": PARTS["act"],
+            "report": PARTS["report"]
+            + "\nprint(len(agent.history), sum(h.sum().item() for h in agent.history))\nagent.history.clear()",
+        },
+        {"inference-agent": "keeps a history on the network"},
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variation", VARIATIONS, ids=str)
+def test_variation(variation: Variation, tmp_path: Path) -> None:
+    source = script(variation.parts)
+    conversion = convert(source)
+    assert conversion.converted, conversion.diagnostics
+    expected = {**NO_OTHER_LOOP, **variation.skipped}
+    for step in conversion.steps:
+        name = step.transform.name
+        if isinstance(step.outcome, Skipped):
+            assert expected.get(name, "not expected") in step.outcome.reason
+        else:
+            assert isinstance(step.outcome, Applied) and name not in expected
+    path = tmp_path / "ppo.py"
+    path.write_text(source)
+    left, right = record(path, []), record(path, [], source=conversion.source)
+    assert left.steps and right.iterations == 3
+    assert compare(left, right) == ()
