@@ -35,6 +35,9 @@ HERE = Path(__file__).parent
 LIST = HERE / "wild.toml"
 TABLE = HERE / "wild.md"
 
+EARLIER = "with an earlier version of the converter"
+"""The note of a script whose run was not repeated."""
+
 RAN = {
     "equal": "ran, equal",
     "differs": "ran, **differs**",
@@ -103,13 +106,15 @@ def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
     """The counts, in sentences."""
     kinds = Counter(o.kind for o in outcomes)
     ran = Counter(s.ran for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted")
+    old = sum(s.note == EARLIER for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted")
     repositories = len({s.repository for s in scripts})
     slowest = max((o.seconds for o in outcomes), default=0.0)
     return (
         f"{len(scripts)} scripts of {repositories} repositories: "
         + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         + f". Of the converted, {ran['equal']} were run against their originals and are equal bit by bit, "
-        f"{ran['differs']} differ, {ran['not run']} could not be run. "
+        f"{ran['differs']} differ, {ran['not run']} were not run, as the table says. "
+        f"Of the equal ones {old} were run {EARLIER}. "
         f"The slowest conversion took {slowest:.1f} s of processor time."
     )
 
