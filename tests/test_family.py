@@ -1,7 +1,7 @@
 """cleanrl's PPO scripts in both generations convert whole, and verify equal, flags off and compiled.
 
 The older ones come with the package cleanrl 1.2.0. The newer ones are those of a checkout of vwxyzjn/cleanrl that the
-environment variable CLEANRL names; without it their tests are skipped. `standins/` holds the Atari packages.
+environment variable CLEANRL names; without it their tests are skipped. `standins/` holds the environments.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ LIMIT = 1500.0
 """Seconds for one run; compiling a large network in two processes on a busy machine takes minutes."""
 SHORT = ["--update-epochs", "2"]
 ATARI = ["--num-envs", "4", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "192", *SHORT]
+PIXELS = ["--num-envs", "4", "--num-steps", "8", "--num-minibatches", "2", "--total-timesteps", "96", *SHORT]
 CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
 
 
@@ -33,6 +34,8 @@ class Member:
     newer: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
     processes: int | None = None
+    only: str | None = None
+    """The one generation that has it; both where None."""
     skipped: tuple[str, ...] = ("auxiliary-update",)
     """Transforms that have nothing to do in it."""
 
@@ -56,12 +59,35 @@ FAMILY = [
         processes=2,
         skipped=("auxiliary-update", "one-graph"),  # gradients are exchanged between backward and step
     ),
+    Member("ppo_procgen", PIXELS),
+    Member("ppo_pettingzoo_ma_atari", PIXELS),
+    Member(
+        "ppo_continuous_action_isaacgym/ppo_continuous_action_isaacgym",
+        ["--num-envs", "8", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "384", *SHORT],
+        skipped=("gae-hoist", "auxiliary-update"),  # which dtype the environment's dones have cannot be told
+    ),
+    Member(
+        "ppg_procgen",
+        [*PIXELS[:-4], "--total-timesteps", "192", "--n-iteration", "2", "--e-auxiliary", "2"],
+        skipped=("one-graph",),  # gradients are kept from minibatch to minibatch in the auxiliary phase
+    ),
+    Member(
+        "ppo_trxl/ppo_trxl",
+        [
+            *["--num-envs", "4", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "192", *SHORT],
+            *["--trxl-num-layers", "2", "--trxl-num-heads", "2", "--trxl-dim", "16", "--trxl-memory-length", "6"],
+        ],
+        only="newer",
+        skipped=("deferred-sync", "auxiliary-update"),
+    ),
 ]
 STANDINS = Path(__file__).parent / "standins"
 
 
 def run_of(member: Member, generation: str, published: Path, folder: Path) -> Run:
     """How to run a script of a generation."""
+    if member.only not in (None, generation):
+        pytest.skip(f"{member.name} is not among the {generation} scripts")
     if generation == "newer":
         if "CLEANRL" not in os.environ:
             pytest.skip("CLEANRL names no checkout of vwxyzjn/cleanrl")
@@ -86,7 +112,7 @@ def test_family(member: Member, generation: str, up_to: str, published: Path, tm
     assert tuple(step.transform.name for step in conversion.steps if not step.applied) == member.skipped
     verification = verify(Task(run, conversion.source, up_to=up_to))
     assert {rung.name: rung.status for rung in verification.rungs}[up_to] == "equal", verification.rungs
-    assert verification.original.iterations == 3
+    assert verification.original.iterations >= 3
     assert len(verification.original.peers) == (member.processes or 1) - 1
 
 
