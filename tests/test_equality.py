@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -90,10 +93,25 @@ def test_compiled_conversion_trains_to_the_end(fixture: str, tmp_path: Path) -> 
     launched = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes(fixture)}"]
     launched = launched if processes(fixture) else []
     command = [sys.executable, *launched, str(script), *arguments(fixture), "--compile", "--measure-burnin", "1"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=2 * LIMIT, check=False)
+    environment = {**os.environ, "TORCH_LOGS": "graph_breaks,recompiles"}
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=2 * LIMIT, check=False
+    )
     assert result.returncode == 0, result.stderr[-3000:]
     prints = sum(len(recording.prints) for recording in (original(fixture), *original(fixture).peers))
     assert len(result.stdout.splitlines()) == prints
+    if next(s for s in conversion(fixture).steps if s.transform.name == "one-graph").applied:
+        assert breaks_in_update(script, result.stderr) == []
+        assert fixture == "uneven_minibatches.py" or "Recompiling function update" not in result.stderr
+
+
+def breaks_in_update(script: Path, log: str) -> list[int]:
+    """The lines of update() at which torch.compile ended a graph."""
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    lines = [int(n) for n in re.findall(rf"Graph break in user code at \S*{re.escape(script.name)}:(\d+)", log)]
+    assert lines, "the recurrence of the advantages is known to end a graph"
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name.startswith("update")]
+    return [n for n in lines if any(f.lineno <= n <= (f.end_lineno or 0) for f in functions)]
 
 
 @pytest.mark.slow
