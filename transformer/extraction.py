@@ -239,8 +239,9 @@ def extract_inner(
     name = script.names.fresh(role)
     call = f"{', '.join(sig.results)} = " if sig.results else ""
     call += f"{name}({', '.join(sig.params)})"
-    lines = [without_blank_lines(edits.move(stmt, call))]
     indent = function.col_offset
+    _rejoin(script, edits, [stmt], indent + 4 - stmt.col_offset)
+    lines = [without_blank_lines(edits.move(stmt, call))]
     definition = define(script, name, sig.params, doc, lines, sig.results, indent)
     mark = cst.Decorator(cst.parse_expression(decorator.removeprefix("@")))
     edits.before(function, [definition.with_changes(decorators=[mark])], gap=1 if indent else 2)
