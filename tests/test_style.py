@@ -15,7 +15,7 @@ def ruff(*args: str, length: int, content: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, input=content, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("length", [88, 127])
+@pytest.mark.parametrize("length", [88, pytest.param(127, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fixture", sorted(golden.FIXTURES.glob("*.py")), ids=lambda p: p.stem)
 def test_conversion_is_as_clean_as_the_original(fixture: Path, length: int) -> None:
     original = ruff("format", length=length, content=fixture.read_text(encoding="utf-8")).stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from transformer.benching.harness.compiles import functions
 from transformer.benching.measure import Length, measure
 from transformer.checking.run import Run
@@ -77,6 +79,7 @@ def test_a_graph_break_and_recompilations_in_every_iteration(tmp_path: Path) -> 
     assert (quiet["compilations"], quiet["graph_breaks"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_recompilations_during_burnin_only(tmp_path: Path) -> None:
     update = counted(tmp_path, "pass", "3 + min(iteration, 1)")["update"]
     assert (update["recompilations"], update["recompilations_after_burnin"]) == (1, 0)
