@@ -137,7 +137,7 @@ def test_20000_lines_of_simple_code(plain: str) -> None:
     table = "TABLE = [\n" + "    0,\n" * 20_000 + "]\n"
     began = time.process_time()
     assert table in _converted(plain + table)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 20  # a few seconds on an idle machine; the bound is there for what never ends
 
 
 @pytest.mark.parametrize("depth", [50, 90])

@@ -146,20 +146,23 @@ def test_a_page_of_400_lines_is_small():
     assert len(render_page(convert(source), "script.py").encode()) < 1_000_000
 
 
-def test_a_page_of_1500_lines_takes_less_than_two_seconds():
+def test_a_page_of_1500_lines_takes_no_longer_than_its_conversion():
+    """0.7 s where the conversion takes 1.9 s; only their ratio is the same on a slow machine."""
     helpers = "".join(
         f"def helper_{k}(frames, scale={k}.5):\n"
         f'    """Scale part {k}."""\n'
         f"    low, high = frames.min() * {k}, frames.max()\n"
         f"    # part {k}\n"
         f'    return [f"{{x:.{k % 9}f}}" for x in (frames - low) / (high - low) * scale]\n\n\n'
-        for k in range(180)
+        for k in range(200)
     )
-    conversion = convert((FIXTURES[0].read_text()).replace("\nclass ", f"\n{helpers}class ", 1))
-    assert conversion.original.count("\n") >= 1500
+    fixture = next(path for path in FIXTURES if path.name == "envpool_cnn.py")
     start = time.process_time()  # others may be using this machine
+    conversion = convert(fixture.read_text().replace("\nclass ", f"\n{helpers}class ", 1))
+    assert conversion.original.count("\n") >= 1500
+    converted = time.process_time()
     render_page(conversion, "script.py")
-    assert time.process_time() - start < 2
+    assert time.process_time() - converted < converted - start
 
 
 def test_a_conversion_of_one_step_has_a_page():
