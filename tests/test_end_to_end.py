@@ -87,7 +87,7 @@ def test_ignored_transforms_are_left_out(tmp_path: Path) -> None:
 
 
 def test_several_fixtures_in_one_call(tmp_path: Path) -> None:
-    fixtures = sorted(golden.FIXTURES.glob("*.py"))
+    fixtures = sorted(golden.FIXTURES.glob("*.py"))[:4]
     assert lean_convert(*fixtures, "--output-dir", tmp_path).returncode == 0
     for fixture in fixtures:
         assert (tmp_path / fixture.name).read_bytes() == golden.convert_fixture(fixture).encode()

@@ -9,7 +9,9 @@ def compiled(*functions: str) -> str:
 if args.compile:
     # Checking a distribution's arguments reads tensors on the host, which breaks the compiled graph
     torch.distributions.Distribution.set_default_validate_args(False)
-""" + "".join(f"    {f} = torch.compile({f})\n" for f in functions)
+    # Draw the eager run's random numbers; Dynamo's guards have checked the inputs that Inductor would check again
+    options = {"fallback_random": True, "size_asserts": False}
+""" + "".join(f"    {f} = torch.compile({f}, options=options)\n" for f in functions)
 
 
 LOOP_IN_GAE = {

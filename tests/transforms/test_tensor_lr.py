@@ -1,17 +1,43 @@
+import textwrap
+
 import pytest
 from cases import FLAGS, NoOp, Rewrite
 from scripts import edited
 
-PLACE = 'device=device if args.cudagraphs else "cpu"'
-FILLED = {"anneal": edited("anneal", '["lr"] = frac * args.learning_rate', '["lr"].fill_(frac * args.learning_rate)')}
-READ = {"report": edited("report", '["lr"]', '["lr"].item()')}
+IN_A_FLAG = "if args.compile or args.cudagraphs:"
+PLACE = ', device=device if args.cudagraphs else "cpu"'
+REASON = "# A compiled update reads the rate from a tensor; an eager one is faster with the float"
+TENSORS = """
+{flag}
+    {reason}
+    for group in {optimizer}.param_groups:
+        group["lr"] = torch.tensor(group["lr"], dtype=torch.float64{place})
+"""
 
 
-def optimizer(made: str, *arguments: str) -> str:
-    return f"optimizer = {made}(\n" + "".join(f"    {a},\n" for a in arguments) + ")"
+def filled(target: str, value: str) -> str:
+    return f"{IN_A_FLAG}\n    {target}.fill_({value})\nelse:\n    {target} = {value}"
 
 
-LR = f"lr=torch.tensor(args.learning_rate, dtype=torch.float64, {PLACE})"
+GROUP_RATE = 'g["lr"]'
+RATE = 'optimizer.param_groups[0]["lr"]'
+FILLED = {"anneal": edited("anneal", f"{RATE} = frac * args.learning_rate", filled(RATE, "frac * args.learning_rate"))}
+READ = {"report": edited("report", RATE, f"float({RATE})")}
+
+
+def indent(text: str) -> str:
+    return textwrap.indent(text, "    ")
+
+
+def tensors(name: str = "optimizer", place: str = PLACE) -> str:
+    return TENSORS.format(flag=IN_A_FLAG, reason=REASON, optimizer=name, place=place)
+
+
+def optimizer(made: str, *arguments: str, name: str = "optimizer") -> str:
+    return f"{name} = {made}({', '.join(arguments)})" + tensors(name)
+
+
+LR = "lr=args.learning_rate"
 ADAM = {"optimizer": optimizer("optim.Adam", "agent.parameters()", LR, "eps=1e-5", "capturable=args.cudagraphs")}
 GROUPS = """
     optimizer = optim.Adam(
@@ -31,17 +57,19 @@ GROUPS_AFTER = """
         lr=args.learning_rate,
         capturable=args.cudagraphs,
     )
-    for group in optimizer.param_groups:
-        group["lr"] = torch.tensor(group["lr"], dtype=torch.float64, device=device if args.cudagraphs else "cpu")
+    if args.compile or args.cudagraphs:
+        # A compiled update reads the rate from a tensor; an eager one is faster with the float
+        for group in optimizer.param_groups:
+            group["lr"] = torch.tensor(group["lr"], dtype=torch.float64, device=device if args.cudagraphs else "cpu")
 """
 
 LOADED = """
-    # A checkpoint may hold the rate as a float
-    for group in optimizer.param_groups:
-        group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float64)
+    if args.compile or args.cudagraphs:
+        # A checkpoint may hold the rate as a float
+        for group in optimizer.param_groups:
+            group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float64)
 """
-LOADABLE = "lr=torch.tensor(args.learning_rate, dtype=torch.float64)"
-ON_CPU = {"optimizer": f"optimizer = optim.Adam(agent.parameters(), {LOADABLE}, eps=1e-5)"}
+ON_CPU = {"optimizer": f"optimizer = optim.Adam(agent.parameters(), {LR}, eps=1e-5)" + tensors(place="")}
 LOAD = "optimizer.load_state_dict(torch.load('optimizer.pt'))"
 RESTORE = """
     def restore(path, network, opt):
@@ -94,10 +122,10 @@ REWRITES = [
         },
         {
             "optimizer": optimizer(
-                "torch.optim.AdamW", "agent.parameters()", LR[3:], "capturable=args.cudagraphs"
-            ).replace("optimizer", "opt", 1),
-            "anneal": 'for g in opt.param_groups:\n    g["lr"].fill_(args.learning_rate / iteration)',
-            "report": 'print(opt.param_groups[0]["lr"].item(), np.mean(clipfracs))',
+                "torch.optim.AdamW", "agent.parameters()", LR[3:], "capturable=args.cudagraphs", name="opt"
+            ),
+            "anneal": f"for g in opt.param_groups:\n{indent(filled(GROUP_RATE, 'args.learning_rate / iteration'))}",
+            "report": 'print(float(opt.param_groups[0]["lr"]), np.mean(clipfracs))',
         },
     ),
     Rewrite(
@@ -123,7 +151,7 @@ REWRITES = [
             "anneal": "",
             "report": "scheduler.step()\nprint(scheduler.get_last_lr()[0], clipfracs)",
         },
-        {**ADAM, "report": "scheduler.step()\nprint(scheduler.get_last_lr()[0].item(), clipfracs)"},
+        {**ADAM, "report": "scheduler.step()\nprint(float(scheduler.get_last_lr()[0]), clipfracs)"},
     ),
     Rewrite(
         "scaled in place",
@@ -135,7 +163,7 @@ REWRITES = [
         {"optimizer": GROUPS, "anneal": 'for g in optimizer.param_groups:\n    g["lr"] = g["lr"] * 0.9'},
         {
             "optimizer": GROUPS_AFTER,
-            "anneal": 'for g in optimizer.param_groups:\n    g["lr"].fill_(g["lr"] * 0.9)',
+            "anneal": f"for g in optimizer.param_groups:\n{indent(filled(GROUP_RATE, f'{GROUP_RATE} * 0.9'))}",
             **READ,
         },
     ),

@@ -14,18 +14,18 @@ from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
     name="tensor-lr",
-    summary="keep an annealed learning rate in a tensor, filled in place; make the optimizer capturable",
+    summary="keep an annealed learning rate in a tensor under the flags; make the optimizer capturable",
     safety=(
-        "The tensor is float64, the precision of the Python float it replaces, so the optimizer computes the same "
-        "bits; a compiled update reads its present value instead of being compiled anew for every rate. Reads get "
-        "`.item()`, so what is logged or printed stays a float. `capturable` is on only under --cudagraphs."
+        "Without a flag the rate stays the float that it was. Under --compile or --cudagraphs it is a tensor of "
+        "float64, the float's precision, that annealing fills in place: a compiled update reads its present value "
+        "instead of being compiled anew for every rate. Reads go through `float()`, so what is logged or printed "
+        "stays a float. `capturable` is on only under --cudagraphs."
     ),
     needs=("flags",),
-    before='optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)\noptimizer.param_groups[0]["lr"] = lrnow',
+    before='optimizer.param_groups[0]["lr"] = lrnow',
     after=(
-        "optimizer = optim.Adam(\n    agent.parameters(),\n"
-        '    lr=torch.tensor(args.learning_rate, dtype=torch.float64, device=device if args.cudagraphs else "cpu"),\n'
-        '    capturable=args.cudagraphs,\n)\noptimizer.param_groups[0]["lr"].fill_(lrnow)'
+        'if args.compile or args.cudagraphs:\n    optimizer.param_groups[0]["lr"].fill_(lrnow)\n'
+        'else:\n    optimizer.param_groups[0]["lr"] = lrnow'
     ),
 )
 
@@ -81,59 +81,36 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
     extra = [f"capturable={script.facts.flags['cudagraphs']}"] if capturable else []
     if not (uses.writes or uses.scheduled):
         if extra:
-            _replace_call(script, edits, optimizer, None, extra)
+            _add_arguments(script, edits, optimizer, extra)
         script.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
         return capturable or (optimizer.kind == "SGD" and not uses.loads)
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
         raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
+    if extra:
+        _add_arguments(script, edits, optimizer, extra)
+    flags = f"{script.facts.flags['compile']} or {script.facts.flags['cudagraphs']}"
     device = script.device
     place = f', device={device} if {script.facts.flags["cudagraphs"]} else "cpu"' if device and not uses.loads else ""
-    lr = next((k.value for k in optimizer.call.keywords if k.arg == "lr"), None)
-    if lr is None and len(optimizer.call.args) > 1:
-        lr = optimizer.call.args[1]
-    if lr is not None and _single_group(optimizer.call):
-        tensor = f"torch.tensor({script.source.text(lr)}, dtype=torch.float64{place})"
-        _replace_call(script, edits, optimizer, (lr, tensor), extra)
-    else:
-        if extra:
-            _replace_call(script, edits, optimizer, None, extra)
-        group = script.names.fresh("group")
-        edits.after(optimizer.stmt, render("tensor_lr", optimizer=optimizer.name, group=group, place=place))
+    group = script.names.fresh("group")
+    edits.after(optimizer.stmt, render("tensor_lr", optimizer=optimizer.name, group=group, place=place, flags=flags))
     for stmt in uses.loads:
-        group = script.names.fresh("group")
-        edits.after(stmt, render("tensor_lr_loaded", optimizer=optimizer.name, group=group))
+        edits.after(stmt, render("tensor_lr_loaded", optimizer=optimizer.name, group=group, flags=flags))
     if uses.loads:
         script.notes.append(f"{optimizer.name}: a checkpoint's rates become tensors, its step is not captured")
     for stmt, target in uses.writes:
-        edits.replace(stmt, f"{script.source.text(target)}.fill_({script.source.text(stmt.value)})")
+        value = script.source.text(stmt.value)
+        edits.replace(stmt, render("tensor_lr_fill", target=script.source.text(target), value=value, flags=flags))
     for read in uses.reads:
-        edits.substitute(read, f"{script.source.text(read)}.item()")
+        edits.substitute(read, f"float({script.source.text(read)})")
     return capturable
 
 
-def _replace_call(
-    script: Script, edits: Edits, optimizer: Optimizer, lr: tuple[ast.expr, str] | None, extra: list[str]
-) -> None:
+def _add_arguments(script: Script, edits: Edits, optimizer: Optimizer, extra: list[str]) -> None:
     source, call, stmt = script.source, optimizer.call, optimizer.stmt
-    args = [source.splice(a, [lr]) if lr and a is lr[0] else source.text(a) for a in call.args]
-    args += [
-        f"{k.arg}={source.splice(k.value, [lr]) if lr and k.value is lr[0] else source.text(k.value)}"
-        for k in call.keywords
-    ]
+    args = [source.text(a) for a in call.args]
+    args += [f"{k.arg}={source.text(k.value)}" for k in call.keywords]
     prefix = f"{source.text(stmt.targets[0])} = "
     edits.replace(stmt, f"{prefix}{source.text(call.func)}({', '.join([*args, *extra])})")
-
-
-def _single_group(call: ast.Call) -> bool:
-    """Whether the parameters form one group: a shared tensor in several groups would be annealed for all."""
-    params = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "params"), None)
-    if params is None or isinstance(params, (ast.Name, ast.Attribute)):
-        return False
-    return not any(isinstance(n, (ast.Dict, ast.DictComp)) or _makes_dict(n) for n in ast.walk(params))
-
-
-def _makes_dict(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) == "dict"
 
 
 def _mentions_rate(node: ast.AST) -> bool:
