@@ -1,22 +1,24 @@
-"""Other people's scripts: converts those that wild.toml names, and says what became of each.
+"""Other people's scripts: converts those that wild.toml names, runs them, and says what became of each.
 
-    python benchmarks/wild.py DIRECTORY [--fetch] [--run [--matching TEXT]] [--write]
+    python benchmarks/wild.py DIRECTORY [--fetch] [--run [--matching TEXT] [--again]] [--write]
 
 Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the
-scripts themselves are not part of this project. The outcomes of conversion are counted anew; those of running (the
-field `ran`) are as wild.toml has them. `--fetch` gets the checkouts that are missing,
-`--run` runs the scripts (those whose path holds TEXT) and notes there how that
-went, `--write` makes wild.md of both.
+scripts themselves are not part of this project. Every call converts all of them. `--fetch` gets the checkouts that are
+missing. `--run` runs originals against conversions and keeps what came of it in wild.toml after each, so that a call
+that was ended can be repeated: what ran equal is not run again while its conversion stays the same, but for `--again`.
+`--write` makes wild.md of all this.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import click
@@ -35,9 +37,6 @@ HERE = Path(__file__).parent
 LIST = HERE / "wild.toml"
 TABLE = HERE / "wild.md"
 
-EARLIER = "with an earlier version of the converter"
-"""The note of a script whose run was not repeated."""
-
 RAN = {
     "equal": "ran, equal",
     "differs": "ran, **differs**",
@@ -53,14 +52,34 @@ class Script:
     repository: str
     commit: str
     path: str
-    ran: str
+    holdout: str = ""
+    """The day it was added, where it was chosen and first converted when the converter had been finished."""
+    args: Sequence[str] = ()
+    """How it is run: see wild_run.Setting, for this and the next ones."""
+    observations: str = ""
+    actions: str = ""
+    infos: Sequence[str] = ()
+    gym: str = ""
+    cpu: bool = False
+    files: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    impossible: str = ""
+    """Why it is not run."""
+    ran: str = "not run"
     """Whether original and converted were run against each other, and how that went: a key of RAN."""
     note: str = ""
-    """Why it was not run, or what differs."""
+    """Why it did not run, or what differs."""
+    conversion: str = ""
+    """Digest of the converted script that ran."""
 
     def __post_init__(self) -> None:
         if self.ran not in RAN:
             raise ValueError(f"{self.repository} {self.path}: ran = {self.ran!r} is none of {', '.join(RAN)}")
+
+    @property
+    def setting(self) -> wild_run.Setting:
+        """How it is run."""
+        return wild_run.Setting(**{f.name: getattr(self, f.name) for f in fields(wild_run.Setting)})
 
 
 @dataclass(frozen=True)
@@ -73,6 +92,11 @@ class Outcome:
     seconds: float = 0.0
     source: str = ""
     """The converted script."""
+
+    @property
+    def digest(self) -> str:
+        """Tells one converted script from another."""
+        return hashlib.sha256(self.source.encode()).hexdigest()[:12]
 
 
 def outcome_of(path: Path) -> Outcome:
@@ -106,7 +130,7 @@ def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
     """The counts, in sentences."""
     kinds = Counter(o.kind for o in outcomes)
     ran = Counter(s.ran for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted")
-    old = sum(s.note == EARLIER for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted")
+    old = sum(_ran_earlier(s, o) for s, o in zip(scripts, outcomes, strict=True))
     repositories = len({s.repository for s in scripts})
     slowest = max((o.seconds for o in outcomes), default=0.0)
     return (
@@ -114,9 +138,14 @@ def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
         + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         + f". Of the converted, {ran['equal']} were run against their originals and are equal bit by bit, "
         f"{ran['differs']} differ, {ran['not run']} were not run, as the table says. "
-        f"Of the equal ones {old} were run {EARLIER}. "
-        f"The slowest conversion took {slowest:.1f} s of processor time."
+        + (f"Of those that ran {old} ran with an earlier version of the converter. " if old else "")
+        + f"The slowest conversion took {slowest:.1f} s of processor time."
     )
+
+
+def _ran_earlier(script: Script, outcome: Outcome) -> bool:
+    """Whether what ran is not what the script converts to now."""
+    return outcome.kind == "converted" and script.ran != "not run" and script.conversion != outcome.digest
 
 
 def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
@@ -137,9 +166,10 @@ def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for script, outcome in zip(scripts, outcomes, strict=True):
-        note = script.note if outcome.kind == "converted" else ""
-        why = "; ".join(filter(None, (outcome.detail, note))).replace("|", "\\|").replace("\n", " ")
-        ran = RAN[script.ran] if outcome.kind == "converted" else ""
+        converted = outcome.kind == "converted"
+        notes = (outcome.detail, script.impossible or script.note) if converted else (outcome.detail,)
+        why = "; ".join(filter(None, notes)).replace("|", "\\|").replace("\n", " ")
+        ran = RAN[script.ran] + ", earlier version" * _ran_earlier(script, outcome) if converted else ""
         cells = script.repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, why
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -167,14 +197,25 @@ def listed(scripts: list[Script]) -> str:
     return "\n".join(entries)
 
 
+def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
+    """The script with what running it gave."""
+    root = directory / script.repository
+    told, note = wild_run.run(root / script.path, root, outcome.source, script.setting, directory / ".packages")
+    click.echo(f"{'':10} {told} {note}")
+    lines = note.strip().splitlines()
+    short = f"{'the original stops: ' if told == 'not run' else ''}{lines[-1][:200]}" if lines else ""
+    return replace(script, ran=told, note=short, conversion=outcome.digest)
+
+
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
 @click.option("--run", "runs", is_flag=True, help="Run the converted ones against their originals; keep the outcomes.")
 @click.option("--matching", default="", help="Run those alone whose repository and path hold this text.")
+@click.option("--again", is_flag=True, help="Run also what ran equal before and has not changed since.")
 @click.option("--write", is_flag=True, help="Write wild.md.")
-def main(directory: Path, fetches: bool, runs: bool, matching: str, write: bool) -> None:
-    """Convert the scripts of wild.toml found in DIRECTORY; fails where the converter raised."""
+def main(directory: Path, fetches: bool, runs: bool, matching: str, again: bool, write: bool) -> None:
+    """Convert the scripts of wild.toml found in DIRECTORY; fails where the converter raised or a run differs."""
     entries = tomllib.loads(LIST.read_text(encoding="utf-8"))["script"]
     scripts = [Script(**entry) for entry in entries]
     outcomes = []
@@ -185,15 +226,15 @@ def main(directory: Path, fetches: bool, runs: bool, matching: str, write: bool)
         outcome = outcome_of(root / script.path)
         outcomes.append(outcome)
         click.echo(f"{outcome.kind:10} {outcome.seconds:4.1f} s  {script.repository} {script.path}: {outcome.detail}")
-        if runs and outcome.kind == "converted" and matching in f"{script.repository} {script.path}":
-            ran, note = wild_run.run(root / script.path, root, outcome.source)
-            click.echo(f"           {ran} {note}")
-            scripts[number] = replace(script, ran=ran, note=note)
+        known = script.ran == "equal" and script.conversion == outcome.digest and not again
+        wanted = outcome.kind == "converted" and not script.impossible and not known
+        if runs and wanted and matching in f"{script.repository} {script.path}":
+            scripts[number] = ran(script, outcome, directory)
             LIST.write_text(listed(scripts), encoding="utf-8")
     click.echo(summary(scripts, outcomes))
     if write:
         TABLE.write_text(table(scripts, outcomes), encoding="utf-8")
-    if any(o.kind == "raised" for o in outcomes):
+    if any(o.kind == "raised" for o in outcomes) or any(s.ran == "differs" for s in scripts):
         sys.exit(1)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.checking import RunFailed, compare, record
@@ -16,68 +16,98 @@ from transformer.text import read
 
 HERE = Path(__file__).parent
 STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "standins")
-LITTLE = {"num-envs": 4, "num-steps": 16, "num-minibatches": 2, "update-epochs": 2, "total-timesteps": 256}
-"""Options that most of the scripts know, and what they get."""
-ITERATIONS, LIMIT = 2, 240.0
+LITTLE = {"seed": 1, "num-envs": 4, "num-steps": 16, "num-minibatches": 2, "update-epochs": 2, "total-timesteps": 4096}
+"""Options that most of the scripts know, and what they get; a seed, as some draw one."""
+ITERATIONS, LIMIT = 2, 600.0
 
 
-def run(path: Path, root: Path, converted: str) -> tuple[str, str]:
+@dataclass(frozen=True)
+class Setting:
+    """What one script needs in order to run here, beside what all get."""
+
+    args: Sequence[str] = ()
+    """Its arguments, after those that make it small; an option given here is not given twice."""
+    observations: str = ""
+    """The space of the environment that stands in for its own, as benchmarks/wild_standins/noise.py writes it."""
+    actions: str = ""
+    """Likewise."""
+    infos: Sequence[str] = ()
+    """Names of the numbers in its infos."""
+    gym: str = ""
+    """`gym` or `gymnasium`: what both names mean."""
+    cpu: bool = False
+    """Whether `cuda` shall mean the CPU."""
+    files: Sequence[str] = ()
+    """Paths in its repository that it looks for in the working directory."""
+    packages: Sequence[str] = ()
+    """Packages in versions other than the installed ones, as pip names them."""
+
+
+def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path) -> tuple[str, str]:
     """Run original and converted, and compare what they did.
 
     Args:
         path: the original.
         root: the folder of its repository, where it may import from.
         converted: the text of the conversion.
+        setting: what it needs.
+        packages: where packages of other versions are kept.
 
     Returns:
-        `equal`, `differs` or `not run`, and what differs, or why it was not run.
+        `equal`, `differs` or `not run`, and what differs, or the last lines of the original that did not run.
     """
     text = read(path).content
-    args = options(text)
-    with environment(path, root, text):
+    args = options(text, setting.args)
+    with environment(path, root, text, setting, packages):
         try:
             original = record(path, args, iterations=ITERATIONS, timeout=LIMIT)
         except (RunFailed, OSError) as failed:
-            return "not run", f"with stand-ins the original stops: {_last(failed)}"
+            return "not run", str(failed)
         if not original.steps:
             return "not run", "its optimizer steps were not seen"
         try:
             other = record(path, args, source=converted, iterations=ITERATIONS, timeout=LIMIT)
         except (RunFailed, OSError) as failed:
-            return "differs", f"the converted script stops: {_last(failed)}"
+            return "differs", f"the converted script stops: {failed}"
     differences = compare(original, other)
     return ("differs", str(differences[0])) if differences else ("equal", "")
 
 
-def _last(failed: Exception) -> str:
-    return str(failed).strip().splitlines()[-1][:160]
-
-
-def options(text: str) -> list[str]:
-    """Arguments that make a run small, of those that the script has; none where it reads no command line."""
+def options(text: str, given: Sequence[str] = ()) -> list[str]:
+    """`given`, and what makes a run small, as far as the script knows it; none where it reads no command line."""
     if "tyro.cli" not in text and "parse_args" not in text:
-        return []
+        return list(given)
     args: list[str] = []
     for option, value in LITTLE.items():
         spellings = (option, option.replace("-", "_"))
+        if any(f"--{s}" in given for s in spellings):
+            continue
         if "tyro.cli" in text:
             known = [s for s in spellings[:1] if re.search(rf"^\s+{spellings[1]}\s*:", text, re.MULTILINE)]
         else:
             known = [s for s in spellings if f'"--{s}"' in text or f"'--{s}'" in text]
         if known:
             args += [f"--{known[0]}", str(value)]
-    return args
+    if re.search(r"^\s+capture_video\s*:\s*bool\s*=\s*True", text, re.MULTILINE):
+        args.append("--no-capture-video")
+    return [*args, *given]
 
 
 @contextmanager
-def environment(path: Path, root: Path, text: str) -> Iterator[None]:
+def environment(path: Path, root: Path, text: str, setting: Setting, packages: Path) -> Iterator[None]:
     """The variables that the stand-ins and the import of the repository's own modules need."""
-    folders = [*map(str, STANDINS), str(path.parent), str(root)]
+    own = HERE / "wild_standins" / "+".join(root.parts[-2:])
+    others = [str(installed(package, packages)) for package in setting.packages]
+    folders = [*others, *map(str, STANDINS), str(path.parent), str(root)]
     given = {
         "PYTHONPATH": os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")]),
-        "WILD_MISSING": " ".join(sorted(_missing(text))),
-        "WILD_ACTIONS": "continuous" if "Normal(" in text else "discrete",
-        "WILD_OBSERVATIONS": "image" if "Conv2d" in text else "vector",
+        "WILD_OBSERVATIONS": setting.observations or ("Image(84, 84, 3)" if "Conv2d" in text else "Box(6)"),
+        "WILD_ACTIONS": setting.actions or ("Box(2)" if "Normal(" in text else "Discrete(4)"),
+        "WILD_FOLDER": str(own) if own.exists() else "",
+        "WILD_INFOS": " ".join(setting.infos),
+        "WILD_GYM": setting.gym,
+        "WILD_FILES": os.pathsep.join(str((root / name).resolve()) for name in setting.files),
+        "WILD_CPU": "yes" if setting.cpu else "",
         "OMP_NUM_THREADS": "1",
     }
     before = {name: os.environ.get(name) for name in given}
@@ -92,12 +122,10 @@ def environment(path: Path, root: Path, text: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _missing(text: str) -> set[str]:
-    """Modules that a script imports and that are not installed: made up, where no folder has them."""
-    names = {"wandb"}
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.add(node.module.partition(".")[0])
-    return {name for name in names if name not in sys.modules and find_spec(name) is None}
+def installed(package: str, packages: Path) -> Path:
+    """The folder of a package that pip has put there by itself, without what it needs."""
+    folder = packages / package
+    if not folder.exists():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), package]
+        subprocess.run(command, check=True)
+    return folder

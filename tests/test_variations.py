@@ -61,6 +61,46 @@ VARIATIONS = [
         {"gae-hoist": "1.0 - next_done is not known to be float32", "transfers": "no blocking transfer"},
     ),
     Variation(
+        "environments that a function steps one after the other",
+        {
+            "functions": """
+                def step_all(envs, action):
+                    states, rewards, dones, infos = [], [], [], []
+                    for i, env in enumerate(envs):
+                        state, reward, done, info = env.step(action[i : i + 1])
+                        states.append(state[0])
+                        rewards.append(reward[0])
+                        dones.append(done[0])
+                        infos.append(info)
+                    return states, rewards, dones, infos
+
+
+            """,
+            "make_agent": "envs = [Envs(1) for _ in range(args.num_envs)]\n" + PARTS["make_agent"],
+            "begin": edited(
+                "begin", "torch.Tensor(envs.reset())", "torch.Tensor(np.concatenate([e.reset() for e in envs]))"
+            ),
+            "step": edited("step", "envs.step(action.cpu().numpy())", "step_all(envs, action.cpu().numpy())"),
+        },
+    ),
+    Variation(
+        "a Lagrange multiplier with an optimizer that is stepped once per rollout",
+        {
+            "optimizer": PARTS["optimizer"]
+            + "\npenalty = torch.tensor(0.5, requires_grad=True)\npenalty_optimizer = optim.Adam([penalty], lr=0.1)",
+            "flatten": PARTS["flatten"]
+            + """
+                penalty_loss = -penalty * (float(rewards.mean()) - 0.5)
+                penalty_optimizer.zero_grad()
+                penalty_loss.backward()
+                penalty_optimizer.step()
+            """.replace("\n                ", "\n"),
+            "minibatch": edited("minibatch", "- 0.01 *", "- penalty.detach() * 0.01 *"),
+            "report": PARTS["report"] + "\nprint(penalty.item())",
+        },
+        {"one-graph": "uses gradients outside of the minibatch too"},
+    ),
+    Variation(
         "bootstrapping on the final observation",
         {
             "functions": WRAPPER

@@ -68,7 +68,7 @@ def no_training_loop(script: Script) -> Diagnostic:
     opt = script.optimizer_steps[0]
     if not script.env_steps:
         return at(opt, "LC004", "an optimizer is stepped here, but no environment is stepped anywhere in this file")
-    env = script.env_steps[0]
+    env = max(script.env_steps, key=lambda step: len(script.loops_around(step)))  # not that of an evaluation
     here, there = (getattr(script.scope_of(n), "name", "the module") for n in (env, opt))
     if here != there:
         return at(

@@ -237,15 +237,10 @@ class Script:
         Raises:
             Unconvertible: there is no such loop; the diagnostics name what the script looks like instead.
         """
-        best: tuple[int, Loop, ast.Call, ast.Call] | None = None
-        for step in self.env_steps:
-            for opt in self.optimizer_steps:
-                common = [x for x in self.loops_around(step) if x in self.loops_around(opt)]
-                if common and (best is None or len(self.loops_around(common[0])) > best[0]):
-                    best = (len(self.loops_around(common[0])), common[0], step, opt)
+        best = self._sharing(self.env_steps) or self._sharing(self._helper_steps)
         if best is None:
             raise Unconvertible(refusal.no_training_loop(self))
-        _, loop, step, opt = best
+        loop, step, opt = best
         block = self._common_block(loop, step, opt)
         if block is None:
             raise Unconvertible(refusal.no_phases(self, loop, step, opt))
@@ -260,6 +255,33 @@ class Script:
         if not updates:
             raise Unconvertible(refusal.no_minibatches(self, loop, opt))
         return Phases(loop, block, collect, learn, tuple(steps), tuple(updates), step, opt)
+
+    def _sharing(self, steps: Sequence[ast.Call]) -> tuple[Loop, ast.Call, ast.Call] | None:
+        """The innermost loop with a step of an environment and of an optimizer in it, and these two.
+
+        Of optimizers one that is stepped in a loop of its own there comes before one that is stepped once per rollout.
+        """
+        best: tuple[tuple[int, bool], Loop, ast.Call, ast.Call] | None = None
+        for step in steps:
+            for opt in self.optimizer_steps:
+                around = self.loops_around(opt)
+                common = [x for x in self.loops_around(step) if x in around]
+                if common:
+                    rank = len(self.loops_around(common[0])), around[0] is not common[0]
+                    if best is None or rank > best[0]:
+                        best = rank, common[0], step, opt
+        return best[1:] if best else None
+
+    @cached_property
+    def _helper_steps(self) -> tuple[ast.Call, ...]:
+        """Calls of functions of this file that step an environment, whose results are kept."""
+        stepping = {id(self.scope_of(step)) for step in self.env_steps}
+        return tuple(
+            call
+            for call in self._own_calls
+            if call.args and isinstance(self.source.parents[call], (ast.Assign, ast.NamedExpr))
+            if id(self.function_called(call)) in stepping
+        )
 
     def _is_call_of(self, call: ast.Call, role: str) -> bool:
         function = self.facts.functions.get(role)
@@ -446,6 +468,7 @@ class Phases:
     updates: tuple[Loop, ...]
     """Loops around the optimizer step inside `learn`, innermost first."""
     env_step: ast.Call
+    """Steps the environment, or calls a function of this file that does."""
     opt_step: ast.Call
 
 

@@ -1,8 +1,15 @@
 """Lets a script run whose environment or packages are not to be had; Python imports this where it is on PYTHONPATH.
 
-A module that cannot be found is made up: whatever is asked of it exists, can be called, derived from and entered, and
-does nothing. An environment that gym or gymnasium cannot make is stood in for by one of random observations, whose
-spaces follow from the script: `WILD_ACTIONS` and `WILD_OBSERVATIONS` say which.
+What it does follows from variables:
+
+- `WILD_OBSERVATIONS`, `WILD_ACTIONS`, `WILD_INFOS`: the spaces of an environment that gym or gymnasium cannot make,
+  and what else it tells (noise.py);
+- `WILD_FOLDER`: a folder whose modules come before the script's own;
+- `WILD_GYM`: `gym` where gymnasium shall be gym, `gymnasium` for the contrary: scripts written for versions between;
+- `WILD_FILES`: paths that are linked into the working directory, as a script reads them from there;
+- `WILD_CPU`: that a script that knows no device but CUDA shall run on the CPU.
+
+Modules that cannot be found are made up (made_up.py).
 """
 
 from __future__ import annotations
@@ -12,141 +19,85 @@ import importlib.abc
 import importlib.machinery
 import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
+import made_up
 
-class Anything:
-    """An object that has every attribute, and whose every call gives another such object."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take whatever is given."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Take whatever a class statement gives."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Anything()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Another such object; a decorated function as it is."""
-        function = args[0] if len(args) == 1 and not kwargs else None
-        return function if isinstance(function, type) or hasattr(function, "__code__") else Anything()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        """Nothing is entered, so nothing is left."""
-
-    def __iter__(self) -> Any:
-        return iter(())
-
-    def __bool__(self) -> bool:
-        return False
-
-
-class Module(ModuleType):
-    """A module that has every attribute: a class where the name is written like one."""
-
-    __path__: ClassVar[list[str]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        value = type(name, (Anything,), {}) if name[:1].isupper() else Anything()
-        setattr(self, name, value)
-        return value
-
-
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Comes last, and finds every module that `WILD_MISSING` names, and what lies below."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """A made-up module."""
-        if name.partition(".")[0] in os.environ.get("WILD_MISSING", "").split():
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        return None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """An empty one."""
-        return Module(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Nothing is in it."""
+ASKED = {
+    name: os.environ.get(f"WILD_{name}", "")
+    for name in ("OBSERVATIONS", "ACTIONS", "FOLDER", "GYM", "CPU", "FILES", "INFOS")
+}
 
 
 def stand_in(gym: ModuleType) -> None:
     """Have `make` fall back on an environment of random observations."""
-    import numpy as np
+    import noise
 
-    make, pair = gym.make, gym.__name__ == "gymnasium"
-    spaces = {
-        "vector": gym.spaces.Box(-1.0, 1.0, (6,), np.float32),
-        "image": gym.spaces.Box(0, 255, (84, 84, 3), np.uint8),
-        "continuous": gym.spaces.Box(-1.0, 1.0, (2,), np.float32),
-        "discrete": gym.spaces.Discrete(4),
-        "multidiscrete": gym.spaces.MultiDiscrete([3, 2]),
-    }
-
-    class Noise(gym.Env):  # type: ignore[name-defined, misc]
-        """Random observations; the reward follows from the action, an episode ends after eleven steps."""
-
-        metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}
-        observation_space = spaces[os.environ.get("WILD_OBSERVATIONS", "vector")]
-        action_space = spaces[os.environ.get("WILD_ACTIONS", "discrete")]
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self.render_mode = kwargs.get("render_mode")
-            self.noise, self.age = np.random.default_rng(0), 0
-
-        def _observation(self) -> Any:
-            space = self.observation_space
-            if space.dtype == np.uint8:
-                return self.noise.integers(0, 255, space.shape, np.uint8)
-            return self.noise.uniform(-1, 1, space.shape).astype(np.float32)
-
-        def reset(self, *, seed: int | None = None, options: Any = None, **_: Any) -> Any:
-            """Begin an episode."""
-            self.age = 0
-            return (self._observation(), {}) if pair else self._observation()
-
-        def step(self, action: Any) -> Any:
-            """Give the next observation."""
-            self.age += 1
-            reward = float(np.sum(np.cos(action)))
-            ends = (self.age % 11 == 0, False) if pair else (self.age % 11 == 0,)
-            return self._observation(), reward, *ends, {}
-
-        def seed(self, seed: int | None = None) -> None:
-            """Begin the noise anew."""
-
-        def render(self, *_: Any, **__: Any) -> Any:
-            """A black picture."""
-            return np.zeros((8, 8, 3), np.uint8)
+    make, registered = gym.make, set()
+    kind = noise.environment(
+        gym, ASKED["OBSERVATIONS"] or "Box(6)", ASKED["ACTIONS"] or "Discrete(4)", ASKED["INFOS"].split()
+    )
 
     def made(*args: Any, **kwargs: Any) -> Any:
         try:
             return make(*args, **kwargs)
         except Exception:  # whatever keeps it from being made
             name = str(args[0] if args else kwargs.get("id"))
-            if "NoFrameskip" in name or name.startswith("ALE/"):
-                importlib.import_module("pixel_game").register(gym)
-                shown = {"render_mode": kwargs["render_mode"]} if "render_mode" in kwargs else {}
-                return make("BreakoutNoFrameskip-v4", **shown)
-            return Noise(**kwargs)
+        shown = {"render_mode": kwargs["render_mode"]} if "render_mode" in kwargs else {}
+        if ASKED["OBSERVATIONS"] == "Image(84, 84, 3)" and ("NoFrameskip" in name or "ALE/" in name):
+            importlib.import_module("pixel_game").register(gym)
+            return make("BreakoutNoFrameskip-v4", **shown)
+        if name not in registered:
+            try:
+                gym.envs.registration.register(name, entry_point=kind)
+                registered.add(name)
+            except Exception:  # no name that can be registered, or one that is there but does not work
+                return kind(**kwargs)
+        return make(name, **shown)
 
     gym.make = made
 
 
+def without_cuda(torch: ModuleType) -> None:
+    """Have what names a CUDA device mean the CPU."""
+    torch.Tensor.cuda = torch.nn.Module.cuda = lambda self, *args, **kwargs: self
+    for name in ("synchronize", "set_device", "reset_peak_memory_stats", "empty_cache"):
+        setattr(torch.cuda, name, lambda *args, **kwargs: None)
+    for name in ("max_memory_allocated", "memory_allocated", "memory_reserved"):
+        setattr(torch.cuda, name, lambda *args, **kwargs: 0)
+    torch.cuda.is_available = lambda: bool(ASKED["CPU"])
+    real = torch.device
+
+    class Meta(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, real)
+
+    class Device(metaclass=Meta):
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            return real("cpu")
+
+    def moved(method: Callable[..., Any]) -> Callable[..., Any]:
+        def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+            here = ["cpu" if isinstance(a, str) and a.startswith("cuda") else a for a in args]
+            return method(self, *here, **kwargs)
+
+        return to
+
+    torch.device = Device
+    torch.Tensor.to, torch.nn.Module.to = moved(torch.Tensor.to), moved(torch.nn.Module.to)
+
+
 class Watch(importlib.abc.MetaPathFinder):
-    """Replaces `make` as soon as gym or gymnasium has been imported."""
+    """Has a module changed as soon as it has been imported."""
+
+    changes = {"gym": stand_in, "gymnasium": stand_in} | ({"torch": without_cuda} if ASKED["CPU"] else {})
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """The real one, whose loading is followed by the replacement."""
-        if name not in ("gym", "gymnasium"):
+        """The real one, whose loading is followed by the change."""
+        if name not in self.changes:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
@@ -154,11 +105,31 @@ class Watch(importlib.abc.MetaPathFinder):
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                stand_in(module)
+                self.changes[name](module)
 
             loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
+class First(importlib.abc.MetaPathFinder):
+    """Finds the modules of `WILD_FOLDER`, before any other of their names."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """The module of that folder, if it is one."""
+        return importlib.machinery.PathFinder.find_spec(name, [ASKED["FOLDER"]]) if "." not in name else None
+
+
+for path in filter(None, ASKED["FILES"].split(os.pathsep)):
+    link = Path(Path(path).name)
+    if Path.cwd().name == "work" and not link.exists():  # the folder that a check runs a script in
+        link.symlink_to(path)
 sys.meta_path.insert(0, Watch())
-sys.meta_path.append(Finder())
+if ASKED["FOLDER"]:
+    sys.meta_path.insert(0, First())
+sys.meta_path.append(made_up.Finder())
+if ASKED["GYM"]:
+    given = ASKED["GYM"]
+    wanted = "gym" if given == "gymnasium" else "gymnasium"
+    importlib.import_module(given)
+    for name in [n for n in sys.modules if n == given or n.startswith(f"{given}.")]:
+        sys.modules[wanted + name.removeprefix(given)] = sys.modules[name]

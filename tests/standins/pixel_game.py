@@ -36,6 +36,11 @@ def register(gym: ModuleType) -> None:
             """Names of the actions."""
             return ["NOOP", "FIRE", "RIGHT", "LEFT"]
 
+        def seed(self, seed: int | None = None) -> list[int]:
+            """Seed the game, as scripts do that were written for gym and import gymnasium."""
+            self._np_random, used = gym.utils.seeding.np_random(seed)
+            return [used]
+
         def reset(self, *, seed: int | None = None, options: Any = None, **_: Any) -> Any:
             """Begin a game."""
             super().reset(seed=seed)

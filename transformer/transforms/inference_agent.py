@@ -153,7 +153,8 @@ def _check_copyable(script: Script, name: str) -> None:
                 raise Skip(f"line {node.lineno} gives a parameter other memory")
             if re.match(rf"{name}\b", ast.unparse(node.value)) and id(node) in inside:
                 raise Skip(f"line {node.lineno} writes an attribute of {name}")
-    env = names_in([script.phases.env_step.func])
+    step = script.phases.env_step
+    env = names_in([step.func] if isinstance(step.func, ast.Attribute) else step.args)
     for stmt, value in script.assignments(name):
         if id(stmt) in inside:
             raise Skip(f"line {stmt.lineno} makes {name} anew in the training loop")

@@ -156,7 +156,7 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
 
 def _is_tensor(script: Script, kinds: Kinds, store: Store) -> bool:
     """Whether what a step writes is a tensor."""
-    if store.value is script.phases.env_step:
+    if store.value is script.phases.env_step and isinstance(script.phases.env_step.func, ast.Attribute):
         return kinds.in_step(store.stmt, ast.unparse(store.target))
     if store.unpacked:
         call = store.value
@@ -361,7 +361,8 @@ def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth
     if isinstance(value, ast.UnaryOp):
         return _is_row(script, kinds, value.operand, stmt, depth)
     if isinstance(value, ast.Call):
-        if value is script.phases.env_step or _resets(value):
+        steps = value is script.phases.env_step and isinstance(value.func, ast.Attribute)
+        if steps or _resets(value):
             return True
         if isinstance(value.func, ast.Attribute):
             qualified = script.qualified(value.func) or ""

@@ -1,0 +1,1 @@
+"""A walking robot in PyBullet."""

@@ -1,0 +1,5 @@
+"""Wiping a table."""
+
+from typing import Any
+
+DEFAULT_WIPE_CONFIG: dict[str, Any] = {}

@@ -1,0 +1,91 @@
+"""The list of other people's scripts, and what stands in for their environments (benchmarks/wild*)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = set(sys.modules)
+    for folder in (BENCHMARKS, BENCHMARKS / "wild_standins"):
+        monkeypatch.syspath_prepend(str(folder))
+    yield
+    for name in set(sys.modules) - before:
+        if name in ("wild", "wild_run", "noise", "made_up"):
+            del sys.modules[name]
+
+
+def entries() -> list[dict[str, Any]]:
+    return tomllib.loads((BENCHMARKS / "wild.toml").read_text(encoding="utf-8"))["script"]
+
+
+def test_the_list_is_as_it_would_be_written() -> None:
+    import wild
+
+    assert wild.listed([wild.Script(**e) for e in entries()]) == (BENCHMARKS / "wild.toml").read_text(encoding="utf-8")
+
+
+def test_no_script_is_listed_twice() -> None:
+    names = [(e["repository"], e["path"]) for e in entries()]
+    assert len(names) == len(set(names))
+    assert all(len(e["commit"]) == 40 for e in entries())
+
+
+def test_options_that_a_script_knows() -> None:
+    from wild_run import options
+
+    tyro = "class Args:\n    num_envs: int = 8\n    capture_video: bool = True\nargs = tyro.cli(Args)\n"
+    assert options(tyro) == ["--num-envs", "4", "--no-capture-video"]
+    assert options(tyro, ["--num-envs", "1"]) == ["--no-capture-video", "--num-envs", "1"]
+    argparse = 'parser.add_argument("--num_steps")\nargs = parser.parse_args()\n'
+    assert options(argparse) == ["--num_steps", "16"]
+    assert options("print()\n") == []
+
+
+def test_a_run_of_an_earlier_conversion_is_told() -> None:
+    import wild
+
+    outcome = wild.Outcome("converted", source="now")
+    script = wild.Script("a/b", "0" * 40, "ppo.py", ran="equal", conversion=outcome.digest)
+    assert "earlier" not in wild.table([script], [outcome])
+    assert "ran, equal, earlier version" in wild.table([script], [wild.Outcome("converted", source="then")])
+
+
+def test_spaces_and_samples() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    import noise
+    import numpy as np
+
+    env = noise.environment(gymnasium, "Dict(image=Image(2, 3), way=Discrete(4))", "MultiDiscrete(3, 2)", ["cost"])()
+    observation, _ = env.reset(seed=1)
+    assert observation["image"].shape == (2, 3) and observation["image"].dtype == np.uint8
+    assert env.observation_space.contains(observation)
+    ends = [env.step(env.action_space.sample())[2:] for _ in range(noise.LENGTH)]
+    assert [bool(e[0]) for e in ends] == [False] * (noise.LENGTH - 1) + [True]
+    assert "cost" in ends[0][2]
+
+
+def test_what_cannot_be_imported_is_made_up_for_scripts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    import made_up
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, made_up.Finder()])
+    script: dict[str, Any] = {}
+    exec(compile("from no_such_simulator.tasks import Walk\nenv = Walk(3).reset()[0]", "ppo.py", "exec"), script)
+    assert not script["env"]
+    with pytest.raises(ModuleNotFoundError):
+        exec(compile("import no_such_package", "/usr/lib/site-packages/gym/__init__.py", "exec"), {})
+    for name in ("no_such_simulator", "no_such_simulator.tasks"):
+        monkeypatch.delitem(sys.modules, name)
