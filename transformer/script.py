@@ -398,6 +398,15 @@ class Script:
         """The classes of the file, by name."""
         return {n.name: n for n in self.nodes if isinstance(n, ast.ClassDef)}
 
+    def used_classes(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
+        """A class, and the classes of the file that it names, or that those name."""
+        seen, stack = {cls.name: cls}, [cls]
+        while stack:
+            for name in sorted(names_in([stack.pop()]) & set(self.classes) - set(seen)):
+                seen[name] = self.classes[name]
+                stack.append(self.classes[name])
+        return list(seen.values())
+
     @cached_property
     def _module_functions(self) -> dict[str, ast.FunctionDef]:
         """The functions that the module defines once, by name."""

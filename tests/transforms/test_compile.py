@@ -4,14 +4,24 @@ from scripts import edited
 
 
 def compiled(*functions: str) -> str:
-    """What stands above the training loop."""
+    """The block above the training loop; the policy, among the functions, needs fewer guards."""
     return """\
 if args.compile:
     # Checking a distribution's arguments reads tensors on the host, which breaks the compiled graph
     torch.distributions.Distribution.set_default_validate_args(False)
     # Draw the eager run's random numbers; Dynamo's guards have checked the inputs that Inductor would check again
     options = {"fallback_random": True, "size_asserts": False}
-""" + "".join(f"    {f} = torch.compile({f}, options=options)\n" for f in functions)
+""" + "".join(
+        UNGUARDED.format(f) if f.startswith("policy") else f"    {f} = torch.compile({f}, options=options)\n"
+        for f in functions
+    )
+
+
+UNGUARDED = """\
+    # Nothing changes the inference copy but its parameters' values, so its attributes need no guards
+    unguarded = {{"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}}
+    {0} = torch.compile({0}, options={{**options, **unguarded}})
+"""
 
 
 LOOP_IN_GAE = {

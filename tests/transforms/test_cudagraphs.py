@@ -84,8 +84,7 @@ REWRITES = [
             "functions": UPDATE["functions"],
             "learn": MARK + CALL,
             "before_loop": POLICY["before_loop"].replace(
-                "    policy = torch.compile(policy, options=options)\n",
-                "    policy = torch.compile(policy, options=options)\n    update = torch.compile(update, options=options)\n",
+                "**unguarded})\n", "**unguarded})\n    update = torch.compile(update, options=options)\n"
             ),
         },
         notes=("update() is not captured: not all its inputs are tensors",),
@@ -100,8 +99,7 @@ REWRITES = [
             "functions": UPDATE["functions"],
             "learn": MARK + CALL,
             "before_loop": POLICY["before_loop"].replace(
-                "    policy = torch.compile(policy, options=options)\n",
-                "    policy = torch.compile(policy, options=options)\n    update = torch.compile(update, options=options)\n",
+                "**unguarded})\n", "**unguarded})\n    update = torch.compile(update, options=options)\n"
             ),
         },
         notes=("update() is not captured: it branches on a tensor's value",),

@@ -7,6 +7,7 @@ compiled and captured.
 
 from transformer.transforms import (
     auxiliary_update,
+    channels_last,
     compile,
     cudagraphs,
     deferred_sync,
@@ -40,6 +41,7 @@ ORDER: tuple[Transform, ...] = (
     auxiliary_update.TRANSFORM,
     compile.TRANSFORM,
     one_graph.TRANSFORM,
+    channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
     measure.TRANSFORM,
 )

@@ -23,8 +23,10 @@ INFO = TransformInfo(
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
         'if args.compile:\n    options = {"fallback_random": True, "size_asserts": False}\n'
-        "    policy = torch.compile(policy, options=options)\n    gae = torch.compile(gae, options=options)\n"
-        "    update = torch.compile(update, options=options)\n\nfor iteration in range(1, args.num_iterations + 1):\n    ..."
+        '    unguarded = {"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}\n'
+        "    policy = torch.compile(policy, options={**options, **unguarded})\n"
+        "    gae = torch.compile(gae, options=options)\n    update = torch.compile(update, options=options)\n\n"
+        "for iteration in range(1, args.num_iterations + 1):\n    ..."
     ),
 )
 
@@ -49,8 +51,7 @@ def apply(script: Script) -> str:
             functions.append(name)
         else:
             script.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
-    targets = ([facts.policy] if facts.policy else []) + functions
-    if not targets:
+    if not functions and not facts.policy:
         raise Skip("neither policy nor gae() nor update() could be made a function")
     if "gae" in facts.functions:
         _keep_recurrence_eager(script, edits)
@@ -59,8 +60,10 @@ def apply(script: Script) -> str:
         render(
             "compile",
             flag=facts.flags["compile"],
-            functions=targets,
+            policy=facts.policy,
+            functions=functions,
             options=script.names.fresh("options"),
+            unguarded=script.names.fresh("unguarded") if facts.policy else None,
         ),
         gap=1,
     )

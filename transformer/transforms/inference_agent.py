@@ -166,7 +166,7 @@ def _check_copyable(script: Script, name: str) -> None:
         kept = {i for i, a in enumerate(constructor.args) if names_in([a]) & env}
         cls = script.classes[ast.unparse(constructor.func)]
         _check_classes(script, cls, kept, _handed_over(script, name, cls))
-        why = obstacle(script, constructor, _used_classes(script, cls))
+        why = obstacle(script, constructor, script.used_classes(cls))
         if why is not None:
             raise Skip(why)
 
@@ -231,7 +231,7 @@ def _check_classes(script: Script, cls: ast.ClassDef, env_arguments: set[int], h
     Raises:
         Skip: one does.
     """
-    for inner in _used_classes(script, cls):
+    for inner in script.used_classes(cls):
         for method in (n for n in inner.body if isinstance(n, ast.FunctionDef)):
             _check_method(method, inner is cls, env_arguments, handed_over if inner is cls else set())
         for node in ast.walk(inner):
@@ -239,16 +239,6 @@ def _check_classes(script: Script, cls: ast.ClassDef, env_arguments: set[int], h
                 used = node.id if isinstance(node, ast.Name) else node.attr
                 if used in PARAMETRIZED:
                     raise Skip(f"{inner.name} uses {used} (line {node.lineno}), whose state changes when called")
-
-
-def _used_classes(script: Script, cls: ast.ClassDef) -> list[ast.ClassDef]:
-    classes = script.classes
-    seen, stack = {cls.name: cls}, [cls]
-    while stack:
-        for name in sorted(names_in([stack.pop()]) & set(classes) - set(seen)):
-            seen[name] = classes[name]
-            stack.append(classes[name])
-    return list(seen.values())
 
 
 def _parts(target: ast.expr) -> list[ast.expr]:

@@ -1,0 +1,79 @@
+import pytest
+from cases import NoOp, turn
+from scripts import PARTS, edited, script
+
+from transformer import Applied
+
+CONVOLUTIONS = {
+    "agent": PARTS["agent"].replace(
+        "        self.critic",
+        "        self.images = nn.Sequential(nn.Conv2d(1, 4, (1, 2)), nn.ReLU(), nn.Flatten(), nn.Linear(4, 2))\n"
+        "        self.critic",
+        1,
+    ),
+    "flatten": edited("flatten", "obs.reshape((-1, 2))", "obs.reshape((-1, 1, 1, 2))"),
+}
+OF_THE_WEIGHTS = """\
+    agent = Agent().to(device)
+    if args.compile and torch.device(device).type == "cpu":
+        # Compiled convolutions on a CPU need no copies where the channels are the innermost dimension
+        agent.to(memory_format=torch.channels_last)
+"""
+OF_THE_IMAGES = """\
+        if args.compile and b_obs.device.type == "cpu" and b_obs.dim() == 4:
+            b_obs = b_obs.contiguous(memory_format=torch.channels_last)
+"""
+
+
+def applied(parts: dict[str, str]) -> str:
+    """The text after the transform."""
+    step = turn("channels-last", script(parts))
+    assert isinstance(step.outcome, Applied), step.outcome
+    return step.after
+
+
+def test_weights_and_images() -> None:
+    after = applied(CONVOLUTIONS)
+    assert OF_THE_WEIGHTS in after
+    assert "        b_obs = obs.reshape((-1, 1, 1, 2))\n" + OF_THE_IMAGES in after
+    before = turn("channels-last", script(CONVOLUTIONS)).before
+    added = OF_THE_WEIGHTS.partition("\n")[2] + OF_THE_IMAGES
+    assert len(after) == len(before) + len(added), "nothing else changed"
+
+
+@pytest.mark.parametrize("use", ["x.permute(0, 3, 1, 2)", "x.transpose(1, 3)"])
+def test_images_whose_channels_are_last_already(use: str) -> None:
+    agent = CONVOLUTIONS["agent"].replace("return self.critic(x)", f"return self.critic({use})", 1)
+    after = applied({**CONVOLUTIONS, "agent": agent})
+    assert OF_THE_WEIGHTS in after
+    assert "b_obs.contiguous" not in after
+
+
+def test_images_whose_layout_is_used() -> None:
+    after = applied({**CONVOLUTIONS, "report": "print(b_obs.view(-1).sum(), clipfracs)"})
+    assert OF_THE_WEIGHTS in after
+    assert "b_obs.contiguous" not in after
+
+
+NOOPS = [
+    NoOp("no convolutions", {}, "no network that is trained, of a class of this file, has convolutions"),
+    NoOp(
+        "a network that depends on the layout",
+        {
+            **CONVOLUTIONS,
+            "agent": CONVOLUTIONS["agent"].replace("return self.critic(x)", "return self.critic(x.view(-1, 2))", 1),
+        },
+        "line {line} depends on the layout of a tensor in memory",
+        at="x.view(-1, 2)",
+    ),
+    NoOp(
+        "a network that is made again",
+        {**CONVOLUTIONS, "before_loop": "agent = Agent().to(device)"},
+        "agent is made more than once",
+    ),
+]
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("channels-last")

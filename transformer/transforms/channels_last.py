@@ -1,0 +1,115 @@
+"""Lay images and convolutions out with the channels innermost, where they are compiled for a CPU."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion import TransformInfo
+from transformer.dataflow import statements
+from transformer.rendering import render
+from transformer.script import Script, names_in
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="channels-last",
+    summary="lay images and convolution weights out with the channels innermost, under --compile on a CPU",
+    safety=(
+        "Without --compile, or on a GPU, nothing changes. With it the tensors hold the same values in another order "
+        "of memory, so results agree within rounding. Networks that depend on that order, with view() say, are left "
+        "alone. Inductor would otherwise copy each minibatch of images twice into the layout that convolutions want."
+    ),
+    needs=("flags", "update", "compile"),
+    before='agent = Agent(envs).to(device)\n...\nb_obs = storage["obs"].flatten(0, 1)',
+    after=(
+        'agent = Agent(envs).to(device)\nif args.compile and torch.device(device).type == "cpu":\n'
+        "    agent.to(memory_format=torch.channels_last)\n...\n"
+        'b_obs = storage["obs"].flatten(0, 1)\n'
+        'if args.compile and b_obs.device.type == "cpu" and b_obs.dim() == 4:\n'
+        "    b_obs = b_obs.contiguous(memory_format=torch.channels_last)"
+    ),
+)
+
+LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storage storage".split())
+"""Methods of a tensor that depend on its layout in memory."""
+REORDERS = frozenset("permute transpose movedim moveaxis swapaxes T mT".split())
+"""Ways in which a network that is given the channels last puts them first; its images then have the layout already."""
+
+
+def apply(script: Script) -> str:
+    """Give weights and the flat images of a batch another layout.
+
+    Raises:
+        Skip: no network of the file convolves images, or one depends on their layout.
+    """
+    if script.device is None:
+        raise Skip("the script moves nothing to a device")
+    made = {name: cls for name in script.modules if (cls := _convolving(script, name)) is not None}
+    if not made:
+        raise Skip("no network that is trained, of a class of this file, has convolutions")
+    edits = Edits(script.source)
+    flag, device = script.facts.flags["compile"], script.device
+    for name, (stmt, _) in made.items():
+        edits.after(stmt, render("channels_last_weights", flag=flag, device=device, networks=[name]))
+    reorders = any(
+        isinstance(n, ast.Attribute) and n.attr in REORDERS
+        for _, parts in made.values()
+        for c in parts
+        for n in ast.walk(c)
+    )
+    if not reorders:
+        for name in _images(script, set(made)):
+            flattening = _flattening(script, name)
+            if flattening is not None:
+                edits.after(flattening, render("channels_last_images", flag=flag, images=name))
+    return script.finish(edits)
+
+
+def _convolving(script: Script, name: str) -> tuple[ast.Assign, list[ast.ClassDef]] | None:
+    """The statement that makes a network with convolutions, and the classes of its parts.
+
+    Raises:
+        Skip: the layout of its tensors matters.
+    """
+    made = list(script.assignments(name))
+    constructor = script.constructor(made[0][1]) if made else None
+    if constructor is None:
+        return None
+    parts = script.used_classes(script.classes[ast.unparse(constructor.func)])
+    nodes = [n for c in parts for n in ast.walk(c)]
+    if not any((script.qualified(n) or "").startswith("torch.nn.Conv2d") for n in nodes):
+        return None
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr in LAYOUT:
+            raise Skip(f"line {node.lineno} depends on the layout of a tensor in memory")
+    if len(made) > 1 or script.scope_of(made[0][0]) is not script.scope or made[0][0] not in script.setup:
+        raise Skip(f"{name} is made more than once, or not directly above the training loop")
+    return made[0][0], parts
+
+
+def _images(script: Script, networks: set[str]) -> list[str]:
+    """What update() gives to a network by minibatches, as `b_obs[mb_inds]`: names that it takes as parameters."""
+    function = script.facts.functions["update"]
+    definition = next(n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == function.name)
+    found: dict[str, None] = {}
+    for call in ast.walk(definition):
+        if isinstance(call, ast.Call) and names_in([call.func]) & networks:
+            for argument in call.args:
+                if isinstance(argument, ast.Subscript) and isinstance(argument.value, ast.Name):
+                    if argument.value.id in function.params:
+                        found[argument.value.id] = None
+    return list(found)
+
+
+def _flattening(script: Script, name: str) -> ast.Assign | None:
+    """The one statement of the training loop that makes a flat tensor, where nothing depends on its layout."""
+    made = [s for s in statements(script.outermost.body) if isinstance(s, ast.Assign) and name in names_in(s.targets)]
+    for node in script.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in LAYOUT and name in names_in([node.value]):
+            return None
+    if len(made) != 1 or not isinstance(made[0].targets[0], ast.Name) or len(made[0].targets) > 1:
+        return None
+    return made[0]
+
+
+TRANSFORM = Transform(INFO, apply)
