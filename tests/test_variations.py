@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from host import host_copies
 from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
@@ -334,7 +335,7 @@ VARIATIONS = [
                 scaler.update()
             """,
         },
-        {"gae-hoist": "1.0 - next_done is not known to be float32"},
+        {"one-graph": "step() on line"},
     ),
     Variation(
         "a scheduler per iteration",
@@ -390,7 +391,6 @@ VARIATIONS = [
                         <learn>
             """,
         },
-        {"shuffle": "does not run over range(0, batch size, minibatch size)"},
     ),
     Variation(
         "TD(lambda)",
@@ -412,7 +412,6 @@ VARIATIONS = [
                     <gae>
             """,
         },
-        {"gae-hoist": "nextreturn before the last step is not elementwise"},
     ),
     Variation(
         "V-trace targets",
@@ -434,7 +433,100 @@ VARIATIONS = [
                     advantages = vs - values
             """,
         },
-        {"gae-hoist": "nothing in it is elementwise in time"},
+    ),
+    Variation(
+        "GAE in a function",
+        {
+            "functions": """
+                def compute_gae(rewards, values, dones, last_value, last_done, num_steps, gamma, gae_lambda):
+                    advantages = torch.zeros_like(rewards)
+                    carry = 0
+                    for t in reversed(range(num_steps)):
+                        if t == num_steps - 1:
+                            alive = 1.0 - last_done
+                            following = last_value
+                        else:
+                            alive = 1.0 - dones[t + 1]
+                            following = values[t + 1]
+                        delta = rewards[t] + gamma * following * alive - values[t]
+                        advantages[t] = carry = delta + gamma * gae_lambda * alive * carry
+                    return advantages, advantages + values
+
+
+            """,
+            "advantages": """
+                with torch.no_grad():
+                    next_value = agent.get_value(next_obs).reshape(1, -1)
+                    advantages, returns = compute_gae(
+                        rewards, values, dones, next_value, next_done, args.num_steps, args.gamma, args.gae_lambda
+                    )
+            """,
+        },
+    ),
+    Variation(
+        "GAE in a function that asks the network",
+        {
+            "functions": """
+                @torch.no_grad()
+                def estimate(agent, obs, done, rews, vals, flags, gamma, lam=0.95):
+                    last = agent.get_value(obs).flatten()
+                    T, N = rews.shape
+                    adv = torch.zeros(T, N)
+                    g = torch.zeros(N)
+                    for t in range(T - 1, -1, -1):
+                        following = last if t == T - 1 else vals[t + 1]
+                        go = 1.0 - (done if t == T - 1 else flags[t + 1])
+                        g = rews[t] + gamma * following * go - vals[t] + gamma * lam * go * g
+                        adv[t] = g
+                    return adv
+
+
+            """,
+            "advantages": """
+                advantages = estimate(agent, next_obs, next_done, rewards, values, dones, args.gamma)
+                returns = advantages + values
+            """,
+        },
+    ),
+    Variation(
+        "two streams of dones, and a buffer of next values",
+        {
+            "functions": WRAPPER
+            + """    def reset(self):
+        return self.envs.reset(), {}
+
+    def step(self, action):
+        obs, reward, done, infos = self.envs.step(action)
+        return obs, reward, done & (obs[:, 0] > 0), done & (obs[:, 0] <= 0), infos
+
+
+""",
+            "make_agent": WRAPPED,
+            "buffers": PARTS["buffers"]
+            + "\ntruncateds = torch.zeros((args.num_steps, args.num_envs)).to(device)"
+            + "\nnext_values = torch.zeros((args.num_steps, args.num_envs)).to(device)",
+            "begin": edited("begin", "envs.reset()", "envs.reset()[0]"),
+            "store": "obs[step] = next_obs",
+            "step": """
+                next_obs, reward, terminated, truncated, infos = envs.step(action.cpu().numpy())
+                dones[step] = torch.Tensor(terminated).to(device)
+                truncateds[step] = torch.Tensor(truncated).to(device)
+                rewards[step] = torch.tensor(reward).to(device).view(-1)
+                next_obs = torch.Tensor(next_obs).to(device)
+                with torch.no_grad():
+                    next_values[step] = agent.get_value(next_obs).flatten()
+            """,
+            "advantages": """
+                with torch.no_grad():
+                    advantages = torch.zeros_like(rewards).to(device)
+                    lastgaelam = 0
+                    for t in reversed(range(args.num_steps)):
+                        delta = rewards[t] + args.gamma * next_values[t] * (1.0 - dones[t]) - values[t]
+                        goes_on = (1.0 - dones[t]) * (1.0 - truncateds[t])
+                        advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * goes_on * lastgaelam
+                    returns = advantages + values
+            """,
+        },
     ),
     # Single cases
     Variation(
@@ -591,3 +683,9 @@ def test_variation(variation: Variation, tmp_path: Path) -> None:
     left, right = record(path, []), record(path, [], source=conversion.source)
     assert left.steps and right.iterations == 3
     assert compare(left, right) == ()
+
+
+def test_an_environment_on_the_device_stays_there() -> None:
+    (variation,) = (v for v in VARIATIONS if v.title == "an environment on the device")
+    source = script(variation.parts)
+    assert host_copies(convert(source).source) == host_copies(source)

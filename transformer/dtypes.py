@@ -65,7 +65,7 @@ class Dtypes:
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
         script = self._script
         if self._kinds.produced(node):
-            return self._networks_are_float32
+            return self._networks_are_float32 and not any(map(script.is_autocast, script.source.ancestors(node)))
         dtype = next((ast.unparse(k.value) for k in node.keywords if k.arg == "dtype"), None)
         if script.calls(node, "torch.Tensor", "torch.FloatTensor"):
             return True

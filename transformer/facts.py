@@ -57,7 +57,10 @@ class Facts:
     steady_rates: set[str] = field(default_factory=set)
     """The optimizers whose learning rate is a tensor, or never changes."""
     single_precision: bool = True
-    """Whether the original mentions no other floating-point precision: its networks then compute in float32."""
+    """Whether the original mentions no other floating-point precision, but in `with autocast` blocks of the training.
+
+    Its networks then compute in float32 outside of those.
+    """
     tensor_env: str | None = None
     """The environment, as written, where its steps are known to take and return torch tensors."""
     original: str = ""

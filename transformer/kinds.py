@@ -11,7 +11,8 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from transformer.dataflow import access, statements
-from transformer.reaching import Reaching
+from transformer.helpers import Helper
+from transformer.reaching import Bindings, Reaching
 from transformer.results import Results
 
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ class Kinds:
 
     def __init__(self, script: Script) -> None:
         self._script = script
-        self._flow: dict[str, Reaching] = {}
+        self._flow: dict[tuple[str, ast.FunctionDef | None], Reaching] = {}
+        self._passed: dict[ast.stmt, ast.stmt] = {
+            a: helper.stmt for helper in script.helpers.values() for a in helper.given.values()
+        }
+        """The arguments of helpers' calls, and the statement at which each is evaluated."""
         self._known: dict[tuple[str, ast.stmt], bool] = {}
         self._entered: list[ast.FunctionDef] = []
         facts = script.facts
@@ -48,11 +53,11 @@ class Kinds:
 
     def tensor_before(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor where `stmt` begins."""
-        return self._all(name, self._reaching(name).before.get(stmt, ()))
+        return self._all(name, self.bindings(name, stmt))
 
     def tensor_after(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor where `stmt` has ended."""
-        return self._all(name, self._reaching(name).after.get(stmt, ()))
+        return self._all(name, self._reaching(name).after.get(stmt, frozenset()))
 
     def produced(self, node: ast.AST) -> bool:
         """Whether a node is a call of a network, of its method, or of an alias of it: its results are new tensors."""
@@ -78,14 +83,32 @@ class Kinds:
             for a in call.args
         )
 
-    def bindings(self, name: str, stmt: ast.stmt) -> Iterable[ast.stmt | None]:
-        """The statements whose assignment to a name may reach `stmt`."""
-        return self._reaching(name).before.get(stmt, ())
+    def bindings(self, name: str, stmt: ast.stmt) -> Bindings:
+        """The statements whose assignment to a name may reach `stmt`; what a helper's call gives is assigned there."""
+        stmt = self._passed.get(stmt, stmt)
+        helper = self.helper_at(stmt)
+        if helper is None:
+            return self._reaching(name).before.get(stmt, frozenset())
+        found = self._reaching(name, helper.function).before.get(stmt, frozenset())
+        if None not in found:
+            return found
+        if name in helper.given:
+            return found - {None} | {helper.given[name]}
+        free = helper.sees_callers_names and name not in helper.own
+        return self.bindings(name, helper.stmt) if free else found
 
-    def _reaching(self, name: str) -> Reaching:
-        if name not in self._flow:
-            self._flow[name] = Reaching(self._script.scope.body, name)
-        return self._flow[name]
+    def helper_at(self, stmt: ast.stmt) -> Helper | None:
+        """The helper in which a statement stands."""
+        if not self._script.helpers or stmt in self._passed:
+            return None
+        scope = self._script.scope_of(stmt)
+        return self._script.helpers.get(scope) if isinstance(scope, ast.FunctionDef) else None
+
+    def _reaching(self, name: str, function: ast.FunctionDef | None = None) -> Reaching:
+        if (name, function) not in self._flow:
+            body = function.body if function else self._script.scope.body
+            self._flow[name, function] = Reaching(body, name)
+        return self._flow[name, function]
 
     def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
         found = list(bindings)
@@ -109,9 +132,17 @@ class Kinds:
             return _result(self._script, stmt, value, name)
         if self._is_env(value, "step"):
             return self.in_step(stmt, name)
+        if helper := self._called(value):
+            place, count = _place(stmt, name)
+            returned = helper.returned(place, count)
+            return bool(returned) and all(self._tensor(part, at) for part, at in returned)
         if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not _is_whole(stmt, name):
             return self._tensor(value.elt, stmt)
         return self._tensor(value, stmt)
+
+    def _called(self, value: ast.expr) -> Helper | None:
+        """The helper whose only call a value is."""
+        return next((h for h in self._script.helpers.values() if h.call is value), None)
 
     def _is_dict_of_tensors(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether all values of a dict, made by a comprehension or a display, are tensors."""
@@ -202,7 +233,7 @@ class Kinds:
         if not (isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)):
             return False
         name, at = node.value.id, node.slice.value
-        bindings = self._reaching(name).before.get(stmt, frozenset())
+        bindings = self.bindings(name, stmt)
         return bool(bindings) and all(b is not None and self._binds_element(name, at, b) for b in bindings)
 
     def _binds_element(self, name: str, at: object, stmt: ast.stmt) -> bool:
@@ -243,6 +274,15 @@ class Kinds:
             return bool(results) and all(self._tensor(r, stmt) for r in results)
         finally:
             self._entered.pop()
+
+
+def _place(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
+    """Where a name stands among those that a value is unpacked into, and their number; None for the whole of it."""
+    for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
+        for place, element in enumerate(target.elts if isinstance(target, (ast.Tuple, ast.List)) else []):
+            if isinstance(element, ast.Name) and element.id == name:
+                return place, len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 0
+    return None, 0
 
 
 def _is_whole(stmt: ast.stmt, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from transformer.diagnostics import Diagnostic, at
@@ -122,10 +123,43 @@ def off_policy(script: Script, loop: Loop) -> str:
                 receiver = ast.unparse(node.args[0])  # random.sample(buffer, n)
             targets = [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and "target" in n.id.lower()]
             if node.args and targets:
-                alpha = any(isinstance(n, ast.Name) and "alpha" in n.id.lower() for n in ast.walk(loop))
-                kind = "SAC" if alpha else "DQN, DDPG or TD3"
                 return (
                     f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
-                    f"kept: this looks like {kind}, an off-policy algorithm, not PPO"
+                    f"kept: this looks like {_off_policy_kind(script, loop)}, an off-policy algorithm, not PPO"
                 )
     return ""
+
+
+def _off_policy_kind(script: Script, loop: Loop) -> str:
+    if any("alpha" in name.lower() for name in _words(loop)):
+        return "SAC"
+    words = _words(script.tree)
+    if any("atoms" in name.lower() for name in words):
+        return "C51 or Rainbow"
+    return "DQN" if "argmax" in words else "DDPG or TD3"
+
+
+PROBABILITY = re.compile(r"(^|_)(normal|ratio)$|log_?p|logits|softmax|categorical|distribution", re.IGNORECASE)
+"""Names that a script has somewhere whose policy samples its actions."""
+
+
+def no_policy(script: Script) -> list[Diagnostic]:
+    """Rollout and update are there, but what is trained has no probabilities: it values actions."""
+    words = _words(script.tree)
+    if any(PROBABILITY.search(word) for word in words):
+        return []
+    for node in script.nodes:
+        greedy = isinstance(node, ast.Attribute) and node.attr == "argmax"
+        if greedy and not (script.qualified(node) or "").startswith("numpy."):
+            message = "the best-valued action is taken here, and no action has a probability: this looks like "
+            return [at(node, "LC004", message + "Q-learning (PQN, DQN), not PPO")]
+    return []
+
+
+def _words(tree: ast.AST) -> set[str]:
+    """All names, attributes, and what is imported."""
+    found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    found |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    found |= {n.name for n in ast.walk(tree) if isinstance(n, ast.alias)}
+    found |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    return found

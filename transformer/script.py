@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import libcst as cst
 
@@ -20,6 +20,7 @@ from transformer import refusal
 from transformer.dataflow import access, free_names, pairwise, statements
 from transformer.diagnostics import Diagnostic, at
 from transformer.facts import Facts
+from transformer.helpers import Helper, find_helpers
 from transformer.imports import add_imports
 from transformer.names import Names
 from transformer.source import Edits, Source
@@ -134,6 +135,13 @@ class Script:
     def calls(self, node: ast.AST, *names: str) -> bool:
         """Whether `node` is a call of one of these qualified functions."""
         return isinstance(node, ast.Call) and self.qualified(node.func) in names
+
+    def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
+        """Whether a node is a block of the training scope that computes in another precision."""
+        if not isinstance(node, ast.With) or self.scope_of(node) is not self.scope:
+            return False
+        calls = (i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call))
+        return any((self.qualified(c.func) or "").endswith(".autocast") for c in calls)
 
     # --- scope and loops -----------------------------------------------------------------------------------
 
@@ -347,6 +355,23 @@ class Script:
         return tuple(found)
 
     @cached_property
+    def helpers(self) -> dict[ast.FunctionDef, Helper]:
+        """Functions of the file that the training scope calls in one place."""
+        return find_helpers(self)
+
+    @cached_property
+    def gae_helpers(self) -> tuple[Helper, ...]:
+        """The helpers with a loop backwards over time, called between rollout and update."""
+        p = self.phases
+        between = p.block[p.block.index(p.collect) + 1 : p.block.index(p.learn)]
+        return tuple(
+            helper
+            for helper in self.helpers.values()
+            if any(s in between for s in (helper.stmt, *self.source.ancestors(helper.stmt)))
+            and any(backwards(s.iter) for s in statements(helper.function.body) if isinstance(s, ast.For))
+        )
+
+    @cached_property
     def step_counter(self) -> str | None:
         """The counter that the rollout raises by the number of environments at every step."""
         if self.rollout is None:
@@ -523,9 +548,13 @@ def recognise(code: str, line_length: int, *, earlier: Script | None = None) -> 
         found = refusal.unsuitable(script)
         if found:
             raise Unconvertible(*found)
-        script.facts.single_precision = not any(_other_precision(script, n) for n in script.nodes)
+        apart = {n for w in script.nodes if script.is_autocast(w) for i in w.items for n in ast.walk(i)}
+        script.facts.single_precision = not any(_other_precision(script, n) for n in script.nodes if n not in apart)
     _ = script.phases
     if earlier is None:
+        found = refusal.no_policy(script)
+        if found:
+            raise Unconvertible(*found)
         script.facts.tensor_env = find_tensor_env(script)
     return script
 
@@ -534,9 +563,9 @@ PRECISIONS = frozenset("autocast half double bfloat16 float64 float16 set_defaul
 
 
 def _other_precision(script: Script, node: ast.AST) -> bool:
-    if not isinstance(node, ast.Attribute) or node.attr not in PRECISIONS:
-        return False
-    return not (script.qualified(node) or "").startswith("numpy.")
+    qualified = script.qualified(node) or ""
+    name = node.attr if isinstance(node, ast.Attribute) else qualified.rpartition(".")[2]
+    return name in PRECISIONS and not qualified.startswith("numpy.")
 
 
 def names_in(nodes: Iterable[ast.AST]) -> set[str]:

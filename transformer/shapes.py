@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from transformer.buffers import find_allocations, leading_sizes
 from transformer.kinds import Kinds, values
+from transformer.script import is_number, names_in
 
 if TYPE_CHECKING:
     from transformer.script import Script
@@ -37,6 +38,36 @@ class Shapes:
         """The size of the first dimension, as written."""
         return self._rows(node, self._script.source.statement(node))
 
+    def spelled(self, node: ast.expr) -> str:
+        """The text of a number of rows, in the training scope's own names where they are known."""
+        return self._spelled(node, self._script.source.statement(node))
+
+    def _spelled(self, node: ast.expr, stmt: ast.stmt) -> str:
+        counted = _counted(node)
+        if counted is not None:
+            return self._rows(counted, stmt) or self._foreign(node, stmt)
+        if isinstance(node, ast.Attribute):
+            return f"{self._spelled(node.value, stmt)}.{node.attr}"
+        if isinstance(node, ast.Name):
+            (binding, *others) = self._kinds.bindings(node.id, stmt) or (None,)
+            if isinstance(binding, ast.Assign) and not others:
+                for value in values(binding, node.id):
+                    first = _is_first(binding, node.id)
+                    if first and isinstance(value, ast.Attribute) and value.attr == "shape":
+                        return self._rows(value.value, binding) or self._foreign(node, stmt)
+                    simple = isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) or _counted(value) is not None
+                    if simple and not _is_unpacked(binding, value) and self._kinds.helper_at(stmt):
+                        return self._spelled(value, binding)
+        return self._foreign(node, stmt)
+
+    def _foreign(self, node: ast.expr, stmt: ast.stmt) -> str:
+        """The text of an expression that is not resolved, which no other scope's equals."""
+        helper = self._kinds.helper_at(stmt)
+        if helper is None or isinstance(node, ast.Constant):
+            return self._script.spelled(node)
+        text = ast.unparse(node)
+        return f"{text} of {helper.function.name}()" if names_in([node]) & helper.own else text
+
     def _rank(self, node: ast.expr, stmt: ast.stmt) -> int | None:
         made = self._made(node, stmt)
         if made is not None:
@@ -55,6 +86,8 @@ class Shapes:
             ranks = [r for part in self._joined(node) if (r := self._rank(part, stmt)) is not None]
             if ranks:
                 return ranks[0]
+            if sizes := self._viewed(node, stmt):
+                return len(sizes)
             like = self._like(node)
             return self._rank(like, stmt) if like is not None else None
         return None
@@ -77,6 +110,11 @@ class Shapes:
                 first = parts[0]
                 assert isinstance(first, ast.Subscript)
                 return self._rows(first.value, stmt)
+            if len(parts) == 2 and self._is_one_row(parts[1], stmt):
+                all_but_one = self._rows(parts[0], stmt)
+                return all_but_one and f"{all_but_one} + 1"
+            if sizes := self._viewed(node, stmt):
+                return None if _is_negative(sizes[0]) else self._script.spelled(sizes[0])
             like = self._like(node)
             return self._rows(like, stmt) if like is not None else None
         return None
@@ -89,9 +127,19 @@ class Shapes:
             return facts.storage_sizes.get(str(key))
         if isinstance(node, ast.Name) and node.id in self._allocations:
             made, call = self._allocations[node.id]
-            if set(self._kinds.bindings(node.id, stmt)) == {made}:
+            if self._making(node.id, stmt) == {made}:
                 return leading_sizes(self._script, call)
         return None
+
+    def _making(self, name: str, stmt: ast.stmt) -> set[ast.stmt | None]:
+        """The bindings of a name; where it is changed in place, which keeps its shape, those of what is changed."""
+        found: set[ast.stmt | None] = set()
+        new = set(self._kinds.bindings(name, stmt))
+        while new:
+            found |= new
+            changes = [b for b in new if isinstance(b, ast.AugAssign)]
+            new = {b for change in changes for b in self._kinds.bindings(name, change)} - found
+        return {b for b in found if not isinstance(b, ast.AugAssign)}
 
     def _common(self, name: str, stmt: ast.stmt, of: Callable[[ast.expr, ast.stmt], T | None]) -> T | None:
         """What all bindings of a name agree on."""
@@ -122,6 +170,15 @@ class Shapes:
             isinstance(b, ast.Assign) and all(_is_one_row(v) for v in values(b, node.id)) for b in bindings
         )
 
+    def _viewed(self, call: ast.Call, stmt: ast.stmt) -> list[ast.expr]:
+        """The sizes that `x.view(...)` or `x.reshape(...)` gives a tensor; none where they are not written out."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("view", "reshape") or call.keywords:
+            return []
+        whole = call.args[0] if len(call.args) == 1 else None
+        sizes = whole.elts if isinstance(whole, (ast.Tuple, ast.List)) else call.args if whole is None else []
+        plain = not any(isinstance(size, ast.Starred) for size in sizes)
+        return list(sizes) if plain and self._kinds.tensor_at(call, stmt) else []
+
     def _like(self, call: ast.Call) -> ast.expr | None:
         """What a call's result has the shape of."""
         if self._script.calls(call, "torch.zeros_like", "torch.ones_like", "torch.empty_like") and call.args:
@@ -132,11 +189,36 @@ class Shapes:
         return None
 
 
+def _counted(node: ast.expr) -> ast.expr | None:
+    """The `x` of `len(x)`, `x.shape[0]` or `x.size(0)`."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        if isinstance(node.func, ast.Name) and node.func.id == "len":
+            return node.args[0]
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "size" and is_number(node.args[0], 0):
+            return node.func.value
+    if isinstance(node, ast.Subscript) and is_number(node.slice, 0):
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            return node.value.value
+    return None
+
+
+def _is_first(stmt: ast.Assign, name: str) -> bool:
+    """Whether a name is the first of those that a value is unpacked into."""
+    return any(
+        isinstance(t, (ast.Tuple, ast.List)) and t.elts and isinstance(t.elts[0], ast.Name) and t.elts[0].id == name
+        for t in stmt.targets
+    )
+
+
 def _is_unpacked(stmt: ast.stmt, value: ast.expr) -> bool:
     """Whether a value is unpacked into several names, so that none of them has its shape."""
     if not isinstance(stmt, ast.Assign) or value is not stmt.value:
         return False
     return any(isinstance(t, (ast.Tuple, ast.List)) for t in stmt.targets)
+
+
+def _is_negative(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
 
 
 def _from_second(node: ast.expr) -> bool:

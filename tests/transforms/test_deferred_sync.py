@@ -11,6 +11,7 @@ AFTER = {
     "optimize": PARTS["optimize"] + "\nclipfracs += [clipfrac]",
     **STACKED,
 }
+COLLECTED = "\nwith torch.no_grad():\n    clipfracs += [((ratio - 1.0).abs() > args.clip_coef).float().mean().item()]"
 KL = "kl = ((ratio - 1.0) - ratio.log()).mean().item()"
 
 
@@ -44,6 +45,11 @@ REWRITES = [
         ),
     ),
     Rewrite(
+        "a list of numbers below the step",
+        {"metrics": "", "optimize": PARTS["optimize"] + COLLECTED},
+        {"optimize": PARTS["optimize"] + COLLECTED.replace(".item()", ""), **STACKED},
+    ),
+    Rewrite(
         "a print",
         reading("spread = ratio.std()\nprint(epoch, spread.item())"),
         reading("spread = ratio.std()", optimize=PARTS["optimize"] + "\nprint(epoch, spread.item())"),
@@ -63,7 +69,14 @@ BEGIN = PARTS["begin"]
 NOOPS = [
     NoOp("nothing is read", reading(""), NOTHING),
     NoOp(
-        "read after the step", reading("", optimize=PARTS["optimize"] + "\nclipfracs += [ratio.mean().item()]"), NOTHING
+        "a list below the step that may stay empty",
+        {"metrics": "", "optimize": PARTS["optimize"] + "\nif epoch == 0:\n    continue" + COLLECTED},
+        NOTHING + " before the optimizer's step",
+    ),
+    NoOp(
+        "read after the step",
+        reading("", optimize=PARTS["optimize"] + "\nmean = ratio.mean().item()"),
+        NOTHING + " before the optimizer's step",
     ),
     NoOp("read after the epochs", reading("kl = ratio.mean()"), NOTHING),
     NoOp("a condition on the number", reading(KL + "\nif kl > 0.1:\n    epoch = 0"), STILL, at="kl = (("),

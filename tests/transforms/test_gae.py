@@ -55,6 +55,29 @@ REWRITES = [
     ),
 ]
 
+OWN = """
+    def estimate(rewards, values):
+        returns = rewards.clone()
+        for t in reversed(range(len(rewards) - 1)):
+            returns[t] += returns[t + 1]
+        return returns - values, returns
+
+
+"""
+REWRITES += [
+    Rewrite(
+        "a function of the script's own",
+        {"functions": OWN, "estimate": "advantages, returns = estimate(rewards, values)"},
+        {
+            "functions": OWN
+            + FUNCTION.lstrip("\n").replace("next_obs, next_done", "").replace("<advantages>", "<call>")
+            + "\n\n",
+            "call": "advantages, returns = estimate(rewards, values)",
+            "estimate": "advantages, returns = gae()",
+        },
+    ),
+]
+
 NONE = "no loop backwards over the rollout's steps was found between rollout and update"
 
 NOOPS = [
@@ -76,22 +99,6 @@ NOOPS = [
             "minibatches": edited(
                 "minibatches", "np.random.shuffle(b_inds)", "np.random.shuffle(b_inds)\n<advantages>"
             ),
-        },
-        NONE,
-    ),
-    NoOp(
-        "a function of the script's own",
-        {
-            "functions": """
-                def estimate(rewards, values):
-                    returns = rewards.clone()
-                    for t in reversed(range(len(rewards) - 1)):
-                        returns[t] += returns[t + 1]
-                    return returns - values, returns
-
-
-            """,
-            "estimate": "advantages, returns = estimate(rewards, values)",
         },
         NONE,
     ),

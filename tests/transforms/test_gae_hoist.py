@@ -11,6 +11,24 @@ LOOP = """
         advantages[t] = lastgaelam = delta[t] + discount[t] * lastgaelam
 """
 
+RETURNS = """
+    with torch.no_grad():
+        next_value = agent.get_value(next_obs).reshape(1, -1)
+        returns = torch.zeros_like(rewards).to(device)
+        <gae>
+        advantages = returns - values
+"""
+NEXT_RETURN = """
+    for t in reversed(range(args.num_steps)):
+        if t == args.num_steps - 1:
+            nextnonterminal = 1.0 - next_done
+            next_return = next_value  # bootstrap
+        else:
+            nextnonterminal = 1.0 - dones[t + 1]
+            next_return = returns[t + 1]
+        returns[t] = rewards[t] + args.gamma * nextnonterminal * next_return
+"""
+
 REWRITES = [
     Rewrite("the branch and the sum", {}, {"gae": LOOP}),
     Rewrite(
@@ -107,39 +125,228 @@ REWRITES = [
         {
             "gae": """
                 alive = 1.0 - dones
+                delta = rewards + args.gamma * values[1:] * alive - values[:-1]
                 discount = args.gamma * args.gae_lambda * alive
                 for t in reversed(range(args.num_steps)):
-                    delta = rewards[t] + args.gamma * values[t + 1] * alive[t] - values[t]
-                    advantages[t] = lastgaelam = delta + discount[t] * lastgaelam
+                    advantages[t] = lastgaelam = delta[t] + discount[t] * lastgaelam
+            """
+        },
+    ),
+    Rewrite(
+        "one row more, appended",
+        {
+            "gae": """
+                every = torch.cat([values, next_value])
+                flags = torch.cat([dones, next_done.unsqueeze(0)])
+                for t in reversed(range(args.num_steps)):
+                    alive = 1.0 - flags[t + 1]
+                    delta = rewards[t] + args.gamma * every[t + 1] * alive - every[t]
+                    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * alive * lastgaelam
+            """,
+        },
+        {
+            "gae": """
+                every = torch.cat([values, next_value])
+                flags = torch.cat([dones, next_done.unsqueeze(0)])
+                alive = 1.0 - flags[1:]
+                delta = rewards + args.gamma * every[1:] * alive - every[:-1]
+                discount = args.gamma * args.gae_lambda * alive
+                for t in reversed(range(args.num_steps)):
+                    advantages[t] = lastgaelam = delta[t] + discount[t] * lastgaelam
+            """
+        },
+    ),
+    Rewrite(
+        "choices in expressions",
+        {
+            "gae": """
+                for t in reversed(range(args.num_steps)):
+                    alive = 1.0 - (dones[t + 1] if t + 1 < args.num_steps else next_done)
+                    following = next_value if t == args.num_steps - 1 else values[t + 1]
+                    delta = rewards[t] + args.gamma * following * alive - values[t]
+                    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * alive * lastgaelam
+            """
+        },
+        {
+            "gae": """
+                alive = 1.0 - torch.cat([dones[1:], next_done.expand_as(dones[:1])])
+                following = torch.cat([values[1:], next_value.expand_as(values[:1])])
+                delta = rewards + args.gamma * following * alive - values
+                discount = args.gamma * args.gae_lambda * alive
+                for t in reversed(range(args.num_steps)):
+                    advantages[t] = lastgaelam = delta[t] + discount[t] * lastgaelam
+            """
+        },
+    ),
+    Rewrite(
+        "the recurrence goes through the buffer itself",
+        {"advantages": RETURNS, "gae": NEXT_RETURN},
+        {
+            "gae": """
+                nextnonterminal = torch.cat([1.0 - dones[1:], (1.0 - next_done).expand_as(dones[:1])])
+                discount = args.gamma * nextnonterminal
+                for t in reversed(range(args.num_steps)):
+                    if t == args.num_steps - 1:
+                        next_return = next_value  # bootstrap
+                    else:
+                        next_return = returns[t + 1]
+                    returns[t] = rewards[t] + discount[t] * next_return
+            """
+        },
+    ),
+    Rewrite(
+        "the recurrence and another choice in one statement",
+        {
+            "advantages": RETURNS,
+            "gae": """
+                for t in reversed(range(args.num_steps)):
+                    if t == args.num_steps - 1:
+                        nextnonterminal, next_return = 1.0 - next_done, next_value
+                    else:
+                        nextnonterminal, next_return = 1.0 - dones[t + 1], returns[t + 1]
+                    returns[t] = rewards[t] + args.gamma * nextnonterminal * next_return
+            """,
+        },
+        {
+            "gae": """
+                nextnonterminal = torch.cat([1.0 - dones[1:], (1.0 - next_done).expand_as(dones[:1])])
+                discount = args.gamma * nextnonterminal
+                for t in reversed(range(args.num_steps)):
+                    if t == args.num_steps - 1:
+                        next_return = next_value
+                    else:
+                        next_return = returns[t + 1]
+                    returns[t] = rewards[t] + discount[t] * next_return
             """
         },
     ),
 ]
 
-RETURNS = """
+HELPER = """
+    def estimate(rewards, values, dones, last_value, last_done, n, gamma, lam=0.95):
+        gains = torch.zeros_like(rewards)
+        carry = 0
+        <inside>
+        return gains, gains + values
+
+
+"""
+INSIDE = """
+    for t in reversed(range(n)):
+        alive = 1.0 - (last_done if t == n - 1 else dones[t + 1])
+        following = last_value if t == n - 1 else values[t + 1]
+        delta = rewards[t] + gamma * following * alive - values[t]
+        gains[t] = carry = delta + gamma * lam * alive * carry
+"""
+HOISTED_INSIDE = """
+    alive = 1.0 - torch.cat([dones[1:], last_done.expand_as(dones[:1])])
+    following = torch.cat([values[1:], last_value.expand_as(values[:1])])
+    delta = rewards + gamma * following * alive - values
+    discount = gamma * lam * alive
+    for t in reversed(range(n)):
+        gains[t] = carry = delta[t] + discount[t] * carry
+"""
+CALLED = """
     with torch.no_grad():
-        next_value = agent.get_value(next_obs).reshape(1, -1)
-        returns = torch.zeros_like(rewards).to(device)
-        <gae>
-        advantages = returns - values
+        last = agent.get_value(next_obs).reshape(1, -1)
+        advantages, returns = estimate(rewards, values, dones, last, next_done, args.num_steps, args.gamma)
 """
-NEXT_RETURN = """
-    for t in reversed(range(args.num_steps)):
-        if t == args.num_steps - 1:
-            nextnonterminal = 1.0 - next_done
-            next_return = next_value
-        else:
-            nextnonterminal = 1.0 - dones[t + 1]
-            next_return = returns[t + 1]
-        returns[t] = rewards[t] + args.gamma * nextnonterminal * next_return
+HELPED = {"functions": HELPER, "inside": INSIDE, "advantages": CALLED}
+GLOBAL = """
+    def estimate(last):
+        gains = torch.zeros_like(rewards)
+        carry = 0
+        for t in reversed(range(len(rewards))):
+            following = last if t + 1 == len(rewards) else values[t + 1]
+            delta = rewards[t] + args.gamma * following * (1.0 - dones[t]) - values[t]
+            gains[t] = carry = delta + args.gamma * args.gae_lambda * (1.0 - dones[t]) * carry
+        return gains
+
+
 """
+
+REWRITES += [
+    Rewrite(
+        "rewards scaled in place", {"advantages": edited("advantages", "<gae>", "rewards *= 0.5\n<gae>")}, {"gae": LOOP}
+    ),
+    Rewrite(
+        "mixed precision in the update",
+        {"learn": "with torch.autocast(device.type, dtype=torch.bfloat16):\n    <minibatch>"},
+        {"gae": LOOP},
+    ),
+    Rewrite("in a function of the file", HELPED, {"inside": HOISTED_INSIDE}),
+    Rewrite(
+        "in a function that reads the script's own names",
+        {
+            "functions": GLOBAL,
+            "advantages": edited("advantages", "<gae>", "advantages = estimate(next_value)"),
+        },
+        {
+            "functions": """
+                def estimate(last):
+                    gains = torch.zeros_like(rewards)
+                    carry = 0
+                    following = torch.cat([values[1:], last.expand_as(values[:1])])
+                    delta = rewards + args.gamma * following * (1.0 - dones) - values
+                    discount = args.gamma * args.gae_lambda * (1.0 - dones)
+                    for t in reversed(range(len(rewards))):
+                        gains[t] = carry = delta[t] + discount[t] * carry
+                    return gains
+
+
+            """
+        },
+    ),
+]
 
 NOOPS = [
     NoOp(
-        "the recurrence goes through the buffer itself",
-        {"advantages": RETURNS, "gae": NEXT_RETURN},
-        "line {line}: next_return before the last step is not elementwise in the next step's values",
-        at="for t in reversed",
+        "the branch chooses by what it has chosen",
+        {"gae": edited("gae", "nextvalues = values[t + 1]", "nextvalues = values[t + 1] * nextnonterminal")},
+        "the branch chooses nextvalues by nextnonterminal, which it chooses too",
+    ),
+    NoOp(
+        "a function that is called twice",
+        {
+            **HELPED,
+            "report": PARTS["report"] + "\n" + CALLED.strip("\n").replace("    ", "", 1).replace("\n    ", "\n"),
+        },
+        "no loop backwards over the rollout's steps was found",
+    ),
+    NoOp(
+        "a function of another number of steps",
+        {**HELPED, "advantages": CALLED.replace("args.num_steps", "args.num_steps - 2")},
+        "dones is not known to have n rows",
+    ),
+    NoOp(
+        "a function that is given a list",
+        {**HELPED, "advantages": CALLED.replace("(rewards, values, dones", "(rewards, list(values), list(dones)")},
+        "before the last step is not elementwise in the next step's values",
+    ),
+    NoOp(
+        "a function that is given another dtype",
+        {**HELPED, "advantages": CALLED.replace("next_done,", "next_done.double(),")},
+        "last_done is not known to be float32",
+    ),
+    NoOp(
+        "mixed precision in the network",
+        {"advantages": edited("advantages", "torch.no_grad():", 'torch.no_grad(), torch.autocast("cpu"):')},
+        "next_value is not known to be float32",
+    ),
+    NoOp(
+        "mixed precision under a name of its own",
+        {
+            "third_party": "from torch import autocast",
+            "agent": PARTS["agent"].replace(
+                "        return self.critic(x)\n", '        with autocast("cpu"):\n            return self.critic(x)\n'
+            ),
+        },
+        "is not known to be float32",
+    ),
+    NoOp(
+        "the last of fewer steps",
+        {"gae": edited("gae", "t == args.num_steps - 1", "t + 1 == args.num_steps - 1")},
+        "does not test for the last step",
     ),
     NoOp("no loop", {"gae": "advantages = rewards - values"}, "no loop backwards over the rollout's steps was found"),
     NoOp(

@@ -113,6 +113,36 @@ REWRITES = [
     ),
 ]
 
+SAMPLED = """
+    clipfracs = []
+    for epoch in range(args.update_epochs):
+        order = SubsetRandomSampler(range(args.batch_size))
+        for mb_inds in BatchSampler(order, args.minibatch_size, False):
+            <learn>
+"""
+SAMPLERS = {"third_party": "from torch.utils.data import BatchSampler, SubsetRandomSampler"}
+REWRITES += [
+    Rewrite("a sampler", {**SAMPLERS, "minibatches": SAMPLED}, {"minibatches": AFTER}),
+    Rewrite(
+        "a sampler that drops the last minibatch",
+        {
+            **SAMPLERS,
+            "minibatches": SAMPLED.replace("        order = SubsetRandomSampler(range(args.batch_size))\n", "")
+            .replace("order", "SubsetRandomSampler(range(args.batch_size))")
+            .replace("args.minibatch_size, False", "batch_size=args.minibatch_size, drop_last=True"),
+        },
+        {
+            "minibatches": """
+                clipfracs = []
+                for epoch in range(args.update_epochs):
+                    b_inds = torch.randperm(args.batch_size, device=device)
+                    for mb_inds in b_inds[: CUT].split(args.minibatch_size):
+                        <learn>
+            """.replace("CUT", "args.batch_size // args.minibatch_size * args.minibatch_size")
+        },
+    ),
+]
+
 BY_ENVIRONMENT = """
     envinds = np.arange(args.num_envs)
     flatinds = np.arange(args.batch_size).reshape(args.num_steps, args.num_envs)
@@ -162,6 +192,30 @@ def by_environment(old: str, new: str) -> str:
 
 
 NOOPS = [
+    NoOp(
+        "a sampler that draws a seed",
+        {
+            "third_party": "from torch.utils.data import BatchSampler, RandomSampler",
+            "minibatches": SAMPLED.replace("SubsetRandom", "Random"),
+        },
+        "the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))",
+    ),
+    NoOp(
+        "a sampler of some steps",
+        {**SAMPLERS, "minibatches": SAMPLED.replace("range(args.batch_size)", "range(1, args.batch_size)")},
+        "the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))",
+    ),
+    NoOp(
+        "a sampler whose length is asked for",
+        {**SAMPLERS, "minibatches": SAMPLED, "report": PARTS["report"] + "\nprint(len(order))"},
+        "order is used for more than the minibatches",
+    ),
+    NoOp(
+        "sampled lists that are printed",
+        {**SAMPLERS, "minibatches": SAMPLED, "metrics": PARTS["metrics"] + "\nprint(mb_inds)"},
+        "mb_inds is used otherwise than to index a tensor on line {line}",
+        at="print(mb_inds)",
+    ),
     NoOp("torch already", {"minibatches": AFTER}, "the minibatches are drawn by torch.randperm already"),
     NoOp(
         "a generator",

@@ -1,6 +1,6 @@
 import pytest
-from cases import NoOp, Parts, Rewrite
-from scripts import PARTS, edited
+from cases import NoOp, Parts, Rewrite, turn
+from scripts import PARTS, edited, script
 
 IMPORTS = {"third_party": "from tensordict import TensorDict"}
 COLLECT = """
@@ -314,3 +314,17 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("storage")
+
+
+@pytest.mark.parametrize(
+    ("summed", "stored"), [("sum(1)", True), ("mean(dim=1)", True), ("sum(-1)", False), ("sum(0)", False)]
+)
+def test_a_sum_over_features_has_an_element_per_environment(summed: str, stored: bool) -> None:
+    parts = {
+        "buffers": PARTS["buffers"] + "\nnovelty = torch.zeros((args.num_steps, args.num_envs)).to(device)",
+        "step": PARTS["step"] + f"\nnovelty[step] = (agent.get_value(next_obs) - 1).pow(2).{summed}.data",
+        "report": "novelty /= 2.0\nprint(iteration, v_loss.item(), novelty.mean().item())",
+    }
+    after = turn("storage", script(parts)).after
+    assert ('transition["novelty"] = ' in after) is stored
+    assert ('storage["novelty"] /= 2.0' in after) is stored

@@ -71,13 +71,15 @@ def apply(script: Script) -> str:
 
 
 def _keep_recurrence_eager(script: Script, edits: Edits) -> None:
-    """Move the loop over time out of gae() into a function that torch.compile leaves alone."""
+    """Move each loop over time out of gae(), and out of the functions that it calls, into one that stays eager."""
     name = script.facts.functions["gae"].name
     function = next(n for n in ast.walk(script.tree) if isinstance(n, ast.FunctionDef) and n.name == name)
-    loops = [n for n in ast.walk(function) if isinstance(n, ast.For)]
-    if loops:
-        doc = "Accumulate backwards in time; torch.compile would unroll this loop over the whole rollout."
-        extract_inner(script, edits, function, loops[0], "recurrence", doc, "@torch.compiler.disable")
+    doc = "Accumulate backwards in time; torch.compile would unroll this loop over the whole rollout."
+    called = [script.function_called(n) for n in ast.walk(function) if isinstance(n, ast.Call)]
+    for owner in dict.fromkeys([function, *(f for f in called if f is not None)]):
+        for loop in (n for n in ast.walk(owner) if isinstance(n, ast.For)):
+            if not script.loops_around(loop):  # one within it goes with it
+                extract_inner(script, edits, owner, loop, "recurrence", doc, "@torch.compiler.disable")
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -43,9 +43,12 @@ def apply(script: Script) -> str:
             raise Skip(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
     for stmt in work.computing:
         work.visit(stmt)
+    work.visit_below()
     after = script.finish(work.edits)
     if after == script.code:
-        raise Skip(work.reasons[0] if work.reasons else "the minibatch loop reads no tensor on the host")
+        below = any(_item(n) for s in work.below for n in ast.walk(s))
+        none = "the minibatch loop reads no tensor on the host"
+        raise Skip(work.reasons[0] if work.reasons else none + " before the optimizer's step" * below)
     script.notes.extend(work.reasons)
     return after
 
@@ -64,7 +67,8 @@ class Deferral:
         )
         self.loop, self.last = loop, loop.body[last]
         self.computing = loop.body[: last + 1]
-        self._inside = set(statements(self.computing))
+        self.below = loop.body[last + 1 :]
+        self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
         self._turn = set(statements(script.phases.block))
         turn = script.phases.loop.body
         self._changed = shared(changed_in_place(turn), turn, self.kinds.produced)
@@ -81,6 +85,12 @@ class Deferral:
             if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in ast.walk(stmt)):
                 self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
                 self.script.warn(stmt, "LC101", "a tensor is read on the host in every minibatch")
+
+    def visit_below(self) -> None:
+        """Keep as tensors the numbers that are collected below the optimizer's step."""
+        if not any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.below)):
+            for stmt in statements(self.below):
+                self._collects(stmt)
 
     def _is_new(self, node: ast.expr, depth: int = 6) -> bool:
         """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
@@ -120,14 +130,17 @@ class Deferral:
         tensor = _item(value)
         if tensor is None or not self._is_plain_list(name):
             return False
-        single = self.script.names.fresh(singular(name))
         text = self.source.text(tensor)
         if not _is_scalar(tensor):
             text = f"{text}.reshape(())"
         if not self._in_no_grad(stmt):
             text = f"{text}.detach()"
-        self.edits.replace(stmt, f"{single} = {text}")
-        self.edits.after(self.last, self.source.splice(stmt, [(value, single)]))
+        if stmt in statements(self.below):
+            self.edits.substitute(value, text)
+        else:
+            single = self.script.names.fresh(singular(name))
+            self.edits.replace(stmt, f"{single} = {text}")
+            self.edits.after(self.last, self.source.splice(stmt, [(value, single)]))
         if name not in self._stacked:
             self._stacked.add(name)
             for use in self._uses(name):
@@ -220,7 +233,7 @@ class Deferral:
             if stmt not in bindings:
                 continue
             quoted = any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(node))
-            if bindings - {None} != {stmt} or where in self._inside or quoted:
+            if bindings - {None} != {stmt} or where in self._above or quoted:
                 return False
             reads.append(node)
         text = self.source.text(tensor)

@@ -31,7 +31,8 @@ def apply(script: Script) -> str:
         Skip: there is none, or it cannot be moved.
     """
     block = script.phases.block
-    tops = sorted({i for loop in script.gae_loops for i, s in enumerate(block) if loop in ast.walk(s)})
+    work: list[ast.AST] = [*script.gae_loops, *(helper.call for helper in script.gae_helpers)]
+    tops = sorted({i for node in work for i, s in enumerate(block) if node in ast.walk(s)})
     tops = [i for i in tops if i < block.index(script.phases.learn)]
     if not tops:
         raise Skip("no loop backwards over the rollout's steps was found between rollout and update")

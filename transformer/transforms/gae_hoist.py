@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer.aliases import changed_in_place, shared
@@ -22,7 +23,7 @@ INFO = TransformInfo(
     safety=(
         "Each element goes through the same operations in the same order as in the loop, so the bits are the same; "
         "the values of the step after the last one are appended where the branch chose them. Only the recurrence, "
-        "where a step needs the next one's result, stays a loop."
+        "where a step needs the next one's result, stays a loop, and of the branch only what chooses that result."
     ),
     needs=(),
     before=(
@@ -49,7 +50,8 @@ def apply(script: Script) -> str:
         Skip: no loop has work that can be proved to be elementwise in time.
     """
     edits, reasons, done = Edits(script.source), [], 0
-    for loop in script.gae_loops:
+    inside = [s for h in script.gae_helpers for s in statements(h.function.body)]
+    for loop in (*script.gae_loops, *(s for s in inside if isinstance(s, ast.For) and backwards(s.iter))):
         try:
             Hoist(script, loop).rewrite(edits)
             done += 1
@@ -93,9 +95,11 @@ class Hoist:
                  if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)} - {None}  # fmt: skip
         self.rank = ranks.pop() if len(ranks) == 1 else 2
         """Dimensions of the arrays over time: of one rank, they meet at a step as they do for all steps."""
-        self.boundary = self._boundary()
         self.whole: set[str] = set()
         """Names whose value for all steps is computed before the loop."""
+        self.obstacle: str | None = None
+        """What kept a choice by the last step in the loop."""
+        self.boundary = self._boundary()
 
     def _boundary(self) -> Boundary | None:
         ifs = [s for s in self.loop.body if isinstance(s, ast.If)]
@@ -104,13 +108,11 @@ class Hoist:
         stmt = ifs[0]
         if len(ifs) > 1 or self.loop.body[0] is not stmt:
             raise Skip("its branch is not a single one at the top")
-        last, inner = stmt.body, stmt.orelse
-        if self._is_last_step(stmt.test, ast.NotEq, ast.Lt):
-            last, inner = inner, last
-        elif not self._is_last_step(stmt.test, ast.Eq, ast.GtE):
+        first_is_last = self._tests_for_last_step(stmt.test)
+        if first_is_last is None:
             raise Skip(f"the branch on line {stmt.lineno} does not test for the last step")
         sides = []
-        for side in (last, inner):
+        for side in (stmt.body, stmt.orelse) if first_is_last else (stmt.orelse, stmt.body):
             values: dict[str, ast.expr] = {}
             for s in side:
                 chosen = _choices(s)
@@ -122,30 +124,37 @@ class Hoist:
             raise Skip("the sides of its branch set different names")
         return Boundary(stmt, sides[0], sides[1])
 
-    def _is_last_step(self, test: ast.expr, *ops: type[ast.cmpop]) -> bool:
-        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ops):
-            return False
-        right = test.comparators[0]
-        return (
-            isinstance(test.left, ast.Name)
-            and test.left.id == self.index
-            and isinstance(right, ast.BinOp)
-            and isinstance(right.op, ast.Sub)
-            and is_number(right.right, 1)
-            and ast.dump(right.left) == ast.dump(self.count)
-        )
+    def _tests_for_last_step(self, test: ast.expr) -> bool | None:
+        """Whether a test is true at the last step alone; False where at all others alone, None where it is another."""
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+            return None
+        left, right, count = test.left, test.comparators[0], self.shapes.spelled(self.count)
+        if _is_one_more(left, self.index):  # t + 1 == T
+            is_last = self.shapes.spelled(right) == count
+        else:
+            below = isinstance(right, ast.BinOp) and isinstance(right.op, ast.Sub) and is_number(right.right, 1)
+            is_last = below and isinstance(right, ast.BinOp) and self.shapes.spelled(right.left) == count
+            is_last = is_last and isinstance(left, ast.Name) and left.id == self.index
+        if not is_last:
+            return None
+        if isinstance(test.ops[0], (ast.Eq, ast.GtE)):
+            return True
+        return False if isinstance(test.ops[0], (ast.NotEq, ast.Lt)) else None
 
     def rewrite(self, edits: Edits) -> None:
         """Note the edits of this loop."""
         self._check_scope()
         lines: list[str] = []
+        kept = self._recurrent()
         if self.boundary:
             for name, inner in self.boundary.inner.items():
+                if name in kept:
+                    continue
                 if isinstance(inner, ast.Constant) and ast.dump(inner) == ast.dump(self.boundary.last[name]):
                     lines.append(f"{name} = {self.source.text(inner)}")
                     self.bound.discard(name)
                 else:
-                    lines.append(self._joined(name, inner, self.boundary.last[name]))
+                    lines.append(f"{name} = {self._joined(name, inner, self.boundary.last[name])}")
                     self.whole.add(name)
         body = [s for s in self.loop.body if not (self.boundary and s is self.boundary.stmt)]
         for name in sorted(self.whole):
@@ -160,17 +169,46 @@ class Hoist:
                 hoisted.append(stmt)
         left = [s for s in body if s not in hoisted]
         if not lines or not left:
-            raise Skip("nothing in it is elementwise in time")
+            raise Skip(self.obstacle or "nothing in it is elementwise in time")
         for stmt in left:
             lines += self._hoist_from(edits, stmt)
         for stmt in hoisted:
             edits.remove(stmt)
         if self.boundary:
-            edits.remove(self.boundary.stmt)
+            self._leave_choices(edits, self.boundary.stmt, kept)
         edits.before(self.loop, "\n".join(lines))
 
+    def _recurrent(self) -> set[str]:
+        """Names for which the branch chooses the next step's result, which the loop itself computes."""
+        if not self.boundary:
+            return set()
+        names = set(self.boundary.inner)
+        for side in (self.boundary.last, self.boundary.inner):
+            for name, value in side.items():
+                if also := sorted(names_in([value]) & names):
+                    raise Skip(f"the branch chooses {name} by {also[0]}, which it chooses too")
+        return {
+            name
+            for name, inner in self.boundary.inner.items()
+            for n in ast.walk(inner)
+            if isinstance(n, ast.Subscript) and ast.unparse(n.value) in self.written
+        }
+
+    def _leave_choices(self, edits: Edits, branch: ast.If, names: set[str]) -> None:
+        """Leave in the branch only what chooses some names."""
+        if not names:
+            edits.remove(branch)
+            return
+        for stmt in (*branch.body, *branch.orelse):
+            chosen = _choices(stmt) or {}
+            left = [n for n in chosen if n in names]
+            if not left:
+                edits.remove(stmt)
+            elif len(left) < len(chosen):
+                edits.replace(stmt, "\n".join(f"{n} = {self.source.text(chosen[n])}" for n in left))
+
     def _check_scope(self) -> None:
-        live = Liveness.of(self.script.scope.body).after[self.loop]
+        live = Liveness.of(self.script.scope_of(self.loop).body).after[self.loop]
         results = {n for n in self.bound if n in live}
         whole = {n for n in results if n not in self._carried()}
         if whole:
@@ -235,6 +273,8 @@ class Hoist:
             return isinstance(node.op, (ast.USub, ast.UAdd, ast.Invert)) and self._elementwise(node.operand, shift)
         if isinstance(node, ast.Subscript):
             return self._base(node, shift) is not None
+        if isinstance(node, ast.IfExp):
+            return not shift and self._choice(node) is not None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if self.script.qualified(node.func) in ("torch.where", "torch.minimum", "torch.maximum", "torch.clamp"):
                 return not node.keywords and all(self._elementwise(a, shift) for a in node.args)
@@ -260,12 +300,9 @@ class Hoist:
         return plain and unchanged and all(isinstance(n, (*fine, ast.Call)) for n in ast.walk(node))
 
     def _base(self, node: ast.Subscript, shift: bool) -> ast.expr | None:
-        """`X` in `X[t]` (or in `X[t + 1]`, where `shift`), for an `X` that the loop does not write."""
-        index = node.slice
-        if shift:
-            ahead = isinstance(index, ast.BinOp) and isinstance(index.op, ast.Add) and is_number(index.right, 1)
-            index = index.left if ahead and isinstance(index, ast.BinOp) else ast.Constant(0)
-        if not isinstance(index, ast.Name) or index.id != self.index:
+        """`X` in `X[t]` and `X[t + 1]` (only in the latter, where `shift`), for an `X` that the loop does not write."""
+        ahead = _is_one_more(node.slice, self.index)
+        if not ahead and (shift or not isinstance(node.slice, ast.Name) or node.slice.id != self.index):
             return None
         if ast.unparse(node.value) in self.written or names_in([node.value]) & (self.bound | {self.index}):
             return None
@@ -275,24 +312,46 @@ class Hoist:
         return node.value if entry or isinstance(node.value, (ast.Name, ast.Attribute)) else None
 
     def _in_time(self, node: ast.expr) -> bool:
-        """Whether an expression changes from step to step at all."""
+        """Whether an elementwise expression changes from step to step at all."""
         return any(
-            (isinstance(n, ast.Subscript) and self._base(n, False) is not None)
-            or (isinstance(n, ast.Name) and n.id in self.whole)
-            for n in ast.walk(node)
+            not isinstance(n, ast.Name) or n.id in self.whole
+            for n in _outermost(node, ast.Name, ast.Subscript, ast.IfExp)
         )
 
     def _at_all_steps(self, node: ast.expr) -> str:
         """The text of an elementwise expression for all steps at once."""
-        count = self.script.spelled(self.count)
         edits: list[tuple[ast.expr, str]] = []
-        for part in ast.walk(node):
-            base = self._base(part, False) if isinstance(part, ast.Subscript) else None
-            if base is not None:
-                rest = "" if self.shapes.rows(base) == count else f"[:{self.source.text(self.count)}]"
-                assert isinstance(part, ast.Subscript)
-                edits.append((part, self.source.text(base) + rest))
-        return self.source.splice(node, edits)
+        for part in _outermost(node, ast.Subscript, ast.IfExp):
+            if isinstance(part, ast.IfExp):
+                edits.append((part, self._choice(part) or ""))
+            elif isinstance(part, ast.Subscript) and (base := self._base(part, False)) is not None:
+                edits.append((part, self.source.text(base) + self._rows(base, _is_one_more(part.slice, self.index))))
+        text = self.source.splice(node, edits)
+        for part, new in edits:
+            if isinstance(part, ast.IfExp):  # what stood in parentheses needs none
+                text = re.sub(rf"(?<![\w\])])\({re.escape(new)}\)", new.replace("\\", r"\\"), text)
+        return text
+
+    def _rows(self, base: ast.expr, ahead: bool) -> str:
+        """The slice of an array that holds one row for each step: the step's own, or the one ahead of it."""
+        rows, count, text = self.shapes.rows(base), self.shapes.spelled(self.count), self.source.text(self.count)
+        if rows == f"{count} + 1":
+            return "[1:]" if ahead else "[:-1]"
+        if ahead:
+            return f"[1 : {text} + 1]"
+        return "" if rows == count else f"[:{text}]"
+
+    def _choice(self, node: ast.IfExp) -> str | None:
+        """What `last if t == T - 1 else X[t + 1]` is at all steps; None where it cannot be told."""
+        body_is_last = self._tests_for_last_step(node.test)
+        if body_is_last is None:
+            return None
+        last, inner = (node.body, node.orelse) if body_is_last else (node.orelse, node.body)
+        try:
+            return self._joined(ast.unparse(inner), inner, last)
+        except Skip as skip:
+            self.obstacle = self.obstacle or str(skip)
+            return None
 
     def _joined(self, name: str, inner: ast.expr, last: ast.expr) -> str:
         """The chosen values of all steps: those of the next step, then those after the last one."""
@@ -302,7 +361,7 @@ class Hoist:
         if not self._is_plain(last):
             raise Skip(f"{name} at the last step is not a plain expression")
         for base in bases:
-            if self.shapes.rows(base) != self.script.spelled(self.count):
+            if self.shapes.rows(base) != self.shapes.spelled(self.count):
                 raise Skip(f"{ast.unparse(base)} is not known to have {ast.unparse(self.count)} rows")
         for part in (last, *bases):
             if not self.dtypes.float32(part):
@@ -317,7 +376,7 @@ class Hoist:
         ends = self.source.text(last)
         ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
         row = f"{self.source.text(bases[0])}[:1]"
-        return f"{name} = torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({row})])"
+        return f"torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({row})])"
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
@@ -339,6 +398,21 @@ class Hoist:
             return [node]
         children = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
         return [part for child in children for part in self._largest(child)]
+
+
+def _is_one_more(node: ast.expr, name: str) -> bool:
+    """Whether an expression is `name + 1`."""
+    added = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and is_number(node.right, 1)
+    return added and isinstance(node, ast.BinOp) and isinstance(node.left, ast.Name) and node.left.id == name
+
+
+def _outermost(node: ast.AST, *types: type[ast.expr]) -> Iterator[ast.expr]:
+    """The outermost parts of an expression, itself included, that are of some types."""
+    if isinstance(node, types):
+        yield node
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _outermost(child, *types)
 
 
 def _binds(stmt: ast.stmt, name: str) -> bool:

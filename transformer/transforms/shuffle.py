@@ -55,6 +55,9 @@ def apply(script: Script) -> str:
     Raises:
         Skip: the minibatches are not consecutive slices of one shuffled index array.
     """
+    sampled = _from_sampler(script)
+    if sampled is not None:
+        return sampled
     found = _match(script)
     grids = _check_uses(script, found)
     edits, source = Edits(script.source), script.source
@@ -75,6 +78,65 @@ def apply(script: Script) -> str:
         edits.substitute(grid, f"torch.arange({source.text(grid.args[0])}{device})")
     edits.substitute(found.loop.target, found.minibatch)
     edits.substitute(found.loop.iter, f"torch.randperm({size}{device}).split({chunk})")
+    return script.finish(edits)
+
+
+SAMPLERS = ("torch.utils.data", "torch.utils.data.sampler")
+
+
+def _from_sampler(script: Script) -> str | None:
+    """The script without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`; None where it has none.
+
+    That sampler draws one torch.randperm(n) from torch's generator, as what takes its place does.
+
+    Raises:
+        Skip: another sampler, or what the minibatches are needed for besides indexing tensors.
+    """
+    loop, text = script.minibatch_loop, script.source.text
+    if not isinstance(loop, ast.For) or not script.calls(loop.iter, *(f"{m}.BatchSampler" for m in SAMPLERS)):
+        return None
+    call = loop.iter
+    assert isinstance(call, ast.Call)
+    given = dict(zip(("sampler", "batch_size", "drop_last"), call.args, strict=False))
+    given |= {k.arg: k.value for k in call.keywords if k.arg}
+    if set(given) != {"sampler", "batch_size", "drop_last"} or not isinstance(loop.target, ast.Name) or loop.orelse:
+        raise Skip("the minibatches' BatchSampler is not given a sampler, a size and drop_last")
+    sampler, made = given["sampler"], None
+    if isinstance(sampler, ast.Name):
+        uses = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == sampler.id]
+        assigned = list(script.assignments(sampler.id))
+        if len(assigned) != 1 or len(uses) != 2 or assigned[0][1] is not assigned[0][0].value:
+            raise Skip(f"{sampler.id} is used for more than the minibatches")
+        made, sampler = assigned[0]
+    whole = sampler.args[0] if isinstance(sampler, ast.Call) and len(sampler.args) == 1 else None
+    if not script.calls(sampler, *(f"{m}.SubsetRandomSampler" for m in SAMPLERS)) or not isinstance(whole, ast.Call):
+        raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
+    if ast.unparse(whole.func) != "range" or len(whole.args) != 1 or getattr(sampler, "keywords", None):
+        raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
+    drop = given["drop_last"]
+    if not isinstance(drop, ast.Constant):
+        raise Skip("whether a last, smaller minibatch is dropped cannot be told")
+    kinds, name = Kinds(script), loop.target.id
+    for node in script.nodes:
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and script.is_ours(node):
+            ours = script.scope_of(node) is not script.scope or loop in kinds.bindings(
+                name, script.source.statement(node)
+            )
+            if ours and not _is_index(script, kinds, node):
+                raise Skip(f"{name} is used otherwise than to index a tensor on line {node.lineno}")
+    edits = Edits(script.source)
+    device = f", device={script.device}" if script.device else ""
+    size, chunk = text(whole.args[0]), text(given["batch_size"])
+    drawn = f"torch.randperm({size}{device})"
+    if made is not None:
+        edits.remove(made)
+    if drop.value:
+        indices = script.names.fresh("b_inds")
+        edits.before(loop, f"{indices} = {drawn}")
+        edits.substitute(loop.iter, f"{indices}[: {size} // {chunk} * {chunk}].split({chunk})")
+    else:
+        edits.substitute(loop.iter, f"{drawn}.split({chunk})")
+        script.facts.even_minibatches = f"{size} % {chunk} == 0"
     return script.finish(edits)
 
 

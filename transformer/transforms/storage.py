@@ -130,7 +130,10 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
     if not _is_row(script, kinds, value, store):
         return f"the value written on line {store.lineno} is not known to have an element per environment"
     bound = [
-        n for n in script.nodes if isinstance(n, ast.Name) and n.id == buffer.name and isinstance(n.ctx, ast.Store)
+        n
+        for n in script.nodes
+        if isinstance(n, ast.Name) and n.id == buffer.name and isinstance(n.ctx, ast.Store)
+        if not isinstance(script.source.parents[n], ast.AugAssign)  # which changes it in place, as it does an entry
     ]
     if sum(script.is_ours(n) for n in bound) != 1:
         return "its name is bound more than once"
@@ -325,7 +328,7 @@ RESHAPES = frozenset(
 ELEMENTWISE = frozenset(
     "tensor Tensor FloatTensor as_tensor from_numpy asarray array abs absolute clip clamp sign where tanh exp log sqrt "
     "square power logical_not logical_and logical_or maximum minimum isnan nan_to_num zeros_like ones_like full_like "
-    "stack vstack sigmoid relu float32 float64 int64 int32 bool_ logical_xor multiply add subtract".split()
+    "pow stack vstack sigmoid relu float32 float64 int64 int32 bool_ logical_xor multiply add subtract".split()
 )
 """Functions of torch and numpy whose result has an element for each of an argument's."""
 
@@ -360,6 +363,8 @@ def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth
         return any(_is_row(script, kinds, side, stmt, depth) for side in (value.left, value.right))
     if isinstance(value, ast.UnaryOp):
         return _is_row(script, kinds, value.operand, stmt, depth)
+    if isinstance(value, ast.Attribute) and value.attr == "data":
+        return _is_row(script, kinds, value.value, stmt, depth)
     if isinstance(value, ast.Call):
         steps = value is script.phases.env_step and isinstance(value.func, ast.Attribute)
         if steps or _resets(value):
@@ -371,8 +376,19 @@ def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth
                     return True
                 kept = qualified.rpartition(".")[2] in ELEMENTWISE
                 return kept and any(_is_row(script, kinds, a, stmt, depth) for a in value.args)
-            return value.func.attr in RESHAPES and _is_row(script, kinds, value.func.value, stmt, depth)
+            kept = value.func.attr in RESHAPES or value.func.attr in ELEMENTWISE or _keeps_rows(value)
+            return kept and _is_row(script, kinds, value.func.value, stmt, depth)
     return False
+
+
+def _keeps_rows(call: ast.Call) -> bool:
+    """Whether a call is `x.sum(1)` or `x.mean(dim=1)`, which leaves the first dimension as it is."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("sum", "mean", "norm"):
+        return False
+    given = [k.value for k in call.keywords if k.arg == "dim"]
+    given += call.args if call.func.attr != "norm" else []
+    dims = [a.value if isinstance(a, ast.Constant) else None for a in given]
+    return len(dims) == 1 and type(dims[0]) is int and dims[0] > 0
 
 
 def _resets(call: ast.Call) -> bool:

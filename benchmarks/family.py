@@ -1,0 +1,120 @@
+"""cleanrl's own PPO scripts: verifies them in both generations, and keeps what became of each in family.md.
+
+    python benchmarks/family.py WHEEL CHECKOUT [--matching TEXT] [--up-to RUNG] [--write]
+
+WHEEL is that of cleanrl 1.2.0, CHECKOUT one of vwxyzjn/cleanrl. What was seen is kept in results/family.json with a
+digest of the converted script, so that the page tells what was seen with another version of the converter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from family import FAMILY, GENERATIONS, Member  # noqa: E402
+
+from transformer import convert  # noqa: E402
+from transformer.checking.run import RunFailed  # noqa: E402
+from transformer.checking.verify import RUNGS, CannotVerify, Task, verify  # noqa: E402
+from transformer.conversion import Conversion, Skipped  # noqa: E402
+
+RESULTS = HERE / "results" / "family.json"
+PAGE = HERE / "family.md"
+COLUMNS = ("refactored", "compile")
+
+INTRODUCTION = """\
+# The family
+
+cleanrl's PPO scripts in PyTorch, of the published package 1.2.0 (older) and of the repository (newer), converted and
+run for three iterations with little data, on a CPU: *refactored* compares the conversion with its flags off with the
+original, bit by bit; *compile* compares every compiled function with the eager one, call by call. Environments that
+cannot be had are stood in for by those of `tests/standins`; the distributed scripts run in two processes.
+`make family` makes this page. An asterisk marks what was seen with an earlier version of the converter.
+"""
+
+
+def digest(source: str) -> str:
+    """What tells one converted script from another."""
+    return hashlib.sha256(source.encode()).hexdigest()[:12]
+
+
+def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[str, Any] | None:
+    """Verify one script; the status of each rung, and the seconds that it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = member.run(generation, place, Path(folder))
+        if run is None:
+            return None
+        conversion = convert(run.script.read_text(encoding="utf-8"))
+        begin = time.monotonic()
+        try:
+            rungs = verify(Task(run, conversion.source, up_to=up_to)).rungs
+            seen = {r.name: r.status for r in rungs}
+            why = next((r.reason or r.findings[0] for r in rungs if r.status not in ("equal", "not run")), "")
+        except (CannotVerify, RunFailed) as failure:
+            seen, why = {}, str(failure)
+        return {
+            "rungs": {r: {"status": s, "digest": digest(conversion.source)} for r, s in seen.items()},
+            "why": why,
+            "seconds": round(time.monotonic() - begin),
+        }
+
+
+def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
+    """The table, one line per script and generation."""
+    lines = ["| script | generation | transforms | refactored | compile | skipped |", "|-|-|-|-|-|-|"]
+    for key, conversion in conversions.items():
+        name, generation = key.split(":")
+        rungs = results.get(key, {}).get("rungs", {})
+        now = digest(conversion.source)
+        cells = []
+        for column in COLUMNS:
+            rung = rungs.get(column, {"status": "not run", "digest": now})
+            cells.append(rung["status"] + ("" if rung["digest"] == now or rung["status"] == "not run" else "*"))
+        skipped = {s.transform.name: s.outcome.reason for s in conversion.steps if isinstance(s.outcome, Skipped)}
+        reasons = "; ".join(f"{n}: {r}" for n, r in skipped.items() if n != "auxiliary-update")
+        applied = f"{sum(s.applied for s in conversion.steps)} of {len(conversion.steps)}"
+        lines.append(f"| `{name}` | {generation} | {applied} | {' | '.join(cells)} | {reasons} |")
+    return "\n".join([INTRODUCTION, *lines, ""])
+
+
+@click.command()
+@click.argument("wheel", type=click.Path(exists=True, path_type=Path))
+@click.argument("checkout", type=click.Path(exists=True, path_type=Path))
+@click.option("--matching", default="", help="Run the scripts whose generation:name holds this text alone.")
+@click.option("--up-to", type=click.Choice(RUNGS), default="compile", help="The last rung to climb.")
+@click.option("--run/--no-run", default=True, help="Run the scripts, or only write the page anew.")
+def main(wheel: Path, checkout: Path, matching: str, up_to: str, run: bool) -> None:
+    """Verify the family, note what was seen, and write the page."""
+    results: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    places = dict(zip(GENERATIONS, (wheel, checkout), strict=True))
+    conversions = {}
+    for member in FAMILY:
+        for generation, place in places.items():
+            key = f"{Path(member.name).name}:{generation}"
+            with tempfile.TemporaryDirectory() as folder:
+                found = member.run(generation, place, Path(folder))
+                if found is None:
+                    continue
+                conversions[key] = convert(found.script.read_text(encoding="utf-8"))
+            if run and matching in key:
+                seen = observe(member, generation, place, up_to)
+                if seen is not None:
+                    kept = results.get(key, {}).get("rungs", {})
+                    results[key] = seen | {"rungs": kept | seen["rungs"]}
+                    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+                click.echo(f"{key}: {seen}")
+    PAGE.write_text(page(results, conversions), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

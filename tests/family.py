@@ -1,0 +1,98 @@
+"""cleanrl's PPO scripts: how each is run, and which transforms have nothing to do in it."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer.checking.run import Run
+
+LIMIT = 1500.0
+"""Seconds for one run; compiling a large network in two processes on a busy machine takes minutes."""
+STANDINS = Path(__file__).parent / "standins"
+GENERATIONS = ("older", "newer")
+"""The scripts of cleanrl 1.2.0, and those of its repository."""
+SHORT = ["--update-epochs", "2"]
+ATARI = ["--num-envs", "4", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "192", *SHORT]
+PIXELS = ["--num-envs", "4", "--num-steps", "8", "--num-minibatches", "2", "--total-timesteps", "96", *SHORT]
+CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One script of the family: its arguments, the same in both generations but for what `newer` adds."""
+
+    name: str
+    args: list[str]
+    newer: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
+    processes: int | None = None
+    only: str | None = None
+    """The one generation that has it; both where None."""
+    skipped: tuple[str, ...] = ("auxiliary-update",)
+    """Transforms that have nothing to do in it."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def run(self, generation: str, place: Path, folder: Path) -> Run | None:
+        """How to run it; None where the generation does not have it.
+
+        Args:
+            generation: one of GENERATIONS.
+            place: the wheel of cleanrl 1.2.0, or a checkout of vwxyzjn/cleanrl.
+            folder: where a script of the wheel is put.
+        """
+        if self.only not in (None, generation):
+            return None
+        if generation == "newer":
+            script = place / "cleanrl" / f"{self.name}.py"
+        else:
+            with zipfile.ZipFile(place) as wheel:
+                script = Path(wheel.extract(f"cleanrl/{self.name}.py", folder))
+        own = self.newer if generation == "newer" else self.older
+        path = os.pathsep.join(filter(None, (str(STANDINS), os.environ.get("PYTHONPATH"))))
+        return Run(
+            script, (*self.args, *own), timeout=LIMIT, environment={"PYTHONPATH": path}, processes=self.processes
+        )
+
+
+FAMILY = [
+    Member("ppo", ["--total-timesteps", "384", "--num-envs", "2", "--num-steps", "64", *SHORT]),
+    Member("ppo_atari", ATARI),
+    Member("ppo_atari_envpool", [*ATARI, "--env-id", "Breakout-v5"]),
+    Member("ppo_continuous_action", CONTROL),
+    Member("rpo_continuous_action", CONTROL),
+    Member("ppo_atari_lstm", ATARI),
+    Member("ppo_rnd_envpool", [*ATARI, "--num-iterations-obs-norm-init", "1"]),
+    Member(
+        "ppo_atari_multigpu",
+        ["--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "192", *SHORT],
+        newer=("--local-num-envs", "2"),
+        older=("--num-envs", "2"),
+        processes=2,
+        skipped=("auxiliary-update", "one-graph"),  # gradients are exchanged between backward and step
+    ),
+    Member("ppo_procgen", PIXELS),
+    Member("ppo_pettingzoo_ma_atari", PIXELS),
+    Member(
+        "ppo_continuous_action_isaacgym/ppo_continuous_action_isaacgym",
+        ["--num-envs", "8", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "384", *SHORT],
+        skipped=("gae-hoist", "auxiliary-update"),  # which dtype the environment's dones have cannot be told
+    ),
+    Member(
+        "ppg_procgen",
+        [*PIXELS[:-4], "--total-timesteps", "192", "--n-iteration", "2", "--e-auxiliary", "2"],
+        skipped=("one-graph",),  # gradients are kept from minibatch to minibatch in the auxiliary phase
+    ),
+    Member(
+        "ppo_trxl/ppo_trxl",
+        [
+            *["--num-envs", "4", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "192", *SHORT],
+            *["--trxl-num-layers", "2", "--trxl-num-heads", "2", "--trxl-dim", "16", "--trxl-memory-length", "6"],
+        ],
+        only="newer",
+    ),
+]

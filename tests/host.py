@@ -1,0 +1,11 @@
+"""What copies tensors between host and device in a script's text, counted."""
+
+import re
+from collections import Counter
+
+COPY = re.compile(r"\.(?:cpu|numpy)\(|\bnp\.asarray\(|\.from_numpy\(|\.as_tensor\(")
+
+
+def host_copies(source: str) -> Counter[str]:
+    """How often each of them occurs."""
+    return Counter(COPY.findall(source))
