@@ -36,6 +36,10 @@ class Facts:
     """The alias whose result is the action."""
     storage: str | None = None
     """The TensorDict that replaced the buffers."""
+    transition: str | None = None
+    """The dict that a step's values are recorded in."""
+    transitions: str | None = None
+    """The list of these."""
     storage_steps: str | None = None
     """The number of its rows, as written."""
     storage_dtypes: dict[str, str] = field(default_factory=dict)

@@ -468,6 +468,17 @@ class Script:
         made = [value for _, value in self.assignments(name)]
         return made[0] if len(made) == 1 and name not in self.variant else None
 
+    def only_tested(self, name: str) -> bool:
+        """Whether a name of the training scope is only asked for its truth, in conditions."""
+        for stmt in statements(self.scope.body):
+            for node in ast.walk(stmt):
+                if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+                    parent = self.source.parents[node]
+                    negated = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+                    if not negated and not isinstance(parent, (ast.If, ast.BoolOp, ast.IfExp)):
+                        return False
+        return True
+
     def spelled(self, node: ast.expr) -> str:
         """The text of an expression; of its value, where it is a name for another expression."""
         value = self.only_value(node.id) if isinstance(node, ast.Name) else None

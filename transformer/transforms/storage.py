@@ -294,6 +294,7 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
         ),
     )  # fmt: skip
     add_imports(script.tree, edits, "from tensordict import TensorDict")
+    script.facts.transition, script.facts.transitions = transition, transitions
     script.facts.storage, script.facts.storage_steps = storage, script.spelled(steps)
     script.facts.storage_dtypes = {b.name: b.dtype for b in buffers}
     script.facts.storage_sizes = {b.name: leading_sizes(script, b.call) for b in buffers}

@@ -95,17 +95,8 @@ def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> Non
         return
     if array.id in shared(changed_in_place(loop.body), loop.body, lambda value: False):
         return  # a turn may change an element that a later one asks for
-    name = target.elts[1].id
-    for stmt in statements(script.scope.body):
-        for node in ast.walk(stmt):
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-                parent = script.source.parents[node]
-                truth = isinstance(parent, (ast.If, ast.BoolOp, ast.IfExp)) or (
-                    isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
-                )
-                if not truth:
-                    return
-    edits.substitute(array, f"{array.id}.tolist()")
+    if script.only_tested(target.elts[1].id):
+        edits.substitute(array, f"{array.id}.tolist()")
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,115 @@
+import pytest
+from cases import NoOp, turn
+from scripts import edited, script
+
+from transformer import Applied
+
+BEFORE = """\
+        transitions = []
+        next_done = np.array(next_done.cpu())
+        for step in range(0, args.num_steps):
+"""
+RECORDED = '            transition["dones"] = next_done.ravel()\n'
+REWARDS = '            transition["rewards"] = np.array(reward).ravel()\n'
+MADE = "            next_obs, next_done = torch.Tensor(next_obs).to(device), np.array(done)\n"
+AFTER = """\
+        next_done = torch.Tensor(next_done).to(device)
+        storage = TensorDict(
+            {
+                **{key: torch.stack([t[key] for t in transitions]) for key in ("obs", "actions", "logprobs", "values")},
+                **{key: torch.as_tensor(np.stack([t[key] for t in transitions])) for key in ("rewards", "dones")},
+            },
+            batch_size=[args.num_steps, args.num_envs],
+        ).to(device, torch.float32)
+"""
+
+
+def applied(parts: dict[str, str], *also: str) -> str:
+    step = turn("host-arrays", script(parts), also)
+    assert isinstance(step.outcome, Applied), step.outcome
+    return step.after
+
+
+def test_rewards_and_dones() -> None:
+    after = applied({})
+    for piece in (BEFORE, RECORDED, REWARDS, MADE):
+        assert piece in after
+    stacked = after.replace('("dones", "rewards")', '("rewards", "dones")')
+    assert AFTER in stacked
+    ends = after.index("        next_done = torch.Tensor(next_done)"), after.index("        storage = TensorDict(")
+    assert ends[0] < ends[1], "the last dones are a tensor before anything else reads them"
+
+
+def test_dones_that_only_truth_is_asked_of() -> None:
+    step = edited("step", "next_obs, next_done", "next_obs, next_done") + "\nfor i, d in enumerate(next_done):\n"
+    after = applied({"step": step + "    if d:\n        print(i)\n"}, "transfers")
+    assert BEFORE in after
+    assert "enumerate(next_done.tolist())" in after
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "print(next_done)",
+        "episodes = next_done.sum()",
+        "for i, d in enumerate(next_done):\n    print(i, d)",
+        "next_done[0] = 0.0",
+        "next_done += 0",
+        "if step == 3:\n    next_done = torch.zeros(args.num_envs)",
+    ],
+)
+def test_dones_that_are_read_in_the_rollout_stay_tensors(read: str) -> None:
+    after = applied({"step": edited("step", "rewards[step]", "rewards[step]") + f"\n{read}\n"})
+    assert REWARDS in after
+    assert BEFORE not in after
+    assert "np.array(done)" not in after
+
+
+def test_dones_that_the_network_sees_stay_tensors() -> None:
+    act = edited(
+        "act", "agent.get_action_and_value(next_obs)", "agent.get_action_and_value(next_obs * next_done[:, None])"
+    )
+    after = applied({"act": act})
+    assert REWARDS in after
+    assert BEFORE not in after
+
+
+def test_dones_that_a_function_reads_stay_tensors() -> None:
+    after = applied(
+        {"closures": "def finished():\n    return next_done.sum()", "report": "print(finished(), clipfracs)"}
+    )
+    assert BEFORE not in after
+
+
+def test_rewards_that_are_computed_with_stay_tensors() -> None:
+    after = applied(
+        {
+            "step": edited(
+                "step", "torch.tensor(reward).to(device).view(-1)", "torch.tensor(reward).to(device).view(-1) * 2"
+            )
+        }
+    )
+    assert REWARDS not in after
+    assert BEFORE in after
+
+
+NOTHING = "nothing that the rollout records is known to be an array that no network sees"
+NOOPS = [
+    NoOp(
+        "values of unknown origin",
+        {
+            "step": """
+                next_obs, reward, done, info = envs.step(action.cpu().numpy())
+                bonus = agent.actor[0].weight.sum() + torch.tensor(reward)
+                rewards[step] = bonus
+                next_obs, next_done = torch.Tensor(next_obs).to(device), bonus > 0
+            """
+        },
+        NOTHING,
+    ),
+]
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("host-arrays")
