@@ -1,6 +1,6 @@
 """cleanrl's own PPO scripts: verifies them in both generations, and keeps what became of each in family.md.
 
-    python benchmarks/family.py WHEEL CHECKOUT [--matching TEXT] [--up-to RUNG] [--write]
+    python benchmarks/family.py WHEEL CHECKOUT [--only NAME:GENERATION]... [--up-to RUNG] [--no-run]
 
 WHEEL is that of cleanrl 1.2.0, CHECKOUT one of vwxyzjn/cleanrl. What was seen is kept in results/family.json with a
 digest of the converted script, so that the page tells what was seen with another version of the converter.
@@ -48,12 +48,19 @@ def digest(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
-def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[str, Any] | None:
+def script(member: Member, generation: str, place: Path) -> str:
+    """The text of a script."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = member.run(generation, place, Path(folder))
+        assert run is not None, f"{member.name} is not among the {generation} scripts"
+        return run.script.read_text(encoding="utf-8")
+
+
+def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[str, Any]:
     """Verify one script; the status of each rung, and the seconds that it took."""
     with tempfile.TemporaryDirectory() as folder:
         run = member.run(generation, place, Path(folder))
-        if run is None:
-            return None
+        assert run is not None, f"{member.name} is not among the {generation} scripts"
         conversion = convert(run.script.read_text(encoding="utf-8"))
         begin = time.monotonic()
         try:
@@ -90,30 +97,22 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
 @click.command()
 @click.argument("wheel", type=click.Path(exists=True, path_type=Path))
 @click.argument("checkout", type=click.Path(exists=True, path_type=Path))
-@click.option("--matching", default="", help="Run the scripts whose generation:name holds this text alone.")
+@click.option("--only", multiple=True, metavar="NAME:GENERATION", help="Run this script alone; may be repeated.")
 @click.option("--up-to", type=click.Choice(RUNGS), default="compile", help="The last rung to climb.")
 @click.option("--run/--no-run", default=True, help="Run the scripts, or only write the page anew.")
-def main(wheel: Path, checkout: Path, matching: str, up_to: str, run: bool) -> None:
+def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, run: bool) -> None:
     """Verify the family, note what was seen, and write the page."""
     results: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     places = dict(zip(GENERATIONS, (wheel, checkout), strict=True))
-    conversions = {}
-    for member in FAMILY:
-        for generation, place in places.items():
-            key = f"{Path(member.name).name}:{generation}"
-            with tempfile.TemporaryDirectory() as folder:
-                found = member.run(generation, place, Path(folder))
-                if found is None:
-                    continue
-                conversions[key] = convert(found.script.read_text(encoding="utf-8"))
-            if run and matching in key:
-                seen = observe(member, generation, place, up_to)
-                if seen is not None:
-                    kept = results.get(key, {}).get("rungs", {})
-                    results[key] = seen | {"rungs": kept | seen["rungs"]}
-                    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-                click.echo(f"{key}: {seen}")
-    PAGE.write_text(page(results, conversions), encoding="utf-8")
+    members = {f"{Path(m.name).name}:{g}": (m, g) for m in FAMILY for g in GENERATIONS if m.only in (None, g)}
+    for key in (only or members) if run else ():
+        member, generation = members[key]
+        seen = observe(member, generation, places[generation], up_to)
+        results[key] = seen | {"rungs": results.get(key, {}).get("rungs", {}) | seen["rungs"]}
+        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        click.echo(f"{key}: {seen}")
+    texts = {key: script(member, generation, places[generation]) for key, (member, generation) in members.items()}
+    PAGE.write_text(page(results, {key: convert(text) for key, text in texts.items()}), encoding="utf-8")
 
 
 if __name__ == "__main__":
