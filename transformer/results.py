@@ -29,6 +29,11 @@ class Results:
         self._script, self._call = script, call
         self._class, self._method = self._find()
 
+    @property
+    def called(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
+        """The class and the method of this file that the call runs, where they are known."""
+        return self._class, self._method
+
     def is_new(self, place: int | None, count: int = 1) -> bool:
         """Whether a result (the only one, where `place` is None) is computed by the call and is no other result."""
         if self._method is None:

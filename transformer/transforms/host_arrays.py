@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
+from transformer.hosts import RESHAPES, Hosts, find_chain, keeps_values, names_entry, recorded
 from transformer.kinds import Kinds, values
 from transformer.rendering import render
-from transformer.script import Script, is_number
+from transformer.script import Script
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -32,20 +32,6 @@ INFO = TransformInfo(
         "next_done = np.array(done)\n...\nnext_done = torch.Tensor(next_done).to(device)"
     ),
 )
-
-MAKES = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.as_tensor", "torch.from_numpy")
-SAME_VALUES = frozenset("to float clone contiguous detach".split())
-RESHAPES = frozenset("view reshape flatten ravel".split())
-ARRAY_METHODS = frozenset("astype copy clip reshape ravel flatten squeeze".split())
-
-
-@dataclass(frozen=True)
-class Chain:
-    """What a tensor is made of, through moves and reshapes that keep its values."""
-
-    base: ast.expr
-    flat: bool
-    """Whether it is given one dimension."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +59,10 @@ def apply(script: Script) -> str:
     if numpy is None or stacked is None:
         raise Skip("numpy is not imported" if numpy is None else "the storage has more than one dtype")
     edits, arrays = Edits(script.source), []
-    for stmt, key, value in _recorded(script, rollout):
-        if sum(_names_entry(script, n, key) for n in ast.walk(rollout)) != 1:
+    for stmt, key, value in recorded(script, rollout):
+        if sum(names_entry(script, n, key) for n in ast.walk(rollout)) != 1:
             continue
-        chain = _chain(script, value)
+        chain = find_chain(script, value)
         if chain is not None and Hosts(script, kinds, rollout).is_host(chain.base, stmt):
             made = f"{numpy}.array({script.source.text(chain.base)}){'.ravel()' if chain.flat else ''}"
         elif (carried := _carried(script, kinds, rollout, value, stmt)) is not None:
@@ -127,56 +113,6 @@ def _stacked(script: Script, rollout: ast.For) -> ast.Assign | None:
     return None
 
 
-def _recorded(script: Script, rollout: ast.For) -> Iterator[tuple[ast.Assign, str, ast.expr]]:
-    """The statements `transition["key"] = value` of the rollout, with key and value."""
-    for stmt in statements(rollout.body):
-        if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
-            for key in script.facts.storage_dtypes:
-                if _names_entry(script, stmt.targets[0], key):
-                    yield stmt, key, stmt.value
-
-
-def _names_entry(script: Script, node: ast.AST, key: str) -> bool:
-    return (
-        isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == script.facts.transition
-        and isinstance(node.slice, ast.Constant)
-        and node.slice.value == key
-    )
-
-
-def _chain(script: Script, value: ast.expr) -> Chain | None:
-    """`torch.tensor(x).to(device).view(-1)`: the array x, and that it is made flat."""
-    flat = False
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not script.qualified(value.func):
-        if not _keeps_values(script, value):
-            return None
-        flat = flat or value.func.attr in RESHAPES
-        value = value.func.value
-    if not isinstance(value, ast.Call) or not script.calls(value, *MAKES) or len(value.args) != 1:
-        return None
-    for given in value.keywords:
-        if given.arg != "device" and not (given.arg == "dtype" and script.qualified(given.value) == "torch.float32"):
-            return None
-    return Chain(value.args[0], flat)
-
-
-def _keeps_values(script: Script, call: ast.Call) -> bool:
-    """Whether a method only moves a tensor, casts it to float32, or flattens it."""
-    assert isinstance(call.func, ast.Attribute)
-    if call.func.attr in RESHAPES:
-        flattens = len(call.args) == 1 and is_number(call.args[0], -1)
-        return not call.keywords and (flattens or (call.func.attr in ("flatten", "ravel") and not call.args))
-    places = [a for a in call.args if script.qualified(a) != "torch.float32"]
-    named = {k.arg for k in call.keywords}
-    return (
-        call.func.attr in SAME_VALUES
-        and all(ast.unparse(p) == script.device for p in places)
-        and named <= {"non_blocking", "copy"}
-    )
-
-
 def _reshaped(value: ast.expr) -> bool:
     """Whether a method in a chain gives a tensor one dimension."""
     return any(isinstance(n, ast.Attribute) and n.attr in RESHAPES for n in ast.walk(value))
@@ -185,7 +121,7 @@ def _reshaped(value: ast.expr) -> bool:
 def _carried(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
     """The tensor that a step records as it was left by the step before, where nothing else reads it."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not script.qualified(value.func):
-        if not _keeps_values(script, value):
+        if not keeps_values(script, value):
             return None
         value = value.func.value
     if not isinstance(value, ast.Name) or not kinds.tensor_before(value.id, rollout):
@@ -198,7 +134,7 @@ def _carried(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr, st
         if not isinstance(bound, ast.Assign):
             return None
         for made in values(bound, name):
-            chain = _chain(script, made)
+            chain = find_chain(script, made)
             if chain is not None and bound in rollout.body and hosts.is_host(chain.base, bound):
                 found.append(Carried(name, made, chain.base))
             elif not hosts.binds(name, bound):
@@ -229,48 +165,6 @@ def _is_tested(script: Script, node: ast.Name) -> bool:
     counted = isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter) == f"enumerate({node.id}.tolist())"
     element = loop.target.elts[1]
     return counted and isinstance(element, ast.Name) and script.only_tested(element.id)
-
-
-class Hosts:
-    """Which expressions of the rollout are arrays or numbers that the environment returned, on the host."""
-
-    def __init__(self, script: Script, kinds: Kinds, rollout: ast.For) -> None:
-        self._script, self._kinds, self._rollout = script, kinds, rollout
-
-    def is_host(self, node: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether an expression is known to be no tensor, where it stands."""
-        if isinstance(node, ast.Name):
-            bindings = list(self._kinds.bindings(node.id, stmt))
-            return bool(bindings) and all(b is not None and self.binds(node.id, b) for b in bindings)
-        return self.is_array(node, stmt)
-
-    def is_array(self, node: ast.expr, stmt: ast.stmt) -> bool:
-        """Whether an expression is known to be computed by numpy, or a name for what the environment returned."""
-        if isinstance(node, ast.Name):
-            return self.is_host(node, stmt)
-        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
-            operands = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
-            known = [self.is_array(n, stmt) for n in operands if not isinstance(n, ast.Constant)]
-            return bool(known) and all(known)
-        if not isinstance(node, ast.Call):
-            return False
-        if (self._script.qualified(node.func) or "").startswith("numpy."):
-            return not any(self._kinds.tensor_at(a, stmt) for a in node.args)
-        method = node.func if isinstance(node.func, ast.Attribute) else None
-        return method is not None and method.attr in ARRAY_METHODS and self.is_array(method.value, stmt)
-
-    def binds(self, name: str, stmt: ast.stmt) -> bool:
-        """Whether a statement of the rollout gives a name an array, or a part of a step's result but the infos."""
-        if not isinstance(stmt, ast.Assign) or self._rollout not in self._script.loops_around(stmt):
-            return False
-        for value in values(stmt, name):
-            if value is self._script.phases.env_step:
-                parts = [t.elts[:-1] for t in stmt.targets if isinstance(t, ast.Tuple)]
-                if not any(isinstance(p, ast.Name) and p.id == name for part in parts for p in part):
-                    return False
-            elif not self.is_array(value, stmt):
-                return False
-        return True
 
 
 TRANSFORM = Transform(INFO, apply)
