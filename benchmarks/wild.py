@@ -133,13 +133,25 @@ def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
     old = sum(_ran_earlier(s, o) for s, o in zip(scripts, outcomes, strict=True))
     repositories = len({s.repository for s in scripts})
     slowest = max((o.seconds for o in outcomes), default=0.0)
+    held = [(s, o) for s, o in zip(scripts, outcomes, strict=True) if s.holdout]
     return (
         f"{len(scripts)} scripts of {repositories} repositories: "
         + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         + f". Of the converted, {ran['equal']} were run against their originals and are equal bit by bit, "
         f"{ran['differs']} differ, {ran['not run']} were not run, as the table says. "
         + (f"Of those that ran {old} ran with an earlier version of the converter. " if old else "")
+        + (f"{_held_out(held)} " if held else "")
         + f"The slowest conversion took {slowest:.1f} s of processor time."
+    )
+
+
+def _held_out(scripts: list[tuple[Script, Outcome]]) -> str:
+    """How the scripts fared that were added last."""
+    converted = [s for s, o in scripts if o.kind == "converted"]
+    equal, repositories = sum(s.ran == "equal" for s in converted), len({s.repository for s, _ in scripts})
+    return (
+        f"{len(scripts)} of the scripts, of {repositories} repositories (marked \u2020), are a "
+        f"holdout, which the converter was not changed for: {len(converted)} converted, {equal} of them seen equal."
     )
 
 
@@ -158,7 +170,8 @@ def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
         "step an environment and an optimizer and use at least three of cleanrl's own names, less those that equal one",
         "of cleanrl's but for white space. Those that run here ran two iterations with little data, compared as by",
         "`lean-convert verify --up-to refactored`; environments and packages that cannot be had are stood in for by",
-        "random ones of the same interface (`tests/standins`, `benchmarks/wild_standins`). `make wild` makes it.",
+        "random ones of the same interface (`tests/standins`, `benchmarks/wild_standins`), with the settings that",
+        "`benchmarks/wild.toml` has for each. `make wild` makes it.",
         "",
         summary(scripts, outcomes),
         "",
@@ -170,7 +183,8 @@ def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
         notes = (outcome.detail, script.impossible or script.note) if converted else (outcome.detail,)
         why = "; ".join(filter(None, notes)).replace("|", "\\|").replace("\n", " ")
         ran = RAN[script.ran] + ", earlier version" * _ran_earlier(script, outcome) if converted else ""
-        cells = script.repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, why
+        repository = script.repository + " \u2020" * bool(script.holdout)
+        cells = repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, why
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

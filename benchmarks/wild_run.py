@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.checking import RunFailed, compare, record
+from transformer.checking.arguments import added_options, without_options
 from transformer.text import read
 
 HERE = Path(__file__).parent
@@ -69,7 +70,7 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
             other = record(path, args, source=converted, iterations=ITERATIONS, timeout=LIMIT)
         except (RunFailed, OSError) as failed:
             return "differs", f"the converted script stops: {failed}"
-    differences = compare(original, other)
+    differences = compare(original, without_options(other, added_options(text, converted)))
     return ("differs", str(differences[0])) if differences else ("equal", "")
 
 

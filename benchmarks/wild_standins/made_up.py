@@ -18,7 +18,19 @@ INSTALLED = ("site-packages", "dist-packages", sys.base_prefix, "<frozen", str(H
 """Parts of the paths of code that is no script's."""
 
 
-class Anything:
+class Kind(type):
+    """What holds of a made-up class as of its instances: it has every attribute, and nothing in it."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything()
+
+    def __iter__(cls) -> Any:
+        return iter(())
+
+
+class Anything(metaclass=Kind):
     """An object that has every attribute and item, and whose every call gives another such object."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -67,7 +79,7 @@ class Module(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        value = type(name, (Anything,), {}) if name[:1].isupper() else Anything()
+        value = Kind(name, (Anything,), {}) if name[:1].isupper() else Anything()
         setattr(self, name, value)
         return value
 

@@ -20,6 +20,7 @@ ADDED = frozenset({"compile", "measure_burnin"})
         (["{'compile': False, 'seed': 1}"], ["{'seed': 1}"]),
         (["│   seed=1,", "│   compile=False,", "│   measure_burnin=3", ")"], ["│   seed=1", ")"]),
         (["│   compile=False,", "│   seed=1", ")"], ["│   seed=1", ")"]),
+        (["{", '  "compile": false,', '  "seed": 1,', '  "measure_burnin": 3', "}"], ["{", '  "seed": 1', "}"]),
         (["seed: 1", "compile: False", "done"], ["seed: 1", "done"]),
         (["compile=True", "recompile=False", "loss,", "1"], ["compile=True", "recompile=False", "loss,", "1"]),
     ],

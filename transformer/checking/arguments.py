@@ -22,7 +22,7 @@ def added_options(original: str, converted: str) -> frozenset[str]:
 def without_options(recording: Recording, names: frozenset[str]) -> Recording:
     """The recording as if these arguments, at their defaults, had not been printed.
 
-    `Args(seed=1, compile=False)` becomes `Args(seed=1)`; where each argument has a line, the lines go.
+    `Args(seed=1, compile=False)` becomes `Args(seed=1)`; where each argument has a line, as in JSON, the lines go.
     """
     if not names:
         return recording
@@ -41,7 +41,7 @@ def _options(source: str) -> frozenset[str]:
 
 
 def _without(prints: Iterable[Print], names: frozenset[str]) -> list[Print]:
-    shown = rf"""['"]?\b({"|".join(sorted(map(re.escape, names)))})\b['"]?\s*[=:]\s*(False|\d+)\b"""
+    shown = rf"""['"]?\b({"|".join(sorted(map(re.escape, names)))})\b['"]?\s*[=:]\s*([Ff]alse|\d+)\b"""
     inside = re.compile(rf",\s*{shown}|{shown},\s*")
     alone = re.compile(rf"\W*{shown}\W*")
     kept: list[Print] = []

@@ -17,7 +17,7 @@ class SlidingPuzzle(environment(gymnasium, "Image(84, 84, 3)", "Discrete(4)")): 
     def __init__(self, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.noise = np.random.default_rng(seed)
-        self.state = self.noise.permutation(16)
+        self.state = self.noise.random(16).argsort()
 
 
 gymnasium.register("SlidingPuzzle-v0", entry_point=SlidingPuzzle)
