@@ -88,6 +88,28 @@ VARIATIONS = [
         },
     ),
     Variation(
+        "one plain environment, whose observations are broadcast into the buffer",
+        {
+            "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
+            "functions": """
+                class Plain:
+                    def __init__(self):
+                        self.envs = Envs(1)
+
+                    def reset(self):
+                        return self.envs.reset()[0]
+
+                    def step(self, action):
+                        state, reward, done, info = self.envs.step(np.array([action]))
+                        return state[0], reward[0], done[0], info
+
+
+            """,
+            "make_agent": "envs = Plain()\n" + PARTS["make_agent"],
+            "step": edited("step", "torch.Tensor(done)", "torch.Tensor([done])"),
+        },
+    ),
+    Variation(
         "a Lagrange multiplier with an optimizer that is stepped once per rollout",
         {
             "optimizer": PARTS["optimizer"]

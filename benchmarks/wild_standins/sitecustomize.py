@@ -17,12 +17,13 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import itertools
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import made_up
 
@@ -90,10 +91,20 @@ def without_cuda(torch: ModuleType) -> None:
     torch.Tensor.to, torch.nn.Module.to = moved(torch.Tensor.to), moved(torch.nn.Module.to)
 
 
+def with_known_entropy(numpy: ModuleType) -> None:
+    """Seed numpy's generators that are given no seed one after the other, so that two runs draw the same."""
+    seeds = itertools.count(1)
+    numpy.random.bit_generator.randbits = lambda bits: next(seeds)
+
+
 class Watch(importlib.abc.MetaPathFinder):
     """Has a module changed as soon as it has been imported."""
 
-    changes = {"gym": stand_in, "gymnasium": stand_in} | ({"torch": without_cuda} if ASKED["CPU"] else {})
+    changes: ClassVar[dict[str, Callable[[ModuleType], None]]] = {
+        "gym": stand_in,
+        "gymnasium": stand_in,
+        "numpy": with_known_entropy,
+    } | ({"torch": without_cuda} if ASKED["CPU"] else {})
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         """The real one, whose loading is followed by the change."""

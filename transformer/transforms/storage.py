@@ -18,6 +18,7 @@ from transformer.results import Results
 from transformer.script import Script, is_number, names_in
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
+from transformer.vector_env import is_vector
 
 INFO = TransformInfo(
     name="storage",
@@ -127,7 +128,8 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
             return f"the continue on line {node.lineno} may skip its write"
     if not _is_tensor(script, kinds, buffer.stores[0]):
         return f"the value written on line {store.lineno} is not known to be a tensor"
-    if not _is_row(script, kinds, value, store):
+    many = is_matrix(script, buffer.call) or is_vector(script, dimensions(script, buffer.call)[1:2])
+    if not _is_row(script, kinds, value, store, many):
         return f"the value written on line {store.lineno} is not known to have an element per environment"
     bound = [
         n
@@ -344,41 +346,44 @@ def _may_be_one_number(script: Script, value: ast.expr) -> bool:
     )
 
 
-def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth: int = 4) -> bool:
-    """Whether a value has an element per environment, as networks and environments return it, and is not broadcast."""
-    if kinds.produced(value) or kinds.must_be_tensor(value):
+def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, many: bool, depth: int = 4) -> bool:
+    """Whether a value has an element per environment, as networks return it, and environments if they are `many`.
+
+    Then it is not broadcast where it is written into a buffer.
+    """
+    if kinds.produced(value) or (many and kinds.must_be_tensor(value)):
         return True
     if isinstance(value, ast.Name) and depth:
         bindings = list(kinds.bindings(value.id, stmt))
         return bool(bindings) and all(
-            b is not None and all(_is_row(script, kinds, v, b, depth - 1) for v in values(b, value.id))
+            b is not None and all(_is_row(script, kinds, v, b, many, depth - 1) for v in values(b, value.id))
             for b in bindings
         )
     if isinstance(value, ast.Subscript):
         if isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str):
             return True  # infos["cost"]
-        if kinds.tensor(value.slice) and _is_row(script, kinds, value.slice, stmt, depth):
+        if kinds.tensor(value.slice) and _is_row(script, kinds, value.slice, stmt, many, depth):
             return kinds.tensor(value.value)  # an element of a table for each environment
-        return is_number(value.slice, 0) and isinstance(value.value, ast.Call) and _resets(value.value)
+        return many and is_number(value.slice, 0) and isinstance(value.value, ast.Call) and _resets(value.value)
     if isinstance(value, ast.BinOp):
-        return any(_is_row(script, kinds, side, stmt, depth) for side in (value.left, value.right))
+        return any(_is_row(script, kinds, side, stmt, many, depth) for side in (value.left, value.right))
     if isinstance(value, ast.UnaryOp):
-        return _is_row(script, kinds, value.operand, stmt, depth)
+        return _is_row(script, kinds, value.operand, stmt, many, depth)
     if isinstance(value, ast.Attribute) and value.attr == "data":
-        return _is_row(script, kinds, value.value, stmt, depth)
+        return _is_row(script, kinds, value.value, stmt, many, depth)
     if isinstance(value, ast.Call):
         steps = value is script.phases.env_step and isinstance(value.func, ast.Attribute)
         if steps or _resets(value):
-            return True
+            return many
         if isinstance(value.func, ast.Attribute):
             qualified = script.qualified(value.func) or ""
             if qualified.startswith(("torch.", "numpy.")):
                 if qualified in ("torch.zeros", "torch.ones", "torch.empty"):
                     return True
                 kept = qualified.rpartition(".")[2] in ELEMENTWISE
-                return kept and any(_is_row(script, kinds, a, stmt, depth) for a in value.args)
+                return kept and any(_is_row(script, kinds, a, stmt, many, depth) for a in value.args)
             kept = value.func.attr in RESHAPES or value.func.attr in ELEMENTWISE or _keeps_rows(value)
-            return kept and _is_row(script, kinds, value.func.value, stmt, depth)
+            return kept and _is_row(script, kinds, value.func.value, stmt, many, depth)
     return False
 
 

@@ -12,7 +12,7 @@ class DrlVOEnv:
     name, num_actions, reach_num, collision_num = "noise", 2, 0, 0
 
     def __init__(self, config: Any) -> None:
-        config.robots_num, config.n_steps, config.minibatch_size, config.n_epochs = 3, 16, 12, 2
+        config.robots_num, config.n_steps, config.minibatch_size, config.n_epochs = 2, 8, 8, 1
         self.config, self.robots_num = config, config.robots_num
         self.size = getattr(config, "state_dim", 0) or config.observation_dim
         self.noise, self.age = np.random.default_rng(0), 0
