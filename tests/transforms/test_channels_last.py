@@ -55,6 +55,7 @@ def test_images_whose_layout_is_used() -> None:
     assert "b_obs.contiguous" not in after
 
 
+FLAT = "norms = [p.grad.view(-1).norm() for p in agent.parameters()]"
 NOOPS = [
     NoOp("no convolutions", {}, "no network that is trained, of a class of this file, has convolutions"),
     NoOp(
@@ -65,6 +66,18 @@ NOOPS = [
         },
         "line {line} depends on the layout of a tensor in memory",
         at="x.view(-1, 2)",
+    ),
+    NoOp(
+        "gradients that are flattened",
+        {**CONVOLUTIONS, "optimize": edited("optimize", "optimizer.step()", FLAT + "\noptimizer.step()")},
+        "line {line} depends on the layout of weights in memory",
+        at="p.grad.view(-1)",
+    ),
+    NoOp(
+        "weights as one vector",
+        {**CONVOLUTIONS, "report": "print(nn.utils.parameters_to_vector(agent.parameters()).norm(), clipfracs)"},
+        "line {line} depends on the layout of weights in memory",
+        at="parameters_to_vector",
     ),
     NoOp(
         "a network that is made again",

@@ -83,6 +83,15 @@ NOOPS = [
         at="agent.get_value(next_obs)",
     ),
     NoOp(
+        "another default dtype",
+        {
+            **DIVIDING,
+            "setup": PARTS["setup"] + "\ntorch.set_default_dtype(torch.float32)",
+            "buffers": PARTS["buffers"].replace(")).to(device)", "), dtype=torch.float32).to(device)"),
+        },
+        "the script sets a default dtype",
+    ),
+    NoOp(
         "images that are looked at",
         {**DIVIDING, "head": "print(next_obs.mean())"},
         UNDIVIDED,

@@ -47,6 +47,7 @@ def apply(script: Script) -> str:
     made = {name: cls for name in script.modules if (cls := _convolving(script, name)) is not None}
     if not made:
         raise Skip("no network that is trained, of a class of this file, has convolutions")
+    _check_weights(script)
     edits = Edits(script.source)
     flag, device = script.facts.flags["compile"], script.device
     for name, (stmt, _) in made.items():
@@ -85,6 +86,28 @@ def _convolving(script: Script, name: str) -> tuple[ast.Assign, list[ast.ClassDe
     if len(made) > 1 or script.scope_of(made[0][0]) is not script.scope or made[0][0] not in script.setup:
         raise Skip(f"{name} is made more than once, or not directly above the training loop")
     return made[0][0], parts
+
+
+def _check_weights(script: Script) -> None:
+    """Nothing asks for the layout of weights and gradients, as `param.grad.view(-1)` does.
+
+    Raises:
+        Skip: something does.
+    """
+    weights = set()
+    for node in script.nodes:
+        if isinstance(node, (ast.For, ast.comprehension)) and "parameters" in ast.unparse(node.iter):
+            weights |= names_in([node.target])
+    for node in script.nodes:
+        if not isinstance(node, (ast.Attribute, ast.Name)):
+            continue
+        name = node.attr if isinstance(node, ast.Attribute) else node.id
+        of_weights = isinstance(node, ast.Attribute) and (
+            names_in([node.value]) & weights
+            or any(isinstance(n, ast.Attribute) and n.attr in ("grad", "data", "weight") for n in ast.walk(node.value))
+        )
+        if name in ("parameters_to_vector", "vector_to_parameters") or (name in LAYOUT and of_weights):
+            raise Skip(f"line {node.lineno} depends on the layout of weights in memory")
 
 
 def _images(script: Script, networks: set[str]) -> list[str]:

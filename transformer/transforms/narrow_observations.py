@@ -41,6 +41,8 @@ def apply(script: Script) -> str:
     """
     facts, rollout, kinds = script.facts, script.rollout, Kinds(script)
     assert isinstance(rollout, ast.For), "else there were no host arrays"
+    if any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in script.nodes):
+        raise Skip("the script sets a default dtype")
     edits, reasons = Edits(script.source), []
     for _, key, value in list(recorded(script, rollout)):
         name = _observation(script, rollout, value)
