@@ -37,6 +37,8 @@ class Dtypes:
             return bool(bindings) and all(b is not None and self._bound(node.id, b) for b in bindings)
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
+            if isinstance(node.op, ast.MatMult):  # which computes in another precision where a network does
+                return False
             return any(self._float32(s, stmt) for s in sides) and all(self._float32_or_number(s, stmt) for s in sides)
         if isinstance(node, ast.UnaryOp):
             return isinstance(node.op, (ast.USub, ast.UAdd)) and self._float32(node.operand, stmt)
@@ -62,10 +64,16 @@ class Dtypes:
         finally:
             self._busy.discard((name, stmt))
 
+    def _under_autocast(self, node: ast.Call) -> bool:
+        script = self._script
+        helper = self._kinds.helper_at(script.source.statement(node))
+        around = [*script.source.ancestors(node), *(script.source.ancestors(helper.call) if helper else ())]
+        return any(map(script.is_autocast, around))
+
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
         script = self._script
         if self._kinds.produced(node):
-            return self._networks_are_float32 and not any(map(script.is_autocast, script.source.ancestors(node)))
+            return self._networks_are_float32 and not self._under_autocast(node)
         dtype = next((ast.unparse(k.value) for k in node.keywords if k.arg == "dtype"), None)
         if script.calls(node, "torch.Tensor", "torch.FloatTensor"):
             return True

@@ -50,21 +50,28 @@ def find_helpers(script: Script) -> dict[ast.FunctionDef, Helper]:
     """The functions that are called once, by the training scope, and named nowhere else."""
     functions = {n.name: n for n in script.tree.body if isinstance(n, ast.FunctionDef) and n is not script.scope}
     calls: dict[str, ast.Call] = {}
-    for name, function in list(functions.items()):
-        uses = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == name]
-        call = script.source.parents[uses[0]] if len(uses) == 1 else None
-        if isinstance(call, ast.Call) and call.func is uses[0] and script.scope_of(call) is script.scope:
-            if script.function_called(call) is function:
-                calls[name] = call
+    uses: dict[str, list[ast.Name]] = {}
+    for node in script.nodes:
+        if isinstance(node, ast.Name) and node.id in functions:
+            uses.setdefault(node.id, []).append(node)
+    for name, (use, *others) in uses.items():
+        call = script.source.parents[use]
+        if others or not isinstance(call, ast.Call) or call.func is not use:
+            continue
+        later = any(isinstance(n, ast.Lambda) for n in script.source.ancestors(call))
+        if script.scope_of(call) is script.scope and not later and script.function_called(call) is functions[name]:
+            calls[name] = call
     found = {}
     for name, call in calls.items():
         function, given = functions[name], _given(functions[name], call)
         if given is None or any(not script.calls(d, *HARMLESS) for d in function.decorator_list):
             continue
+        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(function)):
+            continue
         producers = {*script.modules, *script.facts.inference.values(), *script.facts.aliases.values()}
         if any(p in producers and ast.unparse(a.value) != p for p, a in given.items()):
             continue  # something else under the name of a network
-        own = frozenset(n for s in statements(function.body) for n in access(s).binds) | set(given)
+        own = frozenset(n for s in statements(function.body) for n in access(s).binds) | _params(function)
         stmt, module = script.source.statement(call), isinstance(script.scope, ast.Module)
         found[function] = Helper(function, call, stmt, given, own, module)
     return found
@@ -87,5 +94,12 @@ def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] |
     if set(given) != set(params):
         return None
     return {
-        name: ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), call) for name, value in given.items()
+        name: ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), call)
+        for name, value in given.items()
+        if value is not defaults.get(name) or isinstance(value, ast.Constant)  # others are as the definition saw them
     }
+
+
+def _params(function: ast.FunctionDef) -> frozenset[str]:
+    a = function.args
+    return frozenset(p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs))

@@ -139,7 +139,9 @@ def _off_policy_kind(script: Script, loop: Loop) -> str:
     return "DQN" if "argmax" in words else "DDPG or TD3"
 
 
-PROBABILITY = re.compile(r"(^|_)(normal|ratio)$|log_?p|logits|softmax|categorical|distribution", re.IGNORECASE)
+PROBABILITY = re.compile(
+    r"(^|_)(normal|ratio)$|log_?p|logits|softmax|categorical|distribution|entropy|advantage", re.IGNORECASE
+)
 """Names that a script has somewhere whose policy samples its actions."""
 
 

@@ -46,7 +46,7 @@ class Shapes:
         counted = _counted(node)
         if counted is not None:
             return self._rows(counted, stmt) or self._foreign(node, stmt)
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and self._kinds.helper_at(stmt):
             return f"{self._spelled(node.value, stmt)}.{node.attr}"
         if isinstance(node, ast.Name):
             (binding, *others) = self._kinds.bindings(node.id, stmt) or (None,)

@@ -1,6 +1,6 @@
 import pytest
-from cases import FLAGS, INFERENCE, NoOp, Rewrite
-from scripts import edited
+from cases import FLAGS, INFERENCE, NoOp, Rewrite, turn
+from scripts import PARTS, edited, script
 
 
 def compiled(*functions: str) -> str:
@@ -123,3 +123,26 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("compile")
+
+
+def test_other_loops_of_functions_that_are_called_are_compiled() -> None:
+    parts = {
+        "functions": "def doubled(x, times):\n    for _ in range(times):\n        x = x * 2\n    return x\n\n\n",
+        "advantages": edited("advantages", ".reshape(1, -1)", ".reshape(1, -1)\nnext_value = doubled(next_value, 2)"),
+    }
+    after = turn("compile", script(parts), ("gae",)).after
+    assert after.count("@torch.compiler.disable") == 1
+    assert parts["functions"] in after
+
+
+def test_the_loop_of_a_function_that_is_called_stays_eager() -> None:
+    loop = PARTS["gae"].replace("next_value", "last").replace("\n", "\n    ")
+    parts = {
+        "functions": "def estimate(last):\n    advantages = torch.zeros_like(rewards)\n    lastgaelam = 0\n"
+        f"    {loop}\n    return advantages\n\n\n",
+        "advantages": edited("advantages", "<gae>", "advantages = estimate(next_value)"),
+    }
+    after = turn("compile", script(parts), ("gae",)).after
+    disabled, estimate = after.index("@torch.compiler.disable\ndef recurrence("), after.index("def estimate(last):")
+    assert disabled < estimate
+    assert "for t in" not in after[estimate : after.index("return advantages", estimate)]

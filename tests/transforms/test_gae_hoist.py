@@ -344,6 +344,32 @@ NOOPS = [
         "is not known to be float32",
     ),
     NoOp(
+        "a function in whose call the network computes in another precision",
+        {
+            "functions": HELPER.replace("last_value, last_done", "obs, last_done"),
+            "inside": "last_value = agent.get_value(obs)\n" + INSIDE.replace("\n    ", "\n").strip(),
+            "advantages": """
+                with torch.no_grad(), torch.autocast("cpu"):
+                    advantages, returns = estimate(
+                        rewards, values, dones, next_obs, next_done.double(), args.num_steps, args.gamma
+                    )
+            """,
+        },
+        "is not known to be float32",
+    ),
+    NoOp(
+        "the next row under a condition",
+        {
+            "gae": """
+                for t in reversed(range(args.num_steps)):
+                    ahead = rewards[t] * values[t + 1] if t < args.num_steps - 2 else 0.0
+                    lastgaelam = ahead + 0.9 * lastgaelam
+                    advantages[t] = lastgaelam
+            """
+        },
+        "nothing in it is elementwise in time",
+    ),
+    NoOp(
         "the last of fewer steps",
         {"gae": edited("gae", "t == args.num_steps - 1", "t + 1 == args.num_steps - 1")},
         "does not test for the last step",

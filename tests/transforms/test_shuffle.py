@@ -211,6 +211,16 @@ NOOPS = [
         "order is used for more than the minibatches",
     ),
     NoOp(
+        "a sampler of another number of steps",
+        {
+            **SAMPLERS,
+            "begin": PARTS["begin"]
+            + "\nn = args.batch_size - 4\norder = SubsetRandomSampler(range(n))\nn = args.batch_size",
+            "minibatches": SAMPLED.replace("        order = SubsetRandomSampler(range(args.batch_size))\n", ""),
+        },
+        "n may change between",
+    ),
+    NoOp(
         "sampled lists that are printed",
         {**SAMPLERS, "minibatches": SAMPLED, "metrics": PARTS["metrics"] + "\nprint(mb_inds)"},
         "mb_inds is used otherwise than to index a tensor on line {line}",

@@ -7,7 +7,7 @@ import ast
 from transformer.conversion import TransformInfo
 from transformer.extraction import extract_inner
 from transformer.rendering import render
-from transformer.script import Script
+from transformer.script import Script, backwards
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
@@ -78,7 +78,7 @@ def _keep_recurrence_eager(script: Script, edits: Edits) -> None:
     called = [script.function_called(n) for n in ast.walk(function) if isinstance(n, ast.Call)]
     for owner in dict.fromkeys([function, *(f for f in called if f is not None)]):
         for loop in (n for n in ast.walk(owner) if isinstance(n, ast.For)):
-            if not script.loops_around(loop):  # one within it goes with it
+            if backwards(loop.iter) is not None and not script.loops_around(loop):
                 extract_inner(script, edits, owner, loop, "recurrence", doc, "@torch.compiler.disable")
 
 

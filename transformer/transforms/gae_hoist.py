@@ -308,6 +308,8 @@ class Hoist:
             return None
         if names_in([node.value]) & self.changed or self.shapes.rank(node.value) != self.rank:
             return None
+        if ahead and not shift and self.shapes.rows(node.value) != f"{self.shapes.spelled(self.count)} + 1":
+            return None
         entry = isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Constant)
         return node.value if entry or isinstance(node.value, (ast.Name, ast.Attribute)) else None
 
@@ -337,8 +339,6 @@ class Hoist:
         rows, count, text = self.shapes.rows(base), self.shapes.spelled(self.count), self.source.text(self.count)
         if rows == f"{count} + 1":
             return "[1:]" if ahead else "[:-1]"
-        if ahead:
-            return f"[1 : {text} + 1]"
         return "" if rows == count else f"[:{text}]"
 
     def _choice(self, node: ast.IfExp) -> str | None:

@@ -116,6 +116,8 @@ def _from_sampler(script: Script) -> str | None:
     drop = given["drop_last"]
     if not isinstance(drop, ast.Constant):
         raise Skip("whether a last, smaller minibatch is dropped cannot be told")
+    if made is not None:
+        _check_same(script, whole.args[0], made, loop)
     kinds, name = Kinds(script), loop.target.id
     for node in script.nodes:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and script.is_ours(node):
