@@ -594,6 +594,7 @@ for shrink in (1.0, 0.5, 0.25):
         break
 """,
         },
+        {"one-graph": "uses gradients outside of the minibatch too"},
     ),
     Variation(
         "a list of dicts of tensors",
@@ -618,13 +619,13 @@ for shrink in (1.0, 0.5, 0.25):
         },
         {
             "storage": "writes no preallocated torch buffers",
-            "gae-hoist": "dones is not known to have args.num_steps rows",
+            "gae-hoist": "before the last step is not elementwise",
         },
     ),
     Variation(
         "an optimizer that is made anew in the training",
         {"head": "if iteration == 2:\n    <remake>", "remake": PARTS["optimizer"]},
-        {"tensor-lr": "it is made more than once"},
+        {"tensor-lr": "it is made more than once", "one-graph": "may not be traceable"},
     ),
     Variation(
         "an optimizer with modes of its own",
@@ -643,7 +644,7 @@ for shrink in (1.0, 0.5, 0.25):
             "head": "optimizer.eval()",
             "flatten": PARTS["flatten"] + "\noptimizer.train()",
         },
-        {"tensor-lr": "not known to take a tensor learning rate"},
+        {"tensor-lr": "not known to take a tensor learning rate", "one-graph": "may not be traceable"},
     ),
     Variation(
         "weights rescaled through .data",
@@ -674,6 +675,7 @@ b_returns = b_returns / scale
                 optimizer.step()
             """,
         },
+        {"one-graph": "update() is not compiled"},
     ),
     Variation(
         "a module that keeps statistics of what it sees",
@@ -724,6 +726,8 @@ def test_variation(variation: Variation, tmp_path: Path) -> None:
     expected = {**NOT_NEEDED, **variation.skipped}
     for step in conversion.steps:
         name = step.transform.name
+        if isinstance(step.outcome, Skipped) and step.outcome.reason.startswith("needs "):
+            continue  # as what it needs was skipped
         if isinstance(step.outcome, Skipped):
             assert expected.get(name, "not expected") in step.outcome.reason
         else:
