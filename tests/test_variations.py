@@ -62,7 +62,11 @@ VARIATIONS = [
             "step": "next_obs, rewards[step], next_done, info = envs.step(action)",
             "advantages": PARTS["advantages"].replace("advantages = torch.zeros_like(rewards).to(device)\n    ", ""),
         },
-        {"gae-hoist": "1.0 - next_done is not known to be float32", "transfers": "no blocking transfer"},
+        {
+            "gae-hoist": "1.0 - next_done is not known to be float32",
+            "transfers": "no blocking transfer",
+            "host-arrays": "the environment returns tensors",
+        },
     ),
     Variation(
         "environments that a function steps one after the other",
@@ -86,6 +90,7 @@ VARIATIONS = [
             ),
             "step": edited("step", "envs.step(action.cpu().numpy())", "step_all(envs, action.cpu().numpy())"),
         },
+        {"host-arrays": "is known to be an array that no network sees"},
     ),
     Variation(
         "one plain environment, whose observations are broadcast into the buffer",
@@ -193,6 +198,7 @@ VARIATIONS = [
             "flatten": PARTS["flatten"] + "\nb_masks = masks.reshape((-1, 2))",
             "minibatch": edited("minibatch", "b_obs[mb_inds], b", "b_obs[mb_inds], b_masks[mb_inds], b"),
         },
+        {"host-arrays": "the storage has more than one dtype"},
     ),
     Variation(
         "multi-discrete actions",
@@ -344,6 +350,7 @@ VARIATIONS = [
                 next_obs = obs_rms.normalize(next_obs)
             """,
         },
+        {"host-arrays": "is known to be an array that no network sees"},
     ),
     Variation(
         "mixed precision with a GradScaler",
