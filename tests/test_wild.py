@@ -24,7 +24,7 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.syspath_prepend(str(folder))
     yield
     for name in set(sys.modules) - before:
-        if name in ("wild", "wild_run", "noise", "made_up"):
+        if name in ("wild", "wild_run", "noise", "invented"):
             del sys.modules[name]
 
 
@@ -79,9 +79,9 @@ def test_spaces_and_samples() -> None:
 
 
 def test_what_cannot_be_imported_is_made_up_for_scripts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    import made_up
+    import invented
 
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, made_up.Finder()])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, invented.Finder()])
     script: dict[str, Any] = {}
     exec(compile("from no_such_simulator.tasks import Walk\nenv = Walk(3).reset()[0]", "ppo.py", "exec"), script)
     assert not script["env"]

@@ -9,7 +9,7 @@ What it does follows from variables:
 - `WILD_FILES`: paths that are linked into the working directory, as a script reads them from there;
 - `WILD_CPU`: that a script that knows no device but CUDA shall run on the CPU.
 
-Modules that cannot be found are made up (made_up.py).
+Modules that cannot be found are made up (invented.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-import made_up
+import invented
 
 ASKED = {
     name: os.environ.get(f"WILD_{name}", "")
@@ -137,7 +137,7 @@ for path in filter(None, ASKED["FILES"].split(os.pathsep)):
 sys.meta_path.insert(0, Watch())
 if ASKED["FOLDER"]:
     sys.meta_path.insert(0, First())
-sys.meta_path.append(made_up.Finder())
+sys.meta_path.append(invented.Finder())
 if ASKED["GYM"]:
     given = ASKED["GYM"]
     wanted = "gym" if given == "gymnasium" else "gymnasium"
