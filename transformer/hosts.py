@@ -47,36 +47,51 @@ def names_entry(script: Script, node: ast.AST, key: str) -> bool:
     )
 
 
+def unwrapped(script: Script, value: ast.expr) -> tuple[ast.expr, list[ast.Call]] | None:
+    """What methods that keep a tensor's values are called on, and their calls; None where one may change them."""
+    calls = []
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not script.qualified(value.func):
+        if not _keeps_values(script, value):
+            return None
+        calls.append(value)
+        value = value.func.value
+    return value, calls
+
+
+def flattens(calls: list[ast.Call]) -> bool:
+    """Whether one of these methods gives a tensor one dimension."""
+    return any(isinstance(c.func, ast.Attribute) and c.func.attr in RESHAPES for c in calls)
+
+
 def find_chain(script: Script, value: ast.expr) -> Chain | None:
     """`torch.tensor(x).to(device).view(-1)`: the array x, and that it is made flat."""
-    flat = single = False
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not script.qualified(value.func):
-        if not keeps_values(script, value):
-            return None
-        flat = flat or value.func.attr in RESHAPES
-        single = single or value.func.attr == "float" or any(_is_float32(script, a) for a in value.args)
-        value = value.func.value
-    if not isinstance(value, ast.Call) or not script.calls(value, *MAKES) or len(value.args) != 1:
+    found = unwrapped(script, value)
+    if found is None:
         return None
-    for given in value.keywords:
+    made, calls = found
+    if not isinstance(made, ast.Call) or not script.calls(made, *MAKES) or len(made.args) != 1:
+        return None
+    for given in made.keywords:
         if given.arg != "device" and not (given.arg == "dtype" and _is_float32(script, given.value)):
             return None
-    single = (
-        single or script.calls(value, "torch.Tensor", "torch.FloatTensor") or "dtype" in {k.arg for k in value.keywords}
+    single = script.calls(made, "torch.Tensor", "torch.FloatTensor") or any(k.arg == "dtype" for k in made.keywords)
+    casts = any(
+        (isinstance(c.func, ast.Attribute) and c.func.attr == "float") or any(_is_float32(script, a) for a in c.args)
+        for c in calls
     )
-    return Chain(value.args[0], flat, single)
+    return Chain(made.args[0], flattens(calls), single or casts)
 
 
 def _is_float32(script: Script, node: ast.expr) -> bool:
     return script.qualified(node) == "torch.float32"
 
 
-def keeps_values(script: Script, call: ast.Call) -> bool:
+def _keeps_values(script: Script, call: ast.Call) -> bool:
     """Whether a method only moves a tensor, casts it to float32, or flattens it."""
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr in RESHAPES:
-        flattens = len(call.args) == 1 and is_number(call.args[0], -1)
-        return not call.keywords and (flattens or (call.func.attr in ("flatten", "ravel") and not call.args))
+        minus_one = len(call.args) == 1 and is_number(call.args[0], -1)
+        return not call.keywords and (minus_one or (call.func.attr in ("flatten", "ravel") and not call.args))
     places = [a for a in call.args if not _is_float32(script, a)]
     named = {k.arg for k in call.keywords}
     return (

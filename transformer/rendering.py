@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 import jinja2
@@ -30,3 +31,9 @@ def render(template: str, **values: object) -> str:
     text = _environment().get_template(f"{template}.py.j2").render(**values)
     cst.parse_module(text)
     return text
+
+
+def tuple_of(keys: Iterable[str]) -> str:
+    """The source text of a tuple of strings."""
+    quoted = [f'"{key}"' for key in keys]
+    return f"({quoted[0]},)" if len(quoted) == 1 else f"({', '.join(quoted)})"

@@ -6,6 +6,7 @@ import ast
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.pixels import REORDERS
 from transformer.rendering import render
 from transformer.script import Script, names_in
 from transformer.source import Edits
@@ -32,7 +33,7 @@ INFO = TransformInfo(
 
 LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storage storage".split())
 """Methods of a tensor that depend on its layout in memory."""
-REORDERS = frozenset("permute transpose movedim moveaxis swapaxes T mT".split())
+PUT_FIRST = REORDERS | {"T", "mT"}
 """Ways in which a network that is given the channels last puts them first; its images then have the layout already."""
 
 
@@ -51,9 +52,9 @@ def apply(script: Script) -> str:
     edits = Edits(script.source)
     flag, device = script.facts.flags["compile"], script.device
     for name, (stmt, _) in made.items():
-        edits.after(stmt, render("channels_last_weights", flag=flag, device=device, networks=[name]))
+        edits.after(stmt, render("channels_last_weights", flag=flag, device=device, network=name))
     reorders = any(
-        isinstance(n, ast.Attribute) and n.attr in REORDERS
+        isinstance(n, ast.Attribute) and n.attr in PUT_FIRST
         for _, parts in made.values()
         for c in parts
         for n in ast.walk(c)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
-from transformer.hosts import RESHAPES, Hosts, find_chain, keeps_values, names_entry, recorded
+from transformer.hosts import Hosts, find_chain, flattens, names_entry, recorded, unwrapped
 from transformer.kinds import Kinds, values
-from transformer.rendering import render
+from transformer.rendering import render, tuple_of
 from transformer.script import Script
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
@@ -43,6 +43,8 @@ class Carried:
     """The value that is assigned to it."""
     base: ast.expr
     """The array in that value."""
+    flat: bool
+    """Whether it is given one dimension where it is recorded."""
 
 
 def apply(script: Script) -> str:
@@ -66,7 +68,7 @@ def apply(script: Script) -> str:
         if chain is not None and Hosts(script, kinds, rollout).is_host(chain.base, stmt):
             made = f"{numpy}.array({script.source.text(chain.base)}){'.ravel()' if chain.flat else ''}"
         elif (carried := _carried(script, kinds, rollout, value, stmt)) is not None:
-            made = carried.name + (".ravel()" if _reshaped(value) else "")
+            made = carried.name + (".ravel()" if carried.flat else "")
             edits.before(rollout, f"{carried.name} = {numpy}.array({carried.name}.cpu())")
             edits.substitute(carried.made, f"{numpy}.array({script.source.text(carried.base)})")
             again = script.source.splice(carried.made, [(carried.base, carried.name)])
@@ -87,19 +89,14 @@ def apply(script: Script) -> str:
             "host_arrays",
             storage=facts.storage,
             transitions=facts.transitions,
-            tensors=_tuple(tensors),
-            arrays=_tuple(arrays),
+            tensors=tuple_of(tensors),
+            arrays=tuple_of(arrays),
             numpy=numpy,
             batch_size=script.source.text(size),
             target=", ".join(script.source.text(a) for a in call.args),
         ),
     )
     return script.finish(edits)
-
-
-def _tuple(keys: list[str]) -> str:
-    quoted = [f'"{key}"' for key in keys]
-    return f"({quoted[0]},)" if len(keys) == 1 else f"({', '.join(quoted)})"
 
 
 def _stacked(script: Script, rollout: ast.For) -> ast.Assign | None:
@@ -113,17 +110,12 @@ def _stacked(script: Script, rollout: ast.For) -> ast.Assign | None:
     return None
 
 
-def _reshaped(value: ast.expr) -> bool:
-    """Whether a method in a chain gives a tensor one dimension."""
-    return any(isinstance(n, ast.Attribute) and n.attr in RESHAPES for n in ast.walk(value))
-
-
 def _carried(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
     """The tensor that a step records as it was left by the step before, where nothing else reads it."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not script.qualified(value.func):
-        if not keeps_values(script, value):
-            return None
-        value = value.func.value
+    recorded_tensor = unwrapped(script, value)
+    if recorded_tensor is None:
+        return None
+    value, calls = recorded_tensor
     if not isinstance(value, ast.Name) or not kinds.tensor_before(value.id, rollout):
         return None
     name, hosts = value.id, Hosts(script, kinds, rollout)
@@ -136,7 +128,7 @@ def _carried(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr, st
         for made in values(bound, name):
             chain = find_chain(script, made)
             if chain is not None and bound in rollout.body and hosts.is_host(chain.base, bound):
-                found.append(Carried(name, made, chain.base))
+                found.append(Carried(name, made, chain.base, flattens(calls)))
             elif not hosts.binds(name, bound):
                 return None
     if len(found) != 1:

@@ -10,7 +10,7 @@ from transformer.dataflow import access, statements
 from transformer.hosts import Hosts, find_chain, recorded
 from transformer.kinds import Kinds, values
 from transformer.pixels import divided_first
-from transformer.rendering import render
+from transformer.rendering import render, tuple_of
 from transformer.script import Script
 from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
@@ -81,7 +81,7 @@ def _narrow(script: Script, kinds: Kinds, rollout: ast.For, edits: Edits, key: s
     made = list(_made(script, kinds, rollout, name.id))
     inside = {id(n) for _, _, base in made for n in ast.walk(base)} | {id(name)}
     seen = _check_reads(script, kinds, rollout, name.id, inside)
-    seen += _check_batch(script, key)
+    seen += _check_batch(script, kinds, key)
     if not seen:
         raise Skip(f"no network is given {name.id}")
     stacked = next(n for n in script.nodes if isinstance(n, ast.Tuple) and _lists(n, key, script.facts.storage_dtypes))
@@ -89,8 +89,8 @@ def _narrow(script: Script, kinds: Kinds, rollout: ast.For, edits: Edits, key: s
         text = script.source.text(base)
         edits.substitute(whole, f"torch.as_tensor({text}).to({script.device}, non_blocking=True, copy=True)")
         edits.after(stmt, render("pixels", name=name.id))
-    left = [f'"{e.value!s}"' for e in stacked.elts if isinstance(e, ast.Constant) and e.value != key]
-    edits.substitute(stacked, f"({', '.join(left)}{',' if len(left) == 1 else ''})")
+    left = [str(e.value) for e in stacked.elts if isinstance(e, ast.Constant) and e.value != key]
+    edits.substitute(stacked, tuple_of(left))
     rows = f'[t["{key}"] for t in {script.facts.transitions}]'
     edits.after(script.source.statement(stacked), f'{script.facts.storage}["{key}"] = torch.stack({rows})')
 
@@ -168,13 +168,13 @@ def _check_reads(script: Script, kinds: Kinds, rollout: ast.For, name: str, insi
     return found
 
 
-def _check_batch(script: Script, key: str) -> int:
+def _check_batch(script: Script, kinds: Kinds, key: str) -> int:
     """The number of calls that are given minibatches of an entry.
 
     Raises:
         Skip: something else reads the entry.
     """
-    kinds, flat = Kinds(script), set()
+    flat = set()
     for node in script.nodes:
         if isinstance(node, ast.Name) and node.id == script.facts.storage and isinstance(node.ctx, ast.Load):
             entry = script.source.parents[node]
