@@ -72,15 +72,16 @@ def concise(measured: dict[str, Any]) -> dict[str, Any]:
 @click.command()
 @click.option("--leanrl", "checkout", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="CHECKOUT")
 @click.option("--row", "keys", multiple=True, type=click.Choice([r.key for r in ROWS]), help="Only this script.")
-@click.option("--rounds", default=3, show_default=True)
-@click.option("--seconds", default=6.0, show_default=True)
+@click.option("--rounds", default=2, show_default=True)
+@click.option("--turns", default=8, show_default=True)
+@click.option("--seconds", default=1.0, show_default=True, help="Length of a turn, whole iterations.")
 @click.option(
     "--results",
     default=speed_page.RESULTS,
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder to write to; the page is made only of the one in this repository.",
 )
-def main(checkout: Path | None, keys: tuple[str, ...], rounds: int, seconds: float, results: Path) -> None:
+def main(checkout: Path | None, keys: tuple[str, ...], rounds: int, turns: int, seconds: float, results: Path) -> None:
     """Measure, write the results, and make the page."""
     cuda = has_cuda()
     device = "gpu" if cuda else "cpu"
@@ -93,7 +94,7 @@ def main(checkout: Path | None, keys: tuple[str, ...], rounds: int, seconds: flo
         scripts = fetch_cleanrl.fetch(Path(folder))
         for row in (r for r in ROWS if (r.key in keys or not keys) and device in r.goals):
             taking_part = list(contenders(row, scripts, checkout, cuda))
-            length = Length(BURNIN[device], seconds=seconds)
+            length = Length(BURNIN[device], None, seconds, turns)
             other_rounds = None if cuda else row.leanrl_rounds
             measured = bench(Task(taking_part, rounds, length, None, other_rounds), bars)
             show.print_benchmark(measured, console)

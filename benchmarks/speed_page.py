@@ -24,8 +24,9 @@ How fast the converted scripts train, on the scripts of cleanrl 1.2.0 with their
 `make bench-speed` measures all of it (LEANRL=CHECKOUT for LeanRL's scripts) and writes this page; the figures are
 those of [`lean-convert bench`](../docs/bench.md), which defines each of them.
 
-- Every run is a process of its own with an empty compile cache; the scripts take turns, round by round. Ratios are to
-  the unmodified original in the same round. `±` is half the range of the rounds.
+- Every script is a process of its own with an empty compile cache. Once all are warm, they train in turns of a few
+  seconds, while the others wait. Ratios are to the unmodified original in the same turn; they are the medians of all
+  turns, and `±` is half the 95% interval of that median.
 - A ratio above 1 is in steady state. *Pays off after* says when the longer start is made up for.
 - Converted scripts keep all of the original's logging; LeanRL's log less, every tenth iteration.
 - Figures depend on the machine. Compare ratios, not steps per second; and not a CPU's with a GPU's.
@@ -124,11 +125,11 @@ def _row(row: Row, device: str, benchmark: dict[str, Any] | None) -> str:
     if benchmark is None:
         return f"{heading}: {NOT_YET}.\n"
     results = benchmark["results"]
+    turns = f"{benchmark['rounds']} rounds of {benchmark['turns']} turns of {benchmark['measured_seconds']:g} s"
     lines = [
-        f"{heading}. {benchmark['rounds']} rounds of {benchmark['measured_seconds']:g} s. Load of the machine at the "
-        f"beginning: {benchmark['machine']['load']}. {_goal(goal, results)}",
+        f"{heading}. {turns}. Load of the machine at the beginning: {benchmark['machine']['load']}. {_goal(goal, results)}",
         "",
-        "| | steps/s | ratio | warm-up s | pays off after | peak MiB | rounds |",
+        "| | steps/s | ratio | warm-up s | pays off after | peak MiB | turns |",
         "|-|-|-|-|-|-|-|",
         *(_speed_line(r) for r in results),
         "",
@@ -164,7 +165,7 @@ def _speed_line(result: dict[str, Any]) -> str:
         f"{result['warmup_seconds']['median']:.1f}",
         _pays_off(result),
         ", ".join(f"{_MEMORY[name]}{amount:,.0f}" for name, amount in result["peak_mib"].items()),
-        str(len(result["rounds"])),
+        str(sum(len(r["turns"]) for r in result["rounds"])),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -173,7 +174,7 @@ _MEMORY = {"rss_mib": "", "cuda_allocated_mib": "GPU ", "cuda_reserved_mib": "GP
 
 
 def _with_range(spread: dict[str, float], digits: int) -> str:
-    around = 50 * (spread["most"] - spread["least"]) / spread["median"]
+    around = 50 * (spread["high"] - spread["low"]) / spread["median"]
     return f"{spread['median']:,.{digits}f} ±{around:.0f}%"
 
 

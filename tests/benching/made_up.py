@@ -44,7 +44,7 @@ def measurement(
         for i, t in ((i, 10 * i * per_step) for i in range(6))
     )
     compiled = {"functions": functions or {}, "compilations": []}
-    return Measurement(rows, 2, compiled, memory or {"rss_mib": 100.0}, {"torch": "9.9"}, cuda)
+    return Measurement(rows, (2, 5), compiled, memory or {"rss_mib": 100.0}, {"torch": "9.9"}, cuda)
 
 
 def benchmark(*lines: tuple[str, list[Measurement] | str], cuda: str | None = None) -> Benchmark:

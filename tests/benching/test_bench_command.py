@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from sleeper import edited
 
 from transformer.cli import main
 
-SHORT = ("--rounds", "2", "--burn-in", "1", "--iterations", "2")
+SHORT = ("--rounds", "2", "--turns", "1", "--burn-in", "1", "--iterations", "2")
+ONCE = ("--rounds", "1", "--turns", "1", "--burn-in", "1", "--iterations", "1")
 STEPS = sleeper.STEPS * sleeper.NUM_ENVS
 FASTER = edited(f"time.sleep({sleeper.UPDATE})", "pass", sleeper.IN_FUNCTIONS)
 COMPILED = edited(
@@ -52,7 +54,7 @@ def test_table(original: Path, converted: Path, tmp_path: Path, monkeypatch: pyt
     lines = {line.split("  ")[0].strip(): line for line in reversed(result.output.splitlines())}
     assert {"original", "flags off", "compile"} <= set(lines)
     assert "cudagraphs: not run: the converted script has no flag for cudagraphs" in result.output
-    assert "2 rounds of 2 iterations each after 1 iterations of burn-in" in result.output
+    assert "2 rounds of 1 turn of 2 iterations after 1 iterations of burn-in" in result.output
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert list(scratch.iterdir()) == []
 
@@ -66,7 +68,7 @@ def test_json(original: Path, converted: Path, tmp_path: Path) -> None:
     result = run(original, converted, *SHORT, "--against", against, "--format", "json", "--", "--iterations", "50")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert (found["rounds"], found["burnin_iterations"], found["measured_iterations"]) == (2, 1, 2)
+    assert tuple(found[k] for k in ("rounds", "turns", "burnin_iterations", "measured_iterations")) == (2, 1, 1, 2)
     assert found["arguments"] == ["--iterations", "50"]
     assert {"processor", "cores", "memory_gib", "load", "time"} <= set(found["machine"])
     by_name = {r["name"]: r for r in found["results"]}
@@ -81,7 +83,7 @@ def test_json(original: Path, converted: Path, tmp_path: Path) -> None:
     assert by_name["compile"]["arguments"] == ["--iterations", "50", "--compile"]
     assert by_name["cudagraphs"]["status"] == "not run"
     first, faster = by_name["original"], by_name["flags off"]
-    assert first["ratio"] == {"median": 1, "least": 1, "most": 1}
+    assert first["ratio"] == {"median": 1, "low": 1, "high": 1}
     assert first["break_even"] is None
     without_update = faster["seconds_per_step"]["update"]
     assert without_update * STEPS < 0.001
@@ -104,9 +106,7 @@ def test_json(original: Path, converted: Path, tmp_path: Path) -> None:
 )
 def test_rungs_can_be_chosen(original: Path, converted: Path, rungs: list[str], names: list[str]) -> None:
     chosen = [word for rung in rungs for word in ("--rung", rung)]
-    result = run(
-        original, converted, *chosen, "--rounds", "1", "--burn-in", "1", "--iterations", "1", "--format", "json"
-    )
+    result = run(original, converted, *chosen, *ONCE, "--format", "json")
     assert [r["name"] for r in json.loads(result.stdout)["results"]] == names
 
 
@@ -117,6 +117,43 @@ def test_a_script_that_crashes_does_not_hold_up_the_others(original: Path, conve
     assert "crash.py: failed: the script ended with exit status 1" in result.output
     assert "ZeroDivisionError" in result.output
     assert "flags off" in result.output
+
+
+def test_scripts_train_in_turns(original: Path, converted: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for script, name in ((original, "o"), (converted, "c")):
+        noting = f"    def step(self, action):\n        open({str(log)!r}, 'a').write({name!r})\n"
+        script.write_text(edited("    def step(self, action):\n", noting, script.read_text()))
+    script = converted.read_text()
+    converted.write_text(edited(f"    time.sleep({sleeper.OTHER})", "    time.sleep(0.5)", script))
+    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "2", "--rung", "flags off")
+    result = run(original, converted, *options, "--format", "json")
+    assert result.exit_code == 0, result.output
+    turns = [(name, len(list(steps))) for name, steps in groupby(log.read_text())]
+    assert turns == [(name, iterations * sleeper.STEPS) for iterations in (1, 2, 2, 2) for name in "oc"]
+    first, slow = json.loads(result.stdout)["results"]
+    assert [len(r["rounds"][0]["turns"]) for r in (first, slow)] == [3, 3]
+    assert first["ratio"]["median"] > 2 * slow["ratio"]["median"], "what others do in their turns does not count"
+
+
+def test_a_script_that_crashes_in_its_second_turn(original: Path, tmp_path: Path) -> None:
+    crash = written(tmp_path / "crash.py", edited("    time.sleep(0.016)", "    time.sleep(0.016 / (iteration < 2))"))
+    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "1", "--rung", "none")
+    result = run(original, original, *options, "--against", crash, "--format", "json")
+    assert result.exit_code == 1
+    first, other = json.loads(result.stdout)["results"]
+    assert len(first["rounds"][0]["turns"]) == 3
+    assert (other["status"], "ZeroDivisionError" in other["reason"]) == ("failed", True)
+
+
+def test_a_script_that_ends_by_itself_has_fewer_turns(original: Path, tmp_path: Path) -> None:
+    short = written(tmp_path / "short.py", edited("default=1000", "default=5"))
+    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "2", "--rung", "none")
+    result = run(original, original, *options, "--against", short, "--format", "json")
+    assert result.exit_code == 0, result.output
+    first, other = json.loads(result.stdout)["results"]
+    assert [r["rounds"][0]["iterations"] for r in (first, other)] == [6, 3]
+    assert [len(r["rounds"][0]["turns"]) for r in (first, other)] == [3, 2]
 
 
 def test_a_converted_script_that_crashes(original: Path, tmp_path: Path) -> None:
@@ -185,7 +222,9 @@ def test_others_can_take_part_in_fewer_rounds(original: Path, converted: Path, t
 @pytest.mark.slow
 def test_a_fixture(tmp_path: Path) -> None:
     script = Path(__file__).parent.parent.parent / "fixtures" / "gym_classic_discrete.py"
-    result = run(script, "--rounds", "1", "--iterations", "3", "--format", "json", "--", "--num-steps", "64")
+    result = run(
+        script, "--rounds", "1", "--turns", "1", "--iterations", "3", "--format", "json", "--", "--num-steps", "64"
+    )
     assert result.exit_code == 0, result.output
     by_name = {r["name"]: r for r in json.loads(result.stdout)["results"]}
     for name in ("original", "flags off", "compile"):

@@ -55,7 +55,7 @@ for iteration in range(100):
 def counted(folder: Path, break_here: str, size: str) -> dict[str, dict[str, float]]:
     script = folder / "script.py"
     script.write_text(SCRIPT.format(break_here=break_here, size=size))
-    found = measure(Run(script), Length(burnin=2, iterations=3, seconds=None))
+    found = measure(Run(script), Length(burnin=2, iterations=3, seconds=None, turns=1))
     assert found.memory["rss_mib"] > 100, "torch alone takes more"
     assert found.versions["torch"]
     return found.compiled["functions"]

@@ -68,7 +68,7 @@ UPDATE = sleeper.MINIBATCHES * sleeper.UPDATE
 def timed(folder: Path, *, synchronise: bool) -> Measurement:
     script = folder / "script.py"
     script.write_text(ORIGINAL)
-    return measure(Run(script), Length(burnin=1, iterations=3, seconds=None), synchronise=synchronise)
+    return measure(Run(script), Length(burnin=1, iterations=3, seconds=None, turns=1), synchronise=synchronise)
 
 
 def test_only_a_run_that_waits_tells_the_phases_apart(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_all_rungs_run_and_phases_come_from_one_more_run(tmp_path: Path) -> None
     scripts = [tmp_path / "original.py", tmp_path / "converted.py"]
     for script, text in zip(scripts, (ORIGINAL, CONVERTED), strict=True):
         script.write_text(text)
-    options = ["--rounds", "1", "--burn-in", "1", "--iterations", "2", "--format", "json"]
+    options = ["--rounds", "1", "--turns", "1", "--burn-in", "1", "--iterations", "2", "--format", "json"]
     result = CliRunner().invoke(main, ["bench", *map(str, scripts), *options])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -113,7 +113,20 @@ def test_a_script_that_fails_only_where_it_is_waited_for(tmp_path: Path) -> None
             ),
         )
     )
-    options = ["--rung", "none", "--rounds", "1", "--burn-in", "1", "--iterations", "1", "--against", str(other)]
+    options = [
+        "--rung",
+        "none",
+        "--rounds",
+        "1",
+        "--turns",
+        "1",
+        "--burn-in",
+        "1",
+        "--iterations",
+        "1",
+        "--against",
+        str(other),
+    ]
     result = CliRunner().invoke(main, ["bench", str(script), *options])
     assert result.exit_code == 1, result.output
     assert "other.py: failed" in result.output

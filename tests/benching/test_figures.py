@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from transformer.benching.figures import BreakEven, Spread, break_even, figures
+from transformer.benching.figures import BreakEven, Spread, break_even, figures, spread
 from transformer.benching.measure import Measurement, Row
 
 
 def measurement(
-    per_step: float, warmup: float, *, burnin: int = 2, compiled: dict[str, object] | None = None, rss: float = 100.0
+    per_step: float,
+    warmup: float,
+    *,
+    borders: tuple[int, ...] = (2, 5),
+    compiled: dict[str, object] | None = None,
+    rss: float = 100.0,
 ) -> Measurement:
     """Five iterations of 10 steps at `per_step` seconds, half of them in the update, after a warm-up."""
     rows = tuple(
@@ -21,7 +26,7 @@ def measurement(
         )
         for i in range(6)
     )
-    return Measurement(rows, burnin, {"functions": compiled or {}}, {"rss_mib": rss}, {}, None)
+    return Measurement(rows, borders, {"functions": compiled or {}}, {"rss_mib": rss}, {}, None)
 
 
 def counts(compilations: int, graph_breaks: int) -> dict[str, float]:
@@ -56,9 +61,29 @@ def test_medians_and_spreads_over_rounds() -> None:
     assert found.break_even == BreakEven(pytest.approx(29 / 0.006), pytest.approx(31 + 29 / 0.006 * 0.005))
 
 
-def test_rounds_that_overlap_are_not_clear() -> None:
+def test_ratios_are_of_the_same_turn() -> None:
+    """The machine became slower by half from the second turn on: the ratio is 2 in each."""
+
+    def slowing(per_step: float) -> Measurement:
+        seconds = (0.0, 10 * per_step, 30 * per_step, 50 * per_step)
+        rows = tuple(Row(s, 10 * i, 0.0, {"update": s}) for i, s in enumerate(seconds))
+        return Measurement(rows, (0, 1, 2, 3), {"functions": {}}, {"rss_mib": 1.0}, {}, None)
+
+    found = figures([slowing(0.01)], [slowing(0.02)], [slowing(0.01)])
+    assert found.ratio == Spread(*[pytest.approx(2.0)] * 3)
+    assert found.steps_per_second == Spread(pytest.approx(50), pytest.approx(50), pytest.approx(100))
+    assert found.seconds_per_step["update"] == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("count", "cut"), [(1, 0), (2, 0), (5, 0), (6, 0), (9, 1), (10, 1), (20, 5), (100, 39)])
+def test_interval_of_the_median(count: int, cut: int) -> None:
+    """The ranks are those of the sign test, as tables have them."""
+    assert spread(range(count)) == Spread((count - 1) / 2, cut, count - 1 - cut)
+
+
+def test_ratios_on_both_sides_of_one_are_not_clear() -> None:
     originals = [measurement(s, 2.0) for s in (0.010, 0.012)]
-    assert not figures([measurement(s, 2.0) for s in (0.009, 0.011)], originals, []).clear
+    assert not figures([measurement(s, 2.0) for s in (0.009, 0.013)], originals, []).clear
     assert figures([measurement(s, 2.0) for s in (0.008, 0.009)], originals, []).clear
 
 

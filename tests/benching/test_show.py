@@ -32,7 +32,7 @@ def test_all_of_it() -> None:
         "LeanRL, mended 1,500.0 not known 300.0 not known not known not known",
         "update 4 2 1 3 1.5",
         "cudagraphs: not run: there is no CUDA device here",
-        "3 rounds of 10 s each after 3 iterations of burn-in; empty compile cache",
+        "2 rounds of 5 turns of 2 s after 3 iterations of burn-in; empty compile cache",
         "no CUDA device; Abacus, 2 cores; torch 9.9.",
     ):
         assert line in text, line
@@ -40,13 +40,13 @@ def test_all_of_it() -> None:
     assert "busy" not in text
 
 
-def test_rounds_that_overlap_get_a_question_mark() -> None:
+def test_turns_that_do_not_tell_the_speeds_apart_get_a_question_mark() -> None:
     made = benchmark(
-        ("original", [measurement(s, 4.0) for s in (0.0020, 0.0022)]),
-        ("flags off", [measurement(s, 5.0) for s in (0.0019, 0.0021)]),
+        ("original", [measurement(s, 4.0) for s in (0.0021, 0.0022)]),
+        ("flags off", [measurement(s, 5.0) for s in (0.0019, 0.0023)]),
     )
     assert re.search(r"\dk steps\?", shown(made))
-    assert "?: the rounds do not tell its speed" in shown(made)
+    assert "?: the turns do not tell its speed" in shown(made)
 
 
 def test_on_a_gpu() -> None:

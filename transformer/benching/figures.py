@@ -1,25 +1,25 @@
-"""The figures of a benchmark: medians and spreads over its rounds, and when the speed pays off."""
+"""The figures of a benchmark: medians and spreads over its turns and rounds, and when the speed pays off."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from transformer.benching.measure import Measurement
 
+CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True)
 class Spread:
-    """One figure over the rounds."""
+    """One figure over the turns, or over the rounds."""
 
     median: float
-    least: float
-    most: float
-
-    def overlaps(self, other: Spread) -> bool:
-        """Whether the two cannot be told apart: their ranges have something in common."""
-        return self.least <= other.most and other.least <= self.most
+    low: float
+    high: float
+    """Between `low` and `high` the true median lies, with the probability CONFIDENCE; see :func:`spread`."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Figures:
 
     steps_per_second: Spread
     ratio: Spread
-    """Steps per second by those of the original in the same round."""
+    """Steps per second by those of the original in the same turn."""
     warmup_seconds: Spread
     seconds_per_step: Mapping[str, float]
     """By phase, and `env_step`: medians. Of `rollout`, `gae`, `update` and `other` none where they are not known."""
@@ -60,7 +60,7 @@ class Figures:
     break_even: BreakEven | None
     """None where it never overtakes the original, and for the original itself."""
     clear: bool
-    """Whether the rounds tell its speed from the original's."""
+    """Whether the turns tell its speed from the original's."""
 
 
 def figures(
@@ -72,24 +72,37 @@ def figures(
 ) -> Figures:
     """The figures of a contender from its rounds, those of the original in the same order, and those whose phases
     count: its rounds, or other runs of it in which the GPU was waited for."""
-    speed = spread([1 / m.seconds_per_step for m in measurements])
-    theirs = spread([1 / o.seconds_per_step for o in originals])
-    ratios = [o.seconds_per_step / m.seconds_per_step for m, o in zip(measurements, originals, strict=True)]
+    ratio = spread(
+        [
+            o / m
+            for ours, theirs in zip(measurements, originals, strict=True)
+            for m, o in zip(ours.turns, theirs.turns, strict=False)
+        ]
+    )
     return Figures(
-        steps_per_second=speed,
-        ratio=spread(ratios),
+        steps_per_second=spread([1 / turn for m in measurements for turn in m.turns]),
+        ratio=ratio,
         warmup_seconds=spread([m.warmup_seconds for m in measurements]),
         seconds_per_step=_medians([m.split for m in timed]),
         peak_mib=_largest([m.memory for m in measurements]),
         functions=_functions(measurements),
         break_even=None if is_original else _break_even(measurements, originals),
-        clear=not speed.overlaps(theirs),
+        clear=ratio.low > 1 or ratio.high < 1,
     )
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median, least and largest value."""
-    return Spread(statistics.median(values), min(values), max(values))
+    """The median, and the narrowest interval of order statistics that holds the true one with 95% probability.
+
+    Of n values on either side of the median by chance, fewer than k lie below it with the probability that a coin
+    falls on heads fewer than k times of n. Below six values, no such interval is wide enough: then it is all of them.
+    """
+    ordered, n = sorted(values), len(values)
+    outside, below = 0, 0.0
+    while 2 * (below := below + math.comb(n, outside) / 2**n) <= 1 - CONFIDENCE:
+        outside += 1
+    cut = max(outside - 1, 0)
+    return Spread(statistics.median(ordered), ordered[cut], ordered[n - 1 - cut])
 
 
 def break_even(warmup: float, per_step: float, other_warmup: float, other_per_step: float) -> BreakEven | None:

@@ -55,11 +55,11 @@ def draw_json(benchmark: Mapping[str, Any], path: Path) -> None:
 def _speeds(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:
     for i, result in enumerate(measured):
         speed = result["steps_per_second"]
-        below, above = speed["median"] - speed["least"], speed["most"] - speed["median"]
+        below, above = speed["median"] - speed["low"], speed["high"] - speed["median"]
         axes.barh(i, speed["median"], xerr=[[below], [above]], color=f"C{i}", capsize=3)
         axes.text(0, i, f" {result['ratio']['median']:.2f}x", va="center", fontsize=9, color="white")
     _names(axes, measured)
-    axes.set_xlabel("environment steps per second (line: all rounds)")
+    axes.set_xlabel("environment steps per second (line: 95% interval of the median)")
 
 
 def _phases(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:

@@ -32,7 +32,7 @@ def print_benchmark(benchmark: Benchmark, console: Console) -> None:
 
 
 def as_json(benchmark: Benchmark) -> dict[str, Any]:
-    """The same, with each round's figures, for machines."""
+    """The same, with the figures of each round and turn, for machines."""
     task = benchmark.task
     return {
         "machine": benchmark.machine,
@@ -41,6 +41,7 @@ def as_json(benchmark: Benchmark) -> dict[str, Any]:
         "script": task.contenders[0].run.script.name,
         "arguments": list(task.contenders[0].run.args),
         "rounds": task.rounds,
+        "turns": task.length.turns,
         "burnin_iterations": task.length.burnin,
         "measured_iterations": task.length.iterations,
         "measured_seconds": task.length.seconds,
@@ -70,8 +71,8 @@ def _speeds(benchmark: Benchmark) -> Table:
 
 
 def _around(spread: Spread) -> str:
-    """Half the distance between least and most, in percent of the median."""
-    return f"±{50 * (spread.most - spread.least) / spread.median:.0f}%"
+    """Half the width of the median's interval, in percent."""
+    return f"±{50 * (spread.high - spread.low) / spread.median:.0f}%"
 
 
 def _table(title: str, *headings: str) -> Table:
@@ -138,21 +139,25 @@ def _compiled(benchmark: Benchmark) -> Table:
 def _conditions(benchmark: Benchmark) -> str:
     task, here = benchmark.task, benchmark.machine
     versions = ", ".join(f"{name} {version}" for name, version in benchmark.versions.items())
-    rounds = "1 round" if task.rounds == 1 else f"{task.rounds} rounds"
+    rounds, turns = _amount(task.rounds, "round"), _amount(task.length.turns, "turn")
     limits = [f"{task.length.iterations} iterations"] if task.length.iterations is not None else []
     limits += [f"{task.length.seconds:g} s"] if task.length.seconds is not None else []
     lines = [
-        f"{rounds} of {' or '.join(limits)} each after {task.length.burnin} iterations of burn-in; "
+        f"{rounds} of {turns} of {' or '.join(limits)} after {task.length.burnin} iterations of burn-in; "
         f"{'warm' if task.warm_cache else 'empty'} compile cache; steps are those of all environments.",
         f"{benchmark.cuda or 'no CUDA device'}; {here['processor']}, {here['cores']} cores; {versions}.",
     ]
     if benchmark.cuda is not None:
         lines.append("Phases are from one more run of each, in which the GPU was waited for at their borders.")
     if any(pays_off(r).endswith("?") for r in benchmark.results):
-        lines.append("?: the rounds do not tell its speed from the original's.")
+        lines.append("?: the turns do not tell its speed from the original's.")
     if here["load"] > 0.5:
         lines.append(f"The machine was busy when this began (load {here['load']}): figures may be off.")
     return "\n".join(lines)
+
+
+def _amount(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _result_json(result: Result) -> dict[str, Any]:
@@ -182,6 +187,7 @@ def _result_json(result: Result) -> dict[str, Any]:
                 "iterations": m.iterations,
                 "warmup_seconds": m.warmup_seconds,
                 "seconds_per_step": m.split,
+                "turns": [1 / turn for turn in m.turns],
                 "peak_mib": dict(m.memory),
                 "iteration_starts": [[row.seconds, row.steps] for row in m.rows],
                 "compilations": m.compiled["compilations"],

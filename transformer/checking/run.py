@@ -70,15 +70,23 @@ class Run:
             RunFailed: the script ended with an error, or ran out of time.
             OSError: the script or the interpreter cannot be read or started.
         """
+        with self.started(mode, harness=harness, **options) as started:
+            started.wait(on_iteration)
+            yield started.scratch
+
+    @contextmanager
+    def started(self, mode: Mode, *, harness: Path = HARNESS, **options: Any) -> Iterator[Started]:
+        """The same, only begun: within the context it runs, and on leaving it is ended where it still does.
+
+        Raises:
+            OSError: the script or the interpreter cannot be read or started.
+        """
         with tempfile.TemporaryDirectory(prefix="lean-convert-") as name:
             scratch = Scratch(Path(name), self.processes)
             job = scratch.lay_out(self, {"mode": mode, **({"ranks": True} if self.processes else {}), **options})
             command = [self.python, *self._torchrun(), str(harness), str(job)]
             with _running(command, scratch, self.environment) as process:
-                _wait(process, scratch, self.timeout, on_iteration)
-            if process.returncode != 0:
-                raise RunFailed(_reason(process.returncode), scratch.last_lines())
-            yield scratch
+                yield Started(process, scratch, self.timeout)
 
     def _torchrun(self) -> tuple[str, ...]:
         if self.processes is None:
@@ -169,25 +177,41 @@ def _running(command: list[str], scratch: Scratch, variables: Mapping[str, str])
         process.stdin.close()
 
 
-def _wait(
-    process: subprocess.Popen[bytes],
-    scratch: Scratch,
-    timeout: float | None,
-    on_iteration: Callable[[int], None] | None,
-) -> None:
-    progress = scratch.output / "progress"
-    seen, waited, ended = 0, 0.0, False
-    while not ended:
-        try:
-            process.wait(_POLL_SECONDS)
-            ended = True
-        except subprocess.TimeoutExpired:
-            waited += _POLL_SECONDS
-        done = progress.stat().st_size if progress.exists() else 0
-        if on_iteration is not None and done > seen:
-            on_iteration(seen := done)
-        if timeout is not None and waited > timeout:
-            raise RunFailed(f"the script was still running after {timeout:.0f} s", scratch.last_lines())
+class Started:
+    """A run that has begun."""
+
+    def __init__(self, process: subprocess.Popen[bytes], scratch: Scratch, timeout: float | None) -> None:
+        self.scratch = scratch
+        self.ended = False
+        self._process = process
+        self._timeout = timeout
+        self._waited = 0.0
+        self._seen = 0
+
+    def wait(
+        self, on_iteration: Callable[[int], None] | None = None, until: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Wait for the run's end, or until `until()`. The timeout counts what is waited here, over all calls.
+
+        Raises:
+            RunFailed: the script ended with an error, or ran out of time.
+        """
+        progress = self.scratch.output / "progress"
+        while not (self.ended or until()):
+            try:
+                self._process.wait(_POLL_SECONDS)
+                self.ended = True
+            except subprocess.TimeoutExpired:
+                self._waited += _POLL_SECONDS
+            done = progress.stat().st_size if progress.exists() else 0
+            if on_iteration is not None and done > self._seen:
+                self._seen = done
+                on_iteration(done)
+            if self._timeout is not None and self._waited > self._timeout:
+                message = f"the script was still running after {self._timeout:.0f} s"
+                raise RunFailed(message, self.scratch.last_lines())
+        if self.ended and self._process.returncode != 0:
+            raise RunFailed(_reason(self._process.returncode), self.scratch.last_lines())
 
 
 def _reason(returncode: int) -> str:

@@ -46,7 +46,15 @@ COULD_NOT_RUN = 2
     type=click.Choice([NO_RUNG, *RUNGS]),
     help="Measure only this rung of the converted script, or none. Repeatable; all by default.",
 )
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Runs of each script.")
+@click.option("--rounds", default=2, show_default=True, type=click.IntRange(1), help="Runs of each script.")
+@click.option(
+    "--turns",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Turns that each of them has in a round.",
+)
 @click.option(
     "--burn-in",
     default=3,
@@ -55,12 +63,12 @@ COULD_NOT_RUN = 2
     metavar="N",
     help="Iterations of rollout and update before the measurement.",
 )
-@click.option("--iterations", type=click.IntRange(1), metavar="N", help="Measure at most so many iterations.")
+@click.option("--iterations", type=click.IntRange(1), metavar="N", help="Iterations of a turn, at most.")
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="S",
-    help="Measure for so long at most, and one iteration at least. [default: 10, or none with --iterations]",
+    help="Length of a turn, and one iteration at least. [default: 2, or none with --iterations]",
 )
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for torch and numpy.")
 @click.option(
@@ -86,6 +94,7 @@ def bench(
     against_rounds: int | None,
     rungs: tuple[str, ...],
     rounds: int,
+    turns: int,
     burn_in: int,
     iterations: int | None,
     seconds: float | None,
@@ -98,14 +107,15 @@ def bench(
     """Measure how fast ORIGINAL and CONVERTED train, and after how long the conversion has paid off.
 
     Without CONVERTED, ORIGINAL is converted first. The original, the converted script with its flags off, with
-    --compile, and on CUDA with --cudagraphs and with both, run in turn, each in a process of its own, several rounds;
-    what follows `--` are their arguments. Every figure is explained in docs/bench.md.
+    --compile, and on CUDA with --cudagraphs and with both, each run in a process of its own, and train in turns, a
+    few seconds each, while the others wait; what follows `--` are their arguments. Every figure is explained in
+    docs/bench.md.
 
     Exit codes: 0 measured, 1 a script failed (the others were measured), 2 could not run.
     """
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--plot needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
-    length = Length(burn_in, iterations, 10.0 if seconds is None and iterations is None else seconds)
+    length = Length(burn_in, iterations, 2.0 if seconds is None and iterations is None else seconds, turns)
     wanted = [rung for rung in rungs or RUNGS if rung != NO_RUNG]
     run = Run(original, script_args(ctx), python=python, timeout=timeout)
     bars = Bars(Console(stderr=True))

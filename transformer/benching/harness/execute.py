@@ -9,13 +9,14 @@ import platform
 import sys
 import types
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ...checking.harness.guard import die_with_parent
+from .device import cuda_name, synchronise
 from .instrument import STOPWATCH, compile_with_stopwatch
 from .job import Job
 from .memory import peaks
-from .stopwatch import PHASES, Enough, Stopwatch, synchronise
+from .stopwatch import PHASES, Enough, Stopwatch
 
 _PACKAGES = ("torch", "tensordict", "numpy", "gym", "gymnasium", "envpool")
 
@@ -35,11 +36,12 @@ def main(job_file: str) -> NoReturn:
     synchronise()
     result = {
         "rows": stopwatch.rows,
+        "borders": stopwatch.borders,
         "phases": PHASES if job.phases else (),
         "compiled": stopwatch.compiles.as_json(job.script),
         "memory": peaks(),
         "versions": _versions(),
-        "cuda": _cuda(),
+        "cuda": cuda_name(),
     }
     (Path(job.output) / "run.json").write_text(json.dumps(result))
     sys.stdout.flush()
@@ -68,9 +70,3 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _cuda() -> str | None:
-    """The name of the CUDA device that can be used here, whether or not the script does."""
-    torch: Any = sys.modules.get("torch")
-    return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None

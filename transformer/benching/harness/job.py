@@ -15,7 +15,7 @@ class Job:
     argv: list[str]
     """The script's own arguments."""
     output: str
-    """Folder that takes `run.json` and `progress` (one byte per begun iteration)."""
+    """Folder that takes `run.json`, `burned_in.json` and `progress` (one byte per begun iteration)."""
     started: float
     """When the process was asked for, on the clock of `time.perf_counter`, which all processes share."""
     env_steps: list[tuple[int, int]]
@@ -26,9 +26,13 @@ class Job:
     """Where the phases are not known: steps of all environments after which an iteration counts as over."""
     burnin: int
     """Iterations before the measurement."""
+    turns: int
+    """Parts of the measurement; before each, the script waits for the baton, and after the last it is ended."""
+    baton: str
+    """Folder of the baton."""
     iterations: int | None
-    """End the run after measuring so many iterations; None for no such limit."""
+    """End a turn after so many iterations; None for no such limit."""
     seconds: float | None
-    """End the run after measuring for so long, but one iteration at least; None for no such limit."""
+    """End a turn after so long, but one iteration at least; None for no such limit."""
     synchronise: bool
     """Wait for the GPU wherever a phase begins or ends."""

@@ -1,0 +1,19 @@
+"""The scripts' side of taking turns: whoever holds the baton runs, and the others wait without using the processor."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class Baton:
+    """Two named pipes, `go` and `back`, in a folder that the measuring process has made."""
+
+    def __init__(self, folder: str) -> None:
+        # Opened for both directions, a pipe neither waits for its other end nor ends with it.
+        self._go, self._back = (os.open(Path(folder) / name, os.O_RDWR) for name in ("go", "back"))
+
+    def pass_on(self) -> None:
+        """Give the baton back, and wait until it comes again."""
+        os.write(self._back, b".")
+        os.read(self._go, 1)

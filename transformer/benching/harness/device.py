@@ -1,0 +1,19 @@
+"""The CUDA device of the script, which is asked through the script's own torch, if it has imported one."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def cuda_name() -> str | None:
+    """The name of the CUDA device that can be used here, whether or not the script does."""
+    torch: Any = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None
+
+
+def synchronise() -> None:
+    """Wait until the GPU has done what it was given, if there is one in use."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
