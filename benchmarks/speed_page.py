@@ -127,7 +127,8 @@ def _row(row: Row, device: str, benchmark: dict[str, Any] | None) -> str:
     results = benchmark["results"]
     turns = f"{benchmark['rounds']} rounds of {benchmark['turns']} turns of {benchmark['measured_seconds']:g} s"
     lines = [
-        f"{heading}. {turns}. Load of the machine at the beginning: {benchmark['machine']['load']}. {_goal(goal, results)}",
+        f"{heading}. {turns}. Load of the machine at the beginning: {benchmark['machine']['load']}. "
+        f"{_goal(goal, results)}",
         "",
         "| | steps/s | ratio | warm-up s | pays off after | peak MiB | turns |",
         "|-|-|-|-|-|-|-|",
