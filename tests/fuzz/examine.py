@@ -29,7 +29,8 @@ def examine(source: str, *, every_state: bool = True) -> tuple[Conversion | None
     """A script's conversion and what is wrong with it, one sentence each; nothing where all is well.
 
     Whatever the script, converting it must not raise nor take long. A refusal has its reasons. A conversion compiles
-    in each of its states (in the last one alone, without `every_state`, which saves a sixth of the time), logs and prints all that the script did, and is not converted again.
+    in each of its states (in the last one alone without `every_state`, which saves a sixth of the time), logs and
+    prints all that the script did, and is not converted again.
     """
     began = time.process_time()
     try:

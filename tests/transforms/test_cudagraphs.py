@@ -14,6 +14,8 @@ def captured(*lines: str) -> str:
 if args.cudagraphs:
     if torch.device(device).type != "cuda":
         raise SystemExit(f"--cudagraphs needs a CUDA device, but this run is on {device}")
+    # Checking a distribution's arguments reads tensors on the host, which no graph can be captured with
+    torch.distributions.Distribution.set_default_validate_args(False)
 """ + "".join(f"    {line}\n" for line in lines)
 
 

@@ -6,7 +6,7 @@ from transformer import Applied
 
 BEFORE = """\
         transitions = []
-        next_done = np.array(next_done.cpu())
+        next_done = next_done.cpu().numpy().copy()
         for step in range(0, args.num_steps):
 """
 RECORDED = '            transition["dones"] = next_done.ravel()\n'

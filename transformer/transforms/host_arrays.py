@@ -69,7 +69,7 @@ def apply(script: Script) -> str:
             made = f"{numpy}.array({script.source.text(chain.base)}){'.ravel()' if chain.flat else ''}"
         elif (carried := _carried(script, kinds, rollout, value, stmt)) is not None:
             made = carried.name + (".ravel()" if carried.flat else "")
-            edits.before(rollout, f"{carried.name} = {numpy}.array({carried.name}.cpu())")
+            edits.before(rollout, f"{carried.name} = {carried.name}.cpu().numpy().copy()")
             edits.substitute(carried.made, f"{numpy}.array({script.source.text(carried.base)})")
             again = script.source.splice(carried.made, [(carried.base, carried.name)])
             edits.after(rollout, f"{carried.name} = {again}")

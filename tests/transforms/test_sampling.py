@@ -1,0 +1,98 @@
+"""Drawing from distributions without waiting for the host: which calls, and that the draws are the same."""
+
+from typing import Any
+
+import pytest
+import torch
+from cases import turn
+from scripts import PARTS, script
+from torch.distributions import Categorical, Independent, Normal
+
+from transformer import Applied, Skipped
+from transformer.rendering import render
+
+
+@pytest.fixture
+def sample() -> Any:
+    """The emitted function."""
+    space: dict[str, Any] = {"torch": torch}
+    exec(render("sample", sample="sample"), space)
+    return space["sample"]
+
+
+def test_the_networks_draws() -> None:
+    step = turn("sampling", script({}))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "action = sample(probs)" in step.after
+    assert "probs.sample()" not in step.after
+    assert step.after.index("def sample(distribution):") < step.after.index("class Agent(")
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"agent": PARTS["agent"].replace(".sample()", ".rsample()")}, "no network draws from a distribution"),
+        ({"agent": PARTS["agent"].replace(".sample()", ".sample((1,))[0]")}, "no network draws from a distribution"),
+        (
+            {"functions": "class Mine(Categorical):\n    def sample(self):\n        return self.probs\n\n\n"},
+            "Mine (line",
+        ),
+    ],
+)
+def test_what_is_left_alone(parts: dict[str, str], reason: str) -> None:
+    step = turn("sampling", script(parts))
+    assert isinstance(step.outcome, Skipped)
+    assert step.outcome.reason.startswith(reason)
+
+
+LOC, SCALE = torch.linspace(-1, 1, 60).reshape(20, 3), torch.linspace(0.1, 2, 3)
+DISTRIBUTIONS = [
+    Normal(LOC, SCALE.expand_as(LOC)),
+    Normal(LOC.T, SCALE[0]),
+    Normal(LOC[:1], SCALE),
+    Independent(Normal(LOC, SCALE.expand_as(LOC)), 1),
+    Categorical(logits=LOC),
+    Categorical(probs=LOC.abs().reshape(4, 5, 3)),
+    Categorical(logits=LOC[0]),
+]
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("where", ["eager", "compiling", "capturing"])
+def test_draws_are_those_of_the_distribution(
+    sample: Any, distribution: Any, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, as none of the operations is fused; and the generator is left in the same state."""
+    torch.manual_seed(3)
+    expected, after = distribution.sample(), torch.get_rng_state()
+    torch.manual_seed(3)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.cuda, "is_initialized", lambda: True)
+        patched.setattr(torch.cuda, "is_current_stream_capturing", lambda: where == "capturing")
+        patched.setattr(torch.compiler, "is_compiling", lambda: where == "compiling")
+        drawn = sample(distribution)
+    assert torch.equal(drawn, expected)
+    assert (drawn.shape, drawn.dtype) == (expected.shape, expected.dtype)
+    assert torch.equal(torch.get_rng_state(), after)
+
+
+def test_graphs_draw_without_a_check(sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("normal", "multinomial"):
+        monkeypatch.setattr(torch, name, None)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    for distribution in DISTRIBUTIONS:
+        sample(distribution)
+
+
+def test_draws_carry_no_gradient(sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert not sample(Normal(LOC.clone().requires_grad_(), SCALE)).requires_grad
+    assert not sample(Categorical(logits=LOC.clone().requires_grad_())).requires_grad
+
+
+def test_other_distributions_draw_as_they_do(sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    torch.manual_seed(3)
+    expected = torch.distributions.Beta(SCALE, SCALE).sample()
+    torch.manual_seed(3)
+    assert torch.equal(sample(torch.distributions.Beta(SCALE, SCALE)), expected)
