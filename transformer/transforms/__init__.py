@@ -8,6 +8,7 @@ compiled and captured.
 from transformer.transforms import (
     auxiliary_update,
     channels_last,
+    collect_once,
     compile,
     cudagraphs,
     deferred_sync,
@@ -51,5 +52,6 @@ ORDER: tuple[Transform, ...] = (
     one_graph.TRANSFORM,
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
+    collect_once.TRANSFORM,
     measure.TRANSFORM,
 )
