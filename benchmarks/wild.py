@@ -1,12 +1,12 @@
 """Other people's scripts: converts those that wild.toml names, runs them, and says what became of each.
 
-    python benchmarks/wild.py DIRECTORY [--fetch] [--run [--matching TEXT] [--again]] [--write]
+    python benchmarks/wild.py DIRECTORY [--matching TEXT] [--fetch] [--run [--again]] [--write]
 
 Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the
-scripts themselves are not part of this project. Every call converts all of them. `--fetch` gets the checkouts that are
-missing. `--run` runs originals against conversions and keeps what came of it in wild.toml after each, so that a call
-that was ended can be repeated: what ran equal is not run again while its conversion stays the same, but for `--again`.
-`--write` makes wild.md of all this.
+scripts themselves are not part of this project. Every call converts all of them, or those alone whose repository and
+path hold TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against conversions and keeps what
+came of it in wild.toml after each, so that a call that was ended can be repeated: what ran equal is not run again while
+its conversion stays the same, but for `--again`. `--write` makes wild.md of all this.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Script:
     """The day it was added, where it was chosen and first converted when the converter had been finished."""
     args: Sequence[str] = ()
     """How it is run: see wild_run.Setting, for this and the next ones."""
+    ending: str = ""
     observations: str = ""
     actions: str = ""
     infos: Sequence[str] = ()
@@ -221,17 +222,31 @@ def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
     return replace(script, ran=told, note=short, conversion=outcome.digest)
 
 
+def read_list() -> list[Script]:
+    """The entries of wild.toml."""
+    return [Script(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["script"]]
+
+
+def keep(script: Script) -> None:
+    """Write into wild.toml what became of one script; what else was changed there in the meantime stays."""
+    told = {name: getattr(script, name) for name in ("ran", "note", "conversion")}
+    same = (script.repository, script.path)
+    scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list()]
+    LIST.write_text(listed(scripts), encoding="utf-8")
+
+
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
 @click.option("--run", "runs", is_flag=True, help="Run the converted ones against their originals; keep the outcomes.")
-@click.option("--matching", default="", help="Run those alone whose repository and path hold this text.")
+@click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
 @click.option("--again", is_flag=True, help="Run also what ran equal before and has not changed since.")
 @click.option("--write", is_flag=True, help="Write wild.md.")
 def main(directory: Path, fetches: bool, runs: bool, matching: str, again: bool, write: bool) -> None:
     """Convert the scripts of wild.toml found in DIRECTORY; fails where the converter raised or a run differs."""
-    entries = tomllib.loads(LIST.read_text(encoding="utf-8"))["script"]
-    scripts = [Script(**entry) for entry in entries]
+    if matching and write:
+        raise click.UsageError("--write makes a page of all scripts: it does not go with --matching")
+    scripts = [s for s in read_list() if matching in f"{s.repository} {s.path}"]
     outcomes = []
     for number, script in enumerate(scripts):
         root = directory / script.repository
@@ -242,9 +257,9 @@ def main(directory: Path, fetches: bool, runs: bool, matching: str, again: bool,
         click.echo(f"{outcome.kind:10} {outcome.seconds:4.1f} s  {script.repository} {script.path}: {outcome.detail}")
         known = script.ran == "equal" and script.conversion == outcome.digest and not again
         wanted = outcome.kind == "converted" and not script.impossible and not known
-        if runs and wanted and matching in f"{script.repository} {script.path}":
+        if runs and wanted:
             scripts[number] = ran(script, outcome, directory)
-            LIST.write_text(listed(scripts), encoding="utf-8")
+            keep(scripts[number])
     click.echo(summary(scripts, outcomes))
     if write:
         TABLE.write_text(table(scripts, outcomes), encoding="utf-8")

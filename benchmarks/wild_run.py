@@ -27,7 +27,9 @@ class Setting:
     """What one script needs in order to run here, beside what all get."""
 
     args: Sequence[str] = ()
-    """Its arguments, after those that make it small; an option given here is not given twice."""
+    """Its arguments, before those that make it small; an option given here is not given twice."""
+    ending: str = ""
+    """What is put below it, original and converted, where it only defines what other modules of its own call."""
     observations: str = ""
     """The space of the environment that stands in for its own, as benchmarks/wild_standins/noise.py writes it."""
     actions: str = ""
@@ -59,20 +61,23 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
     """
     text = read(path).content
     args = options(text, setting.args)
+    ending = f"\n\n{setting.ending}\n" if setting.ending else ""
     with environment(path, root, text, setting, packages):
         try:
-            original = record(path, args, iterations=ITERATIONS, timeout=LIMIT)
+            original = record(path, args, source=text + ending, iterations=ITERATIONS, timeout=LIMIT)
         except (RunFailed, OSError) as failed:
             return "not run", str(failed)
         if not original.steps:
             return "not run", "its optimizer steps were not seen"
         try:
-            other = record(path, args, source=converted, iterations=ITERATIONS, timeout=LIMIT)
+            other = record(path, args, source=converted + ending, iterations=ITERATIONS, timeout=LIMIT)
         except (RunFailed, OSError) as failed:
             return "differs", f"the converted script stops: {failed}"
         differences = compare(original, without_options(other, added_options(text, converted)))
-        if differences and compare(original, record(path, args, iterations=ITERATIONS, timeout=LIMIT)):
-            return "not run", "two runs of the original differ from one another"
+        if differences:
+            again = record(path, args, source=text + ending, iterations=ITERATIONS, timeout=LIMIT)
+            if own := compare(original, again):
+                return "not run", f"two runs of it differ from one another: {own[0]}"
     return ("differs", str(differences[0])) if differences else ("equal", "")
 
 
@@ -93,7 +98,7 @@ def options(text: str, given: Sequence[str] = ()) -> list[str]:
             args += [f"--{known[0]}", str(value)]
     if re.search(r"^\s+capture_video\s*:\s*bool\s*=\s*True", text, re.MULTILINE):
         args.append("--no-capture-video")
-    return [*args, *given]
+    return [*given, *args]
 
 
 @contextmanager

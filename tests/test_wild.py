@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,7 +51,7 @@ def test_options_that_a_script_knows() -> None:
 
     tyro = "class Args:\n    num_envs: int = 8\n    capture_video: bool = True\nargs = tyro.cli(Args)\n"
     assert options(tyro) == ["--num-envs", "4", "--no-capture-video"]
-    assert options(tyro, ["--num-envs", "1"]) == ["--no-capture-video", "--num-envs", "1"]
+    assert options(tyro, ["--num-envs", "1"]) == ["--num-envs", "1", "--no-capture-video"]
     argparse = 'parser.add_argument("--num_steps")\nargs = parser.parse_args()\n'
     assert options(argparse) == ["--num_steps", "16"]
     assert options("print()\n") == []
@@ -62,6 +64,38 @@ def test_a_run_of_an_earlier_conversion_is_told() -> None:
     script = wild.Script("a/b", "0" * 40, "ppo.py", ran="equal", conversion=outcome.digest)
     assert "earlier" not in wild.table([script], [outcome])
     assert "ran, equal, earlier version" in wild.table([script], [wild.Outcome("converted", source="then")])
+
+
+def test_keeping_one_outcome_leaves_the_other_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild
+
+    monkeypatch.setattr(wild, "LIST", tmp_path / "wild.toml")
+    scripts = [wild.Script("a/b", "0" * 40, path) for path in ("one.py", "two.py")]
+    wild.LIST.write_text(wild.listed(scripts), encoding="utf-8")
+    ran = dataclasses.replace(scripts[0], ran="equal", conversion="12")
+    edited = dataclasses.replace(scripts[0], args=["--seed", "1"])
+    wild.LIST.write_text(wild.listed([edited, scripts[1]]), encoding="utf-8")
+    wild.keep(ran)
+    assert wild.read_list() == [dataclasses.replace(edited, ran="equal", conversion="12"), scripts[1]]
+
+
+def test_the_ending_runs_below_original_and_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild_run
+
+    ran: list[str] = []
+
+    def recorded(path: Path, args: Any, *, source: str, **_: Any) -> Any:
+        ran.append(source)
+        return SimpleNamespace(steps=[1])
+
+    monkeypatch.setattr(wild_run, "record", recorded)
+    monkeypatch.setattr(wild_run, "compare", lambda left, right: [])
+    monkeypatch.setattr(wild_run, "without_options", lambda recording, options: recording)
+    script = tmp_path / "ppo.py"
+    script.write_text("class Trainer: ...\n")
+    setting = wild_run.Setting(ending="Trainer()")
+    assert wild_run.run(script, tmp_path, "class Trainer: pass\n", setting, tmp_path) == ("equal", "")
+    assert ran == ["class Trainer: ...\n\n\nTrainer()\n", "class Trainer: pass\n\n\nTrainer()\n"]
 
 
 def test_spaces_and_samples() -> None:

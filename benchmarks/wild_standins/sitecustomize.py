@@ -22,7 +22,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import invented
@@ -70,6 +70,7 @@ def without_cuda(torch: ModuleType) -> None:
     for name in ("max_memory_allocated", "memory_allocated", "memory_reserved"):
         setattr(torch.cuda, name, lambda *args, **kwargs: 0)
     torch.cuda.is_available = lambda: bool(ASKED["CPU"])
+    torch.cuda.get_device_properties = lambda *args: SimpleNamespace(total_memory=2**33)
     real = torch.device
 
     class Meta(type):
@@ -91,10 +92,16 @@ def without_cuda(torch: ModuleType) -> None:
     torch.Tensor.to, torch.nn.Module.to = moved(torch.Tensor.to), moved(torch.nn.Module.to)
 
 
-def with_known_entropy(numpy: ModuleType) -> None:
-    """Seed numpy's generators that are given no seed one after the other, so that two runs draw the same."""
+def settle(numpy: ModuleType) -> None:
+    """Seed numpy's generators that are given no seed one after the other, so that two runs draw the same.
+
+    Names of types that earlier versions had mean what they did there.
+    """
     seeds = itertools.count(1)
     numpy.random.bit_generator.randbits = lambda bits: next(seeds)
+    for name, meant in {"float": float, "int": int, "object": object, "bool8": bool, "float_": float}.items():
+        if name not in vars(numpy):
+            setattr(numpy, name, meant)
 
 
 class Watch(importlib.abc.MetaPathFinder):
@@ -103,7 +110,7 @@ class Watch(importlib.abc.MetaPathFinder):
     changes: ClassVar[dict[str, Callable[[ModuleType], None]]] = {
         "gym": stand_in,
         "gymnasium": stand_in,
-        "numpy": with_known_entropy,
+        "numpy": settle,
     } | ({"torch": without_cuda} if ASKED["CPU"] else {})
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:

@@ -178,6 +178,29 @@ def test_files_beside_the_script_are_there_and_nothing_is_left(tmp_path: Path) -
     assert sorted(p.name for p in tmp_path.iterdir()) == ["helper.py", "main.py"]
 
 
+def test_a_file_named_after_the_time_by_a_module_beside_the_script(tmp_path: Path) -> None:
+    """The script and gyms see the harness's clock, other modules the real one."""
+    (tmp_path / "helper.py").write_text(
+        "import time\nfrom pathlib import Path\n"
+        "def make():\n    Path(f'run_{int(time.time())}').touch()\n    Path('run_1234567890').touch()\n"
+    )
+    script = tmp_path / "main.py"
+    script.write_text("from helper import make\nmake()\n")
+    assert record(script).files == ("run_1234567890", "run_time")
+
+
+def test_tensors_among_an_optimizers_settings(toy_script: Path, toy_recording: Recording) -> None:
+    """An optimizer may be told of more tensors than its parameters."""
+    told = edited(
+        ", lr=1e-2)\n", ", lr=1e-2)\n    optimizer.param_groups[0]['old'] = (torch.zeros(2), torch.ones(1))\n"
+    )
+    step = record(toy_script, source=told).steps[0]
+    np.testing.assert_array_equal(step.tensors["old[0] of group 0"].values, np.zeros(2))
+    assert step.numbers["old[1] of group 0"] == 1
+    changed = told.replace("torch.zeros(2)", "torch.ones(2)")
+    assert differences(toy_script, record(toy_script, source=told), changed)[0] == "parameter"
+
+
 def test_a_crash_shows_the_scripts_own_last_lines(tmp_path: Path) -> None:
     script = tmp_path / "broken.py"
     script.write_text("def f():\n    raise ValueError('too bad')\n\nf()\n")

@@ -45,8 +45,8 @@ class OptimizerRecorder:
             self._journal.add("random", state_digests())
         number = self._number(optimizer)
         parameters = self._known[number][1]
-        numbers = _hyperparameters(optimizer)
-        tensors = dict(parameters)
+        numbers, arrays = _hyperparameters(optimizer)
+        tensors = parameters | arrays
         for name, parameter in parameters.items():
             for key, value in sorted(optimizer.state.get(parameter, {}).items()):
                 if isinstance(value, torch.Tensor) and value.dim() > 0:
@@ -76,15 +76,22 @@ def _gradient_norm(optimizer: torch.optim.Optimizer) -> float:
     return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
 
 
-def _hyperparameters(optimizer: torch.optim.Optimizer) -> dict[str, float]:
-    """The numbers in the param groups, as float64; a learning rate in a tensor is its value. Switches are left out."""
+def _hyperparameters(optimizer: torch.optim.Optimizer) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+    """The numbers in the param groups, as float64, and the tensors there that are more than one number.
+
+    A learning rate in a tensor is its value. Switches are left out.
+    """
     numbers: dict[str, float] = {}
+    arrays: dict[str, torch.Tensor] = {}
     for i, group in enumerate(optimizer.param_groups):
         for name, value in group.items():
             if name == "params" or isinstance(value, bool):
                 continue
             parts = value if isinstance(value, (tuple, list)) else [value]
             for j, part in enumerate(parts):
-                if isinstance(part, (int, float, torch.Tensor)) and not isinstance(part, bool):
-                    numbers[f"{name}[{j}] of group {i}" if len(parts) > 1 else f"{name} of group {i}"] = float(part)
-    return numbers
+                key = f"{name}[{j}] of group {i}" if len(parts) > 1 else f"{name} of group {i}"
+                if isinstance(part, torch.Tensor) and part.numel() != 1:
+                    arrays[key] = part
+                elif isinstance(part, (int, float, torch.Tensor)) and not isinstance(part, bool):
+                    numbers[key] = float(part)
+    return numbers, arrays

@@ -6,7 +6,7 @@ import gymnasium
 from noise import environment, space
 
 
-class SnakeGame(environment(gymnasium, "Image(4, 12, 12)", "Discrete(4)")):  # type: ignore[misc]
+class SnakeGame(environment(gymnasium, "Image(4, 12, 12)", "Discrete(4)", ["snake_length"])):  # type: ignore[misc]
     """A board of random pieces, and which moves are possible."""
 
     ITEM = 255

@@ -1,0 +1,1 @@
+"""A benchmark of robots that handle things."""
