@@ -98,8 +98,11 @@ def _compiles(source: str) -> bool:
 
 def _reports(source: str) -> Counter[str]:
     """The calls that print or log, each as its function and, where it is text, what comes first in it."""
-    calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call)]
-    return Counter(f"{ast.unparse(c.func)}({_label(c)})" for c in calls if _name(c.func) in ("print", *_LOGGED))
+    nodes = list(ast.walk(ast.parse(source)))
+    own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # a mutant's `print = ...`
+    names = {"print", *_LOGGED} - own
+    calls = [n for n in nodes if isinstance(n, ast.Call) and _name(n.func) in names]
+    return Counter(f"{ast.unparse(c.func)}({_label(c)})" for c in calls)
 
 
 def _name(function: ast.expr) -> str:
