@@ -122,11 +122,12 @@ def scope_access(body: Iterable[ast.stmt]) -> Access:
     for stmt in statements(body):
         one = access(stmt)
         reads |= one.reads
-        binds |= one.binds | _handler_names(stmt)
+        binds |= one.binds | block_names(stmt)
     return Access(frozenset(reads), frozenset(binds))
 
 
-def _handler_names(stmt: ast.stmt) -> set[str]:
+def block_names(stmt: ast.stmt) -> set[str]:
+    """Names that the handlers or cases of a statement bind: `except Error as name`, `case [name, _]`."""
     names = {h.name for h in getattr(stmt, "handlers", ()) if h.name}
     for case in getattr(stmt, "cases", ()):
         names |= {n.name for n in ast.walk(case.pattern) if isinstance(n, (ast.MatchAs, ast.MatchStar)) and n.name}
@@ -209,7 +210,7 @@ class Liveness:
         if isinstance(stmt, (ast.With, ast.AsyncWith)):
             return (self.before(stmt.body, live) - own.binds) | own.reads
         if isinstance(stmt, TRY):
-            final = self.before(stmt.finalbody, live) if stmt.finalbody else live
+            final = self.before(stmt.finalbody, live | self._elsewhere()) if stmt.finalbody else live
             caught = NONE
             for handler in stmt.handlers:
                 caught |= self.before(handler.body, final) - ({handler.name} if handler.name else NONE)
@@ -235,6 +236,10 @@ class Liveness:
         if isinstance(stmt, ast.Delete):
             return live | own.reads | own.binds
         return (live - own.binds) | own.reads
+
+    def _elsewhere(self) -> Names:
+        """Live where a `finally` block may go on but below it: after an exception, `break` or `continue`."""
+        return self._raises.union(*self._breaks[-1:], *self._continues[-1:])
 
 
 def exposed(body: Sequence[ast.stmt], at_least_once: Iterable[ast.stmt] = ()) -> Names:
@@ -273,6 +278,7 @@ class Assignment:
             return _meet(self.after(stmt.body, bound | own), self.after(stmt.orelse, bound | own))
         if isinstance(stmt, (ast.For, ast.AsyncFor, ast.While)):
             self._jumps.append([])
+            bound = bound - _deleted(stmt.body)  # by an earlier turn
             end = self.after(stmt.body, bound | own)
             breaks = self._jumps.pop()
             ran = _meet(end, *breaks) if breaks else end
@@ -286,9 +292,11 @@ class Assignment:
         if isinstance(stmt, TRY):
             tried = self.after(stmt.body, bound)
             done = self.after(stmt.orelse, tried) if tried is not None else None
-            ends = [done, *(self.after(h.body, bound) for h in stmt.handlers)]
+            caught = bound - _deleted(stmt.body)
+            ends = [done, *(self.after(h.body, caught) for h in stmt.handlers)]
             met = _meet(*ends)
-            return self.after(stmt.finalbody, met if met is not None else bound)
+            self.after(stmt.finalbody, bound - _deleted([stmt]))  # after an exception, which goes on
+            return self.after(stmt.finalbody, met) if met is not None else None
         if isinstance(stmt, ast.Match):
             return _meet(bound, *(self.after(c.body, bound) for c in stmt.cases))
         if isinstance(stmt, (ast.Break, ast.Continue)):
@@ -300,6 +308,11 @@ class Assignment:
         if isinstance(stmt, ast.Delete):
             return bound - own
         return bound | own
+
+
+def _deleted(body: Iterable[ast.stmt]) -> Names:
+    """Names that `del` may have unbound when a block is left in its middle."""
+    return NONE.union(*(access(s).binds for s in statements(body) if isinstance(s, ast.Delete)))
 
 
 class _Everything(frozenset[str]):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from transformer.dataflow import TRY, access
+from transformer.dataflow import TRY, access, block_names
 
 Bindings: TypeAlias = frozenset[ast.stmt | None]
 """Statements that bind the name; None stands for a value from before the scope (a parameter, a global)."""
@@ -45,6 +45,10 @@ class Reaching:
             ends = self._block(stmt.orelse, tried)
             for handler in stmt.handlers:
                 ends |= self._block(handler.body, caught)
+            if stmt.finalbody:
+                left = self._block(stmt.finalbody, caught | self._anywhere([*stmt.handlers, *stmt.orelse]))
+                for jumps in (*self._breaks[-1:], *self._continues[-1:]):
+                    jumps |= left
             return self._block(stmt.finalbody, ends)
         if isinstance(stmt, ast.Match):
             ends = state
@@ -73,7 +77,6 @@ class Reaching:
                 return self._block(stmt.orelse, head | (frozenset({stmt}) if binds else frozenset())) | breaks
             head = again
 
-    def _anywhere(self, body: Sequence[ast.stmt]) -> Bindings:
-        return frozenset(
-            s for b in body for s in ast.walk(b) if isinstance(s, ast.stmt) and self._name in access(s).binds
-        )
+    def _anywhere(self, body: Sequence[ast.AST]) -> Bindings:
+        found = (s for b in body for s in ast.walk(b) if isinstance(s, ast.stmt))
+        return frozenset(s for s in found if self._name in access(s).binds | block_names(s))
