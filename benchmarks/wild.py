@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -191,14 +192,19 @@ def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
 
 
 def fetch(script: Script, root: Path) -> None:
-    """Get a script's repository at its commit, and nothing of its history; without network its scripts are missing."""
+    """Get a script's repository at its commit, and nothing of its history.
+
+    Where that fails, as without network, nothing is left and its scripts are missing.
+    """
     root.mkdir(parents=True)
     for command in (
         ["init", "--quiet"],
         ["fetch", "--quiet", "--depth", "1", f"https://github.com/{script.repository}", script.commit],
         ["checkout", "--quiet", "FETCH_HEAD"],
     ):
-        subprocess.run(["git", *command], cwd=root, check=False)
+        if subprocess.run(["git", *command], cwd=root, check=False).returncode != 0:
+            shutil.rmtree(root)
+            return
 
 
 def listed(scripts: list[Script]) -> str:

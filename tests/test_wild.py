@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,25 @@ def test_a_run_of_an_earlier_conversion_is_told() -> None:
     script = wild.Script("a/b", "0" * 40, "ppo.py", ran="equal", conversion=outcome.digest)
     assert "earlier" not in wild.table([script], [outcome])
     assert "ran, equal, earlier version" in wild.table([script], [wild.Outcome("converted", source="then")])
+
+
+def test_a_commit_is_fetched_or_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild
+
+    origin = tmp_path / "origin" / "a" / "b"
+    origin.mkdir(parents=True)
+    (origin / "ppo.py").write_text("print()\n")
+    named = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "--quiet"], ["add", "ppo.py"], [*named, "commit", "--quiet", "--message", "First"]):
+        subprocess.run(["git", *command], cwd=origin, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=origin, check=True, capture_output=True, text=True)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{tmp_path}/origin/.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://github.com/")
+    wild.fetch(wild.Script("a/b", head.stdout.strip(), "ppo.py"), tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b" / "ppo.py").read_text() == "print()\n"
+    wild.fetch(wild.Script("a/c", head.stdout.strip(), "ppo.py"), tmp_path / "a" / "c")
+    assert not (tmp_path / "a" / "c").exists()
 
 
 def test_keeping_one_outcome_leaves_the_other_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
