@@ -125,7 +125,8 @@ def _row(row: Row, device: str, benchmark: dict[str, Any] | None) -> str:
     if benchmark is None:
         return f"{heading}: {NOT_YET}.\n"
     results = benchmark["results"]
-    turns = f"{benchmark['rounds']} rounds of {benchmark['turns']} turns of {benchmark['measured_seconds']:g} s"
+    rounds = f"{benchmark['rounds']} rounds of " if benchmark["rounds"] > 1 else ""
+    turns = f"{rounds}{benchmark['turns']} turns of {benchmark['measured_seconds']:g} s"
     lines = [
         f"{heading}. {turns}. Load of the machine at the beginning: {benchmark['machine']['load']}. "
         f"{_goal(goal, results)}",
