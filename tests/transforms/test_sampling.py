@@ -28,6 +28,20 @@ def test_the_networks_draws() -> None:
     assert step.after.index("def sample(distribution):") < step.after.index("class Agent(")
 
 
+def test_a_tensor_made_by_its_shape() -> None:
+    noise = "noise = torch.FloatTensor(x.shape).uniform_(-1, 1)"
+    agent = PARTS["agent"].replace(
+        "return self.critic(x)", f"{noise}\n        return self.critic(x + noise)", 1
+    )
+    step = turn("sampling", script({"agent": agent}))
+    assert 'noise = torch.empty(x.shape, dtype=torch.float32, device="cpu").uniform_(-1, 1)' in step.after
+    drawn = []
+    for make in (torch.FloatTensor, lambda shape: torch.empty(shape, dtype=torch.float32, device="cpu")):
+        torch.manual_seed(3)
+        drawn.append(make(LOC.shape).uniform_(-1, 1))
+    assert torch.equal(*drawn)
+
+
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [

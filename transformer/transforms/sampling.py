@@ -44,6 +44,9 @@ def apply(script: Script) -> str:
     if not classes:
         raise Skip("no network draws from a distribution")
     edits, name = Edits(script.source), script.names.fresh("sample")
+    for call, shape in _made_empty(script, classes):
+        # torch.compile takes the shape for the elements
+        edits.substitute(call, f'torch.empty({script.source.text(shape)}, dtype=torch.float32, device="cpu")')
     for cls in classes:
         for call in _draws(cls):
             assert isinstance(call.func, ast.Attribute)
@@ -59,6 +62,15 @@ def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
             if isinstance(node.func.value, ast.Name) and not node.args and not node.keywords:
                 yield node
+
+
+def _made_empty(script: Script, classes: list[ast.ClassDef]) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Calls `torch.FloatTensor(x.shape)`, which make a tensor to be filled with random numbers, and the shape."""
+    for node in (n for cls in classes for n in ast.walk(cls)):
+        if isinstance(node, ast.Call) and script.calls(node, "torch.FloatTensor") and len(node.args) == 1:
+            shape = node.args[0]
+            if isinstance(shape, ast.Attribute) and shape.attr == "shape" and not node.keywords:
+                yield node, shape
 
 
 TRANSFORM = Transform(INFO, apply)
