@@ -30,9 +30,7 @@ def test_the_networks_draws() -> None:
 
 def test_a_tensor_made_by_its_shape() -> None:
     noise = "noise = torch.FloatTensor(x.shape).uniform_(-1, 1)"
-    agent = PARTS["agent"].replace(
-        "return self.critic(x)", f"{noise}\n        return self.critic(x + noise)", 1
-    )
+    agent = PARTS["agent"].replace("return self.critic(x)", f"{noise}\n        return self.critic(x + noise)", 1)
     step = turn("sampling", script({"agent": agent}))
     assert 'noise = torch.empty(x.shape, dtype=torch.float32, device="cpu").uniform_(-1, 1)' in step.after
     drawn = []

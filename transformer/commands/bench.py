@@ -115,7 +115,7 @@ def bench(
     """
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--plot needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
-    length = Length(burn_in, iterations, 2.0 if seconds is None and iterations is None else seconds, turns)
+    length = Length(burn_in, iterations, Length.seconds if seconds is None and iterations is None else seconds, turns)
     wanted = [rung for rung in rungs or RUNGS if rung != NO_RUNG]
     run = Run(original, script_args(ctx), python=python, timeout=timeout)
     bars = Bars(Console(stderr=True))

@@ -18,7 +18,8 @@ INFO = TransformInfo(
         "Without flags it is distribution.sample() that is called. In a graph the same random numbers are drawn, and "
         "an action made of them as torch.normal() and torch.multinomial() make it, but for the rounding of a fused "
         "product and sum. Their checks of the parameters, left out there, read a tensor on the host: a CUDA graph "
-        "cannot be captured with that, and on a CPU it takes longer than the draw."
+        "cannot be captured with that, and on a CPU it takes longer than the draw. torch.FloatTensor(x.shape), whose "
+        "shape torch.compile takes for elements, becomes the same uninitialized tensor by torch.empty()."
     ),
     needs=("flags",),
     before="probs = Normal(action_mean, action_std)\nif action is None:\n    action = probs.sample()",
