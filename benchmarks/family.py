@@ -88,7 +88,7 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
             rung = rungs.get(column, {"status": "not run", "digest": now})
             cells.append(rung["status"] + ("" if rung["digest"] == now or rung["status"] == "not run" else "*"))
         skipped = {s.transform.name: s.outcome.reason for s in conversion.steps if isinstance(s.outcome, Skipped)}
-        reasons = "; ".join(f"{n}: {r}" for n, r in skipped.items() if n != "auxiliary-update")
+        reasons = "; ".join(f"{n}: {r}" for n, r in skipped.items() if n not in ("auxiliary-update", "on-device"))
         applied = f"{sum(s.applied for s in conversion.steps)} of {len(conversion.steps)}"
         lines.append(f"| `{name}` | {generation} | {applied} | {' | '.join(cells)} | {reasons} |")
     return "\n".join([INTRODUCTION, *lines, ""])

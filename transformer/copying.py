@@ -81,26 +81,25 @@ def obstacle(script: Script, constructor: ast.Call, used: Iterable[ast.ClassDef]
     if "data" in changes.stored:
         return f"line {changes.stored['data']} gives a parameter other memory"
     for number, cls in enumerate(used):
-        for base in cls.bases:
-            known = (script.qualified(base) or "").startswith("torch.nn.") or ast.unparse(base) in script.classes
-            if not known and ast.unparse(base) not in ("object", "ABC", "abc.ABC"):
-                return f"{cls.name} is derived from {ast.unparse(base)}, which is not in this file"
-        for attribute, value in _attributes(cls):
+        if (base := foreign_base(script, cls)) is not None:
+            return f"{cls.name} is derived from {base}, which is not in this file"
+        for attribute, value in attributes(cls):
             line = changes.stored.get(attribute) or (
                 None if _is_module(script, value) else changes.touched.get(attribute)
             )
             if line is not None:
                 return f"line {line} changes {attribute}, which {cls.name} keeps beside its parameters"
-            foreign = _foreign(script, value)
-            if foreign:
-                return f"{cls.name} uses {foreign}, which is not in this file and may keep state (line {value.lineno})"
+            if (used_class := foreign(script, value)) is not None:
+                return (
+                    f"{cls.name} uses {used_class}, which is not in this file and may keep state (line {value.lineno})"
+                )
             kept = _given(cls, constructor, value) if number == 0 else None
             if kept is not None and (why := _kept(script, changes, kept)):
                 return why
     return None
 
 
-def _attributes(cls: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+def attributes(cls: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
     """What `__init__` binds to attributes; buffers, which a copy shares, are not bound by assignment."""
     for method in cls.body:
         if isinstance(method, ast.FunctionDef) and method.name == "__init__":
@@ -122,7 +121,16 @@ def _is_module(script: Script, value: ast.expr) -> bool:
     )
 
 
-def _foreign(script: Script, value: ast.expr) -> str | None:
+def foreign_base(script: Script, cls: ast.ClassDef) -> str | None:
+    """A class of another file that a network is derived from."""
+    for base in cls.bases:
+        known = (script.qualified(base) or "").startswith("torch.nn.") or ast.unparse(base) in script.classes
+        if not known and ast.unparse(base) not in ("object", "ABC", "abc.ABC"):
+            return ast.unparse(base)
+    return None
+
+
+def foreign(script: Script, value: ast.expr) -> str | None:
     """A class of another file that a value is made with."""
     for node in ast.walk(value):
         if isinstance(node, ast.Call):

@@ -174,12 +174,14 @@ def extract(
         name,
         sig.params,
         sig.results,
-        tensors=all(
-            p == script.facts.storage
-            or (kinds.tensor_after(p, given[p]) if p in given else kinds.tensor_before(p, begin))
+        others=tuple(
+            p
             for p in sig.params
+            if p != script.facts.storage
+            and not (kinds.tensor_after(p, given[p]) if p in given else kinds.tensors_before(p, begin))
         ),
         tensor_results=frozenset(r for r in sig.results if kinds.tensor_after(r, end)),
+        tuple_results=frozenset(r for r in sig.results if kinds.tensors_after(r, end)),
     )
     nested = not isinstance(script.scope, ast.Module)
     anchor = script.outermost if nested else top_level(script, script.outermost)

@@ -12,10 +12,12 @@ class Function:
     name: str
     params: tuple[str, ...]
     results: tuple[str, ...]
-    tensors: bool
-    """Whether every parameter is known to be a tensor."""
+    others: tuple[str, ...]
+    """The parameters that are not known to be tensors, or tuples of them."""
     tensor_results: frozenset[str]
     """The results that are known to be tensors."""
+    tuple_results: frozenset[str]
+    """The results that are known to be tensors or tuples of tensors."""
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Facts:
     """Role of an inference method (policy, get_value) to the name that it is called by."""
     policy: str | None = None
     """The alias whose result is the action."""
+    policy_others: tuple[str, ...] = ()
+    """What it is given and is not known to be a tensor, or a tuple of them; as written."""
     storage: str | None = None
     """The TensorDict that replaced the buffers."""
     transition: str | None = None
@@ -46,6 +50,10 @@ class Facts:
     """The dtype of each of its entries."""
     storage_sizes: dict[str, tuple[list[str], bool]] = field(default_factory=dict)
     """The sizes that each of its entries begins with, as written, and whether they are all of its sizes."""
+    on_device: set[str] = field(default_factory=set)
+    """Functions that earlier transforms wrote, and that wait for nothing where they work on a device."""
+    sampler: str | None = None
+    """The one of them that draws from distributions."""
     even_minibatches: str | None = None
     """An expression that is true where all minibatches have one size; None where unknown."""
     recurrence: bool = False

@@ -55,6 +55,14 @@ class Kinds:
         """Whether a name is a tensor where `stmt` begins."""
         return self._all(name, self.bindings(name, stmt))
 
+    def tensors_before(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is a tensor, or a tuple of tensors that is written out, where `stmt` begins."""
+        return self._all_tensors(name, self.bindings(name, stmt))
+
+    def tensors_after(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is a tensor, or a tuple of tensors that is written out, where `stmt` has ended."""
+        return self._all_tensors(name, self._reaching(name).after.get(stmt, frozenset()))
+
     def tensor_after(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor where `stmt` has ended."""
         return self._all(name, self._reaching(name).after.get(stmt, frozenset()))
@@ -114,11 +122,36 @@ class Kinds:
         found = list(bindings)
         return bool(found) and all(b is not None and self._binds_tensor(name, b) for b in found)
 
+    def _all_tensors(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
+        found = list(bindings)
+        return bool(found) and all(
+            b is not None and (self._binds_tensor(name, b) or self._binds_tuple(name, b)) for b in found
+        )
+
+    def _binds_tuple(self, name: str, stmt: ast.stmt) -> bool:
+        found = list(values(stmt, name))
+        return bool(found) and all(
+            all(self._tensor(part, stmt) for part in v.elts)
+            if isinstance(v, ast.Tuple)
+            else self._returned(name, v, tuples=True)
+            for v in found
+        )
+
+    def _returned(self, name: str, value: ast.expr, *, tuples: bool = False) -> bool:
+        """Whether a value is a call of an extracted function that returns a tensor, or a tuple of them, as `name`."""
+        function = (
+            self._functions.get(value.func.id)
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+            else None
+        )
+        return function is not None and name in (function.tuple_results if tuples else function.tensor_results)
+
     def _binds_tensor(self, name: str, stmt: ast.stmt) -> bool:
         if (name, stmt) not in self._known:
             self._known[name, stmt] = True  # a cycle (x = x + 1) does not speak against it
             found = list(values(stmt, name))
-            self._known[name, stmt] = bool(found) and all(self._yields(name, v, stmt) for v in found)
+            several = any if isinstance(stmt, ast.AugAssign) else all  # a tensor divided by a number is one
+            self._known[name, stmt] = bool(found) and several(self._yields(name, v, stmt) for v in found)
         return self._known[name, stmt]
 
     def _yields(self, name: str, value: ast.expr, stmt: ast.stmt) -> bool:
@@ -127,7 +160,7 @@ class Kinds:
             pieces = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr
             return pieces in ("split", "chunk", "unbind") and self._tensor(value, stmt)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._functions:
-            return name in self._functions[value.func.id].tensor_results
+            return self._returned(name, value)
         if isinstance(value, ast.Call) and self.produced(value):
             return _result(self._script, stmt, value, name)
         if self._is_env(value, "step"):
@@ -244,7 +277,7 @@ class Kinds:
             self._known[known] = bool(found) and all(
                 self._tensor(v.elts[at], stmt)
                 if isinstance(v, ast.Tuple) and isinstance(at, int) and at in range(len(v.elts))
-                else self._yields(name, v, stmt)
+                else self._returned(name, v, tuples=True) or self._yields(name, v, stmt)
                 for v in found
             )
         return self._known[known]

@@ -100,13 +100,15 @@ def _reports(source: str) -> Counter[str]:
     """The calls that print or log, each as its function and, where it is text, what comes first in it."""
     nodes = list(ast.walk(ast.parse(source)))
     own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # a mutant's `print = ...`
-    names = {"print", *_LOGGED} - own
-    calls = [n for n in nodes if isinstance(n, ast.Call) and _name(n.func) in names]
+    calls = [n for n in nodes if isinstance(n, ast.Call) and _name(n.func) in {"print", *_LOGGED} - own]
     return Counter(f"{ast.unparse(c.func)}({_label(c)})" for c in calls)
 
 
 def _name(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    """`print` and the methods that log, by their names; a mutant's method called print does not print."""
+    if isinstance(function, ast.Attribute):
+        return function.attr if function.attr in _LOGGED else ""
+    return getattr(function, "id", "")
 
 
 def _label(call: ast.Call) -> str:

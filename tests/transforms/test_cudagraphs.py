@@ -1,7 +1,12 @@
+import re
+from collections.abc import Callable
+
 import pytest
-from cases import FLAGS, INFERENCE, NoOp, Rewrite
-from scripts import PARTS, edited
+from cases import FLAGS, INFERENCE, NoOp, Rewrite, turn
+from scripts import PARTS, edited, script
 from test_compile import compiled
+
+from transformer import Applied, Skipped
 
 IMPORT = {"third_party": "from tensordict.nn import CudaGraphModule"}
 MARK = "if args.cudagraphs:\n    torch.compiler.cudagraph_mark_step_begin()\n"
@@ -19,6 +24,7 @@ if args.cudagraphs:
 """ + "".join(f"    {line}\n" for line in lines)
 
 
+GREEDY = {"agent": edited("agent", "probs.sample()", "probs.logits.argmax(-1)")}
 POLICY = {
     **INFERENCE,
     "third_party": INFERENCE["third_party"] + "\n" + IMPORT["third_party"],
@@ -60,7 +66,7 @@ ONE_SIZE = "# a graph holds one size: not with a smaller last minibatch"
 UPDATED = ("tensor-lr", "update")
 
 REWRITES = [
-    Rewrite("the policy", {}, POLICY, also=("inference-agent",)),
+    Rewrite("the policy", GREEDY, POLICY, also=("inference-agent",)),
     Rewrite("the update", ON_DEVICE, UPDATE, also=UPDATED),
     Rewrite(
         "the update, where all minibatches have one size",
@@ -79,7 +85,7 @@ REWRITES = [
     ),
     Rewrite(
         "the policy alone, where the update takes an array",
-        {"anneal": "print(iteration)", "metrics": "", "report": "print(iteration, global_step)"},
+        {**GREEDY, "anneal": "print(iteration)", "metrics": "", "report": "print(iteration, global_step)"},
         {
             **POLICY,
             **CAPTURABLE,
@@ -89,12 +95,12 @@ REWRITES = [
                 "**unguarded})\n", "**unguarded})\n    update = torch.compile(update, options=options)\n"
             ),
         },
-        notes=("update() is not captured: not all its inputs are tensors",),
+        notes=("update() is not captured: mb_inds, which it is given, is not known to be a tensor",),
         also=("inference-agent", *UPDATED),
     ),
     Rewrite(
         "the policy alone, where the update branches on a tensor",
-        {**ON_DEVICE, "metrics": "if ratio.max() > 100:\n    ratio = ratio.detach()"},
+        {**GREEDY, **ON_DEVICE, "metrics": "if ratio.max() > 100:\n    ratio = ratio.detach()"},
         {
             **POLICY,
             **CAPTURABLE,
@@ -109,7 +115,8 @@ REWRITES = [
     ),
 ]
 
-NOTHING = "no function has only tensors as inputs"
+NOT_A_TENSOR = "update() is not captured: {}, which it is given, is not known to be a tensor"
+BRANCHES = "update() is not captured: it branches on a tensor's value"
 NO_DEVICE = {
     **{
         part: PARTS[part].replace(".to(device)", "")
@@ -121,32 +128,125 @@ NO_DEVICE = {
 NOOPS = [
     NoOp("nothing to compile", {}, "needs compile, which did not apply"),
     NoOp("no device", NO_DEVICE, "the script moves nothing to a device", also=("inference-agent",)),
-    NoOp("minibatches of array indices", {"metrics": ""}, NOTHING, also=UPDATED),
+    NoOp("minibatches of array indices", {"metrics": ""}, NOT_A_TENSOR.format("mb_inds"), also=UPDATED),
     NoOp(
         "an optimizer that cannot be captured",
         {**ON_DEVICE, "optimizer": "optimizer = optim.SGD(agent.parameters(), lr=0.1)"},
-        NOTHING,
+        "update() is not captured: its optimizer cannot be captured",
         also=UPDATED,
     ),
     NoOp(
         "a branch on a tensor",
         {**ON_DEVICE, "metrics": "if ratio.max() > 100:\n    ratio = ratio.detach()"},
-        NOTHING,
+        BRANCHES,
         also=UPDATED,
     ),
     NoOp(
         "a number that is read",
         {**ON_DEVICE, "metrics": "scale = min(1.0, 1 / ratio.max().item())"},
-        NOTHING,
+        BRANCHES,
         also=UPDATED,
     ),
     NoOp(
         "a number that is passed in",
         {**ON_DEVICE, "minibatch": edited("minibatch", "0.01 *", "0.01 / iteration *")},
-        NOTHING,
+        NOT_A_TENSOR.format("iteration"),
         also=UPDATED,
     ),
+    NoOp(
+        "a draw with checks",
+        {},
+        "policy() is not captured: line {line} draws with probs.sample()",
+        "action = probs.sample()",
+        also=("inference-agent",),
+    ),
+    NoOp(
+        "a policy that is called twice",
+        {"act": PARTS["act"] + "\n    agent.get_action_and_value(next_obs[:1])"},
+        "policy() is not captured: line",
+        also=("inference-agent",),
+    ),
+    NoOp(
+        "a policy that is given a number",
+        {"act": edited("act", "(next_obs)", "(next_obs, global_step)")},
+        "policy() is not captured: global_step, which it is given, is not known to be a tensor",
+        also=("inference-agent",),
+    ),
 ]
+
+
+def in_network(line: str, **parts: str) -> dict[str, str]:
+    """A network that does something else before it computes its loss."""
+    above = "def get_action_and_value(self, x, action=None):"
+    return {**ON_DEVICE, "agent": edited("agent", above, f"{above}\n    {line}"), **parts}
+
+
+HELPER = "def regularized(loss):\n    {}\n    return loss\n\n\n"
+HELPED = edited("minibatch", "loss = pg_loss + 0.5 * v_loss", "loss = regularized(pg_loss) + 0.5 * v_loss")
+
+
+def in_helper(line: str) -> dict[str, str]:
+    """A function of the file that does something else with the loss."""
+    return {**ON_DEVICE, "functions": HELPER.format(line), "minibatch": HELPED}
+
+
+OBSTACLES = {
+    "print(x.shape)": "calls print(), which is not known to run on the device alone",
+    "self.calls = 1": "sets self.calls, which a replay would not",
+    "self.seen.append(x)": "calls self.seen.append(), which a replay would not",
+    "low = torch.tensor([0.0, 1.0])": "makes a tensor on the host: torch.tensor([0.0, 1.0])",
+    "low = torch.zeros(2)": "makes a tensor on the host: torch.zeros(2)",
+    "low = torch.zeros(2, device='cpu')": "makes a tensor on the host: torch.zeros(2, device='cpu')",
+    "x = x + np.random.rand()": "calls np.random.rand(), which runs on the host",
+    "x = x[x > 0]": "picks elements by a condition: x[x > 0]",
+    "high = x > 0\n    x = x[high]": "picks elements by a condition: x[high]",
+    "scale = float(x.mean())": "reads float(x.mean()) on the host",
+    "scale = x.mean().cpu()": "reads x.mean() on the host",
+    "scale = x.type(torch.FloatTensor)": "moves x to the host",
+    "x = x * self.scale.to(x.device)": "moves self.scale, which may be on the host",
+    "x = torch.linalg.inv(x)": "calls torch.linalg.inv(), which reads what it is given on the host",
+    "if x.max() > 1.0:\n        x = x / 255.0": "hangs on x.max() > 1.0, which a capture decides for good",
+    "x = torch.nonzero(x)": "calls torch.nonzero(), whose result is as large as a tensor's values say",
+    "noise = torch.distributions.Normal(x, 1.0).sample()": "draws with torch.distributions.Normal(x, 1.0).sample()",
+    "torch.cuda.synchronize()": "calls torch.cuda.synchronize(), which works on the host",
+    "noise = torch.normal(x, 1.0)": "calls torch.normal(), which reads what it is given on the host",
+}
+HARMLESS = [
+    "scale = float(np.prod(x.shape))",
+    "parts = []\n    parts.append(x)",
+    "noise = torch.rand(x.shape, device=x.device)",
+    "if x.dim() > 2:\n        raise ValueError('flat')",
+    "x = torch.where(x > 0, x, 0.5 * x)",
+]
+
+
+@pytest.mark.parametrize("line", OBSTACLES)
+@pytest.mark.parametrize("place", [in_network, in_helper], ids=["network", "helper"])
+def test_what_works_on_the_host_is_not_captured(line: str, place: Callable[[str], dict[str, str]]) -> None:
+    parts = place(line if place is in_network else re.sub(r"\bx\b", "loss", line))
+    if "self." in line and place is in_helper:
+        return
+    step = turn("cudagraphs", script(parts), UPDATED)
+    assert isinstance(step.outcome, Skipped), step.outcome
+    expected = OBSTACLES[line] if place is in_network else re.sub(r"\bx\b", "loss", OBSTACLES[line])
+    assert expected in step.outcome.reason
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_what_works_on_the_device_is_captured(line: str) -> None:
+    step = turn("cudagraphs", script(in_network(line)), UPDATED)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert not step.outcome.notes
+
+
+def test_what_the_training_loop_changes_is_not_read_by_a_replay() -> None:
+    annealed = {
+        "head": "args.ent_coef = 0.01 / iteration",
+        "minibatch": edited("minibatch", "0.01 *", "args.ent_coef *"),
+    }
+    step = turn("cudagraphs", script({**ON_DEVICE, **annealed}), UPDATED)
+    assert isinstance(step.outcome, Skipped), step.outcome
+    assert "reads args.ent_coef, which line" in step.outcome.reason
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)

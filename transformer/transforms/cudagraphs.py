@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.capture import Capture
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.imports import add_imports
@@ -17,8 +18,10 @@ INFO = TransformInfo(
     summary="replay policy, gae and update as CUDA graphs, behind --cudagraphs",
     safety=(
         "Without --cudagraphs nothing changes. CudaGraphModule copies the inputs into the graph and clones what comes "
-        "out, so no call sees another's values; functions whose inputs are not all tensors, whose control flow hangs "
-        "on a tensor's value, or whose minibatches differ in size are not captured."
+        "out, so no call sees another's values. A replay runs no Python, so a function is captured only where all that "
+        "it calls is known to work on the device alone and to read nothing that the training loop changes: inputs that "
+        "are not tensors, conditions on a tensor's value, copies from the host, prints, random numbers of the host, "
+        "attributes that are set, or code of other files speak against it, and so do minibatches of different sizes."
     ),
     needs=("flags", "compile"),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
@@ -39,25 +42,20 @@ def apply(script: Script) -> str:
     facts, edits = script.facts, Edits(script.source)
     if script.device is None:
         raise Skip("the script moves nothing to a device")
-    plain = [facts.policy] if facts.policy else []
-    if "gae" in facts.functions and facts.functions["gae"].tensors:
-        plain.append(facts.functions["gae"].name)
+    reasons = _obstacles(script)
+    if all(reasons.values()):
+        raise Skip("; ".join(f"{name}() is not captured: {why}" for name, why in reasons.items()) or "no function")
+    script.notes += [f"{name}() is not captured: {why}" for name, why in reasons.items() if why]
     update = facts.functions.get("update")
-    if update and not (update.tensors and facts.static_update and facts.capturable):
-        why = "its optimizer cannot be captured" if not facts.capturable else "it branches on a tensor's value"
-        why = why if update.tensors else "not all its inputs are tensors"
-        script.notes.append(f"{update.name}() is not captured: {why}")
-        update = None
-    if not plain and update is None:
-        raise Skip("no function has only tensors as inputs")
+    captured = [name for name, why in reasons.items() if why is None]
     edits.before(
         script.outermost,
         render(
             "cudagraphs",
             flag=facts.flags["cudagraphs"],
             device=script.device,
-            functions=plain,
-            update=update.name if update else None,
+            functions=[name for name in captured if update is None or name != update.name],
+            update=update.name if update and update.name in captured else None,
             even=facts.even_minibatches,
         ),
         gap=1,
@@ -65,6 +63,37 @@ def apply(script: Script) -> str:
     _mark_steps(script, edits)
     add_imports(script.tree, edits, "from tensordict.nn import CudaGraphModule")
     return script.finish(edits)
+
+
+def _obstacles(script: Script) -> dict[str, str | None]:
+    """The functions that might be captured, each with what speaks against it."""
+    facts, capture = script.facts, Capture(script)
+    found: dict[str, str | None] = {}
+    if facts.policy:
+        found[facts.policy] = _against_policy(script, capture, facts.policy)
+    for role in ("gae", "update"):
+        if role in facts.functions:
+            function = facts.functions[role]
+            definition = next(n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == function.name)
+            why = _not_tensors(function.others)
+            if role == "update" and not facts.capturable:
+                why = why or "its optimizer cannot be captured"
+            if role == "update" and not facts.static_update:
+                why = why or "it branches on a tensor's value"
+            found[function.name] = why or capture.obstacle(definition)
+    return found
+
+
+def _against_policy(script: Script, capture: Capture, policy: str) -> str | None:
+    """Why the policy cannot be captured: a graph holds one call, of tensors."""
+    calls = [n for n in script.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == policy]
+    if len(calls) > 1:
+        return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of other sizes"
+    return _not_tensors(script.facts.policy_others) or capture.obstacle_of_call(calls[0])
+
+
+def _not_tensors(inputs: tuple[str, ...]) -> str | None:
+    return f"{inputs[0]}, which it is given, is not known to be a tensor" if inputs else None
 
 
 def _mark_steps(script: Script, edits: Edits) -> None:

@@ -9,6 +9,7 @@ from transformer.conversion import TransformInfo
 from transformer.copying import obstacle
 from transformer.dataflow import statements
 from transformer.imports import add_imports
+from transformer.kinds import Kinds
 from transformer.rendering import render
 from transformer.script import Script, names_in
 from transformer.source import Edits
@@ -62,6 +63,13 @@ def apply(script: Script) -> str:
     script.facts.inference = copies
     script.facts.aliases = {targets[c]: name for c, name in aliases.items()}
     script.facts.policy = aliases.get(acting) if acting else None
+    script.facts.policy_others = tuple(
+        ast.unparse(value)
+        for call in calls
+        if ast.unparse(call.func) == acting
+        for value in (*call.args, *(k.value for k in call.keywords))
+        if not _is_tensor(script, value)
+    )
     return script.finish(edits)
 
 
@@ -118,6 +126,13 @@ def _action_callee(script: Script) -> str | None:
                     return ast.unparse(stmt.value.func)
                 wanted |= names_in([stmt.value])
     return None
+
+
+def _is_tensor(script: Script, value: ast.expr) -> bool:
+    """Whether an argument is known to be a tensor, a tuple of tensors, or a constant."""
+    kinds = Kinds(script)
+    named = isinstance(value, ast.Name) and kinds.tensors_before(value.id, script.source.statement(value))
+    return named or isinstance(value, ast.Constant) or kinds.tensor(value)
 
 
 def _last_setup(script: Script, roots: list[str]) -> ast.stmt:

@@ -50,6 +50,7 @@ def apply(script: Script) -> str:
             continue
         rows, shared = script.names.fresh("rows"), script.names.fresh("shared")
         edits.before(loop, render("numpy_recurrence", rows=rows, shared=shared, arrays=arrays, numbers=numbers))
+        script.facts.on_device.add(function.name)
         done += 1
     if not done:
         raise Skip("; ".join(reasons) or "there is no loop over time of its own that returns nothing")

@@ -50,6 +50,7 @@ def apply(script: Script) -> str:
         raise Skip("the name inspect stands for something else than the standard module")
     names = [script.names.fresh(n) for n in ("zero_grad", "backward", "optimizer_step")]
     traceable = script.names.fresh("traceable")
+    script.facts.on_device.update(names)
     edits = Edits(script.source)
     for call, text in zip(
         (zero_grad, backward, step),

@@ -53,6 +53,8 @@ def apply(script: Script) -> str:
             assert isinstance(call.func, ast.Attribute)
             edits.substitute(call, f"{name}({script.source.text(call.func.value)})")
     first = min(classes, key=lambda c: c.lineno)
+    script.facts.on_device.add(name)
+    script.facts.sampler = name
     edits.before(first, render("sample", sample=name), gap=1 if first.col_offset else 2)
     return script.finish(edits)
 

@@ -1,0 +1,61 @@
+"""What a CUDA graph replays is what the function would have done: emulated on a CPU, bit by bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_equality import FIXTURES, LIMIT, arguments, conversion, processes
+
+FAST = ["extra_buffer.py"]
+CAPTURING = [f for f in FIXTURES if "CudaGraphModule(" in conversion(f).source]
+
+
+def emulated(text: str) -> str:
+    """A converted script that captures on a CPU, in the second call of a function."""
+    text, graphs = re.subn(
+        "from tensordict.nn import CudaGraphModule", "from emulated_graphs import CudaGraphModule", text
+    )
+    text, checks = re.subn(r'\.type != "cuda":', '.type == "none":', text)
+    text, warmups = re.subn("warmup=20", "warmup=2", text)
+    text = text.replace("all(r.is_cpu and", "all(False and")  # the recurrence in numpy is for the CPU
+    assert graphs == checks == 1 <= warmups
+    return text
+
+
+def run(script: Path, args: list[str], how: str) -> dict[str, Any]:
+    """What a script prints and ends with where graphs are replayed, or where their functions are called."""
+    outcome = script.with_name(f"{how}.json")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
+        "EMULATED_GRAPHS": how,
+        "EMULATED_OUTCOME": str(outcome),
+    }
+    command = [sys.executable, str(script), *args, "--cudagraphs"]
+    result = subprocess.run(
+        command, cwd=script.parent, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    lines = [line for line in result.stdout.splitlines() if "SPS" not in line]
+    return {"lines": lines, **json.loads(outcome.read_text())}
+
+
+@pytest.mark.parametrize("fixture", [pytest.param(f, marks=[] if f in FAST else pytest.mark.slow) for f in CAPTURING])
+def test_replays_do_what_the_functions_do(fixture: str, tmp_path: Path) -> None:
+    if processes(fixture):
+        pytest.skip("one process at a time")
+    text, script = emulated(conversion(fixture).source), tmp_path / fixture
+    script.write_text(text, encoding="utf-8")
+    plain, replayed = (run(script, arguments(fixture), how) for how in ("pass", "replay"))
+    assert plain["trained"]
+    assert plain.pop("replays") == {}
+    uneven = fixture == "uneven_minibatches.py"  # whose update() is not captured
+    assert len(replayed.pop("replays")) == text.count("= CudaGraphModule(") - uneven
+    assert replayed == plain

@@ -1,0 +1,73 @@
+import pytest
+from cases import NoOp, Rewrite
+from scripts import PARTS, edited
+
+
+def network(added: str) -> dict[str, str]:
+    """A value head to which a method adds something."""
+    return {
+        "agent": edited(
+            "agent", "(self, x):\n        return self.critic(x)", f"(self, x):\n    return self.critic(x) + {added}"
+        )
+    }
+
+
+def loss(*lines: str) -> dict[str, str]:
+    """A minibatch with lines above its loss."""
+    first, rest = PARTS["minibatch"].split("\n", 1)
+    return {"minibatch": "\n".join([first, *lines, rest])}
+
+
+REWRITES = [
+    Rewrite(
+        "a mask that is cast",
+        loss("mask = (b_returns[mb_inds] > 0).type(torch.FloatTensor).to(device)", "print(mask.mean())"),
+        loss("mask = (b_returns[mb_inds] > 0).to(device, torch.float32)", "print(mask.mean())"),
+    ),
+    Rewrite(
+        "constants",
+        loss(
+            "one = torch.tensor([1.0], device=device)",
+            "two = torch.tensor([[2]]).to(device)",
+            "low = torch.tensor(-1e8, dtype=torch.float64).to(one.device)",
+            "yes = torch.tensor(True).to(device)",
+        ),
+        loss(
+            "one = torch.full((1,), 1.0, device=device)",
+            "two = torch.full((1, 1), 2, device=device)",
+            "low = torch.full((), -1e8, dtype=torch.float64, device=one.device)",
+            "yes = torch.full((), True, device=device)",
+        ),
+    ),
+    Rewrite(
+        "filled tensors",
+        loss("a = torch.zeros(3).to(device)", "b = torch.ones((3, 4,), dtype=torch.long).to(device)"),
+        loss("a = torch.zeros(3, device=device)", "b = torch.ones((3, 4,), dtype=torch.long, device=device)"),
+    ),
+    Rewrite("a network", network("torch.tensor(0.5).to(x.device)"), network("torch.full((), 0.5, device=x.device)")),
+]
+
+NOOPS = [
+    NoOp("nothing", {}, "make nothing on the host"),
+    NoOp("random numbers", loss("noise = torch.rand(3).to(device)"), "make nothing on the host"),
+    NoOp("several numbers", loss("low = torch.tensor([0.0, 1.0]).to(device)"), "make nothing on the host"),
+    NoOp("a variable", loss("step = torch.tensor(global_step).to(device)"), "make nothing on the host"),
+    NoOp("a dtype", loss("a = torch.zeros(3).to(torch.float64)"), "make nothing on the host"),
+    NoOp("a gradient", loss("a = torch.tensor(1.0, requires_grad=True).to(device)"), "make nothing on the host"),
+    NoOp("a cast that stays", loss("a = b_returns.type(torch.FloatTensor)"), "make nothing on the host"),
+    NoOp(
+        "the constructor",
+        {"agent": edited("agent", "super().__init__()", "super().__init__()\nself.low = torch.tensor(1.0).to(device)")},
+        "make nothing on the host",
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrite(rewrite: Rewrite) -> None:
+    rewrite.check("on-device")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noop(noop: NoOp) -> None:
+    noop.check("on-device")
