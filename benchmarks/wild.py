@@ -1,12 +1,13 @@
 """Other people's scripts: converts those that wild.toml names, runs them, and says what became of each.
 
-    python benchmarks/wild.py DIRECTORY [--matching TEXT] [--fetch] [--run [--again]] [--write]
+    python benchmarks/wild.py DIRECTORY [--matching TEXT] [--fetch] [--run [--again]] [--compile] [--write]
 
 Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the
 scripts themselves are not part of this project. Every call converts all of them, or those alone whose repository and
 path hold TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against conversions and keeps what
 came of it in wild.toml after each, so that a call that was ended can be repeated: what ran equal is not run again while
-its conversion stays the same, but for `--again`. `--write` makes wild.md of all this.
+its conversion stays the same, but for `--again`. `--compile` does the same for the rung on which compiled functions are
+compared with eager ones, which takes minutes for each, of scripts that ran equal. `--write` makes wild.md of all this.
 """
 
 from __future__ import annotations
@@ -73,6 +74,10 @@ class Script:
     """Why it did not run, or what differs."""
     conversion: str = ""
     """Digest of the converted script that ran."""
+    compiled: str = ""
+    """How its compiled functions compared with the eager ones, where that was run: `equal`, `differs`, `not run`."""
+    compiled_note: str = ""
+    """Why they did not run, or what differs."""
 
     def __post_init__(self) -> None:
         if self.ran not in RAN:
@@ -142,8 +147,22 @@ def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
         + f". Of the converted, {ran['equal']} were run against their originals and are equal bit by bit, "
         f"{ran['differs']} differ, {ran['not run']} were not run, as the table says. "
         + (f"Of those that ran {old} ran with an earlier version of the converter. " if old else "")
+        + _compiled(scripts)
         + (f"{_held_out(held)} " if held else "")
         + f"The slowest conversion took {slowest:.1f} s of processor time."
+    )
+
+
+def _compiled(scripts: list[Script]) -> str:
+    """How those fared whose compiled functions were compared with the eager ones."""
+    ran = Counter(s.compiled for s in scripts if s.compiled)
+    if not ran:
+        return ""
+    repositories = len({s.repository for s in scripts if s.compiled == "equal"})
+    return (
+        f"Of {sum(ran.values())} the compiled functions were compared with the eager ones, call by call: "
+        f"{ran['equal']} are equal within the tolerances, of {repositories} repositories, {ran['differs']} differ, "
+        f"{ran['not run']} could not be compared. "
     )
 
 
@@ -182,9 +201,11 @@ def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
     ]
     for script, outcome in zip(scripts, outcomes, strict=True):
         converted = outcome.kind == "converted"
-        notes = (outcome.detail, script.impossible or script.note) if converted else (outcome.detail,)
+        compiled = script.compiled_note and f"compiled: {script.compiled_note}"
+        notes = (outcome.detail, script.impossible or script.note, compiled) if converted else (outcome.detail,)
         why = "; ".join(filter(None, notes)).replace("|", "\\|").replace("\n", " ")
         ran = RAN[script.ran] + ", earlier version" * _ran_earlier(script, outcome) if converted else ""
+        ran += f"; compiled {script.compiled}" if converted and script.compiled else ""
         repository = script.repository + " \u2020" * bool(script.holdout)
         cells = repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, why
         lines.append(f"| {' | '.join(cells)} |")
@@ -222,10 +243,23 @@ def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with what running it gave."""
     root = directory / script.repository
     told, note = wild_run.run(root / script.path, root, outcome.source, script.setting, directory / ".packages")
+    return replace(script, ran=told, note=_short(told, note), conversion=outcome.digest)
+
+
+def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
+    """The script with what comparing its compiled functions gave."""
+    root = directory / script.repository
+    told, note = wild_run.run_compiled(
+        root / script.path, root, outcome.source, script.setting, directory / ".packages"
+    )
+    return replace(script, compiled=told, compiled_note=_short("", note))
+
+
+def _short(told: str, note: str) -> str:
+    """The last line of what a run has to say, which is shown."""
     click.echo(f"{'':10} {told} {note}")
     lines = note.strip().splitlines()
-    short = f"{'the original stops: ' if told == 'not run' else ''}{lines[-1][:200]}" if lines else ""
-    return replace(script, ran=told, note=short, conversion=outcome.digest)
+    return f"{'the original stops: ' if told == 'not run' else ''}{lines[-1][:200]}" if lines else ""
 
 
 def read_list() -> list[Script]:
@@ -235,7 +269,7 @@ def read_list() -> list[Script]:
 
 def keep(script: Script) -> None:
     """Write into wild.toml what became of one script; what else was changed there in the meantime stays."""
-    told = {name: getattr(script, name) for name in ("ran", "note", "conversion")}
+    told = {name: getattr(script, name) for name in ("ran", "note", "conversion", "compiled", "compiled_note")}
     same = (script.repository, script.path)
     scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list()]
     LIST.write_text(listed(scripts), encoding="utf-8")
@@ -245,10 +279,13 @@ def keep(script: Script) -> None:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
 @click.option("--run", "runs", is_flag=True, help="Run the converted ones against their originals; keep the outcomes.")
+@click.option(
+    "--compile", "compiles", is_flag=True, help="Compare also the compiled functions of those that ran equal."
+)
 @click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
 @click.option("--again", is_flag=True, help="Run also what ran equal before and has not changed since.")
 @click.option("--write", is_flag=True, help="Write wild.md.")
-def main(directory: Path, fetches: bool, runs: bool, matching: str, again: bool, write: bool) -> None:
+def main(directory: Path, fetches: bool, runs: bool, compiles: bool, matching: str, again: bool, write: bool) -> None:
     """Convert the scripts of wild.toml found in DIRECTORY; fails where the converter raised or a run differs."""
     if matching and write:
         raise click.UsageError("--write makes a page of all scripts: it does not go with --matching")
@@ -266,10 +303,14 @@ def main(directory: Path, fetches: bool, runs: bool, matching: str, again: bool,
         if runs and wanted:
             scripts[number] = ran(script, outcome, directory)
             keep(scripts[number])
+        script = scripts[number]
+        if compiles and outcome.kind == "converted" and script.ran == "equal" and (again or not script.compiled):
+            scripts[number] = compiled(script, outcome, directory)
+            keep(scripts[number])
     click.echo(summary(scripts, outcomes))
     if write:
         TABLE.write_text(table(scripts, outcomes), encoding="utf-8")
-    if any(o.kind == "raised" for o in outcomes) or any(s.ran == "differs" for s in scripts):
+    if any(o.kind == "raised" for o in outcomes) or any("differs" in (s.ran, s.compiled) for s in scripts):
         sys.exit(1)
 
 

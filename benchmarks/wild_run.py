@@ -13,6 +13,8 @@ from pathlib import Path
 
 from transformer.checking import RunFailed, compare, record
 from transformer.checking.arguments import added_options, without_options
+from transformer.checking.run import Run
+from transformer.checking.verify import CannotVerify, Task, verify
 from transformer.text import read
 
 HERE = Path(__file__).parent
@@ -79,6 +81,28 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
             if own := compare(original, again):
                 return "not run", f"two runs of it differ from one another: {own[0]}"
     return ("differs", str(differences[0])) if differences else ("equal", "")
+
+
+def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packages: Path) -> tuple[str, str]:
+    """Climb `lean-convert verify` up to the rung that compares compiled functions with eager ones.
+
+    Returns:
+        `equal`, `differs` or `not run`, and why.
+    """
+    text = read(path).content
+    ending = f"\n\n{setting.ending}\n" if setting.ending else ""
+    with environment(path, root, text, setting, packages):
+        original = Run(path, tuple(options(text, setting.args)), text + ending, timeout=2 * LIMIT)
+        try:
+            rungs = verify(Task(original, converted + ending, iterations=ITERATIONS + 1, up_to="compile")).rungs
+        except (CannotVerify, RunFailed, OSError) as failed:
+            return "not run", str(failed)
+    for rung in rungs[:2]:
+        if rung.status != "equal":
+            return (
+                "not run" if rung.status == "not run" else "differs"
+            ), f"{rung.name}: {(*rung.findings, rung.reason)[0]}"
+    return "equal", ""
 
 
 def options(text: str, given: Sequence[str] = ()) -> list[str]:
