@@ -19,7 +19,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -45,27 +44,19 @@ RAN = {
     "not run": "not run",
 }
 """What the field `ran` may say, and how the table says it."""
+FIRST = ("repository", "commit", "path", "holdout")
+"""The fields that an entry of wild.toml begins with."""
 
 
-@dataclass(frozen=True)
-class Script:
-    """One entry of wild.toml."""
+@dataclass(frozen=True, kw_only=True)
+class Script(wild_run.Setting):
+    """One entry of wild.toml, with how it is run."""
 
     repository: str
     commit: str
     path: str
     holdout: str = ""
     """The day it was added, where it was chosen and first converted when the converter had been finished."""
-    args: Sequence[str] = ()
-    """How it is run: see wild_run.Setting, for this and the next ones."""
-    ending: str = ""
-    observations: str = ""
-    actions: str = ""
-    infos: Sequence[str] = ()
-    gym: str = ""
-    cpu: bool = False
-    files: Sequence[str] = ()
-    packages: Sequence[str] = ()
     impossible: str = ""
     """Why it is not run."""
     ran: str = "not run"
@@ -82,11 +73,6 @@ class Script:
     def __post_init__(self) -> None:
         if self.ran not in RAN:
             raise ValueError(f"{self.repository} {self.path}: ran = {self.ran!r} is none of {', '.join(RAN)}")
-
-    @property
-    def setting(self) -> wild_run.Setting:
-        """How it is run."""
-        return wild_run.Setting(**{f.name: getattr(self, f.name) for f in fields(wild_run.Setting)})
 
 
 @dataclass(frozen=True)
@@ -233,25 +219,24 @@ def listed(scripts: list[Script]) -> str:
     entries = [
         "# Other people's scripts, as benchmarks/wild.md tells. `ran` and `note` record what running them gave.\n"
     ]
+    names = [*FIRST, *(f.name for f in fields(Script) if f.name not in FIRST)]
     for script in scripts:
-        fields = {name: value for name, value in vars(script).items() if value}
-        entries.append("\n".join(["[[script]]", *(f"{n} = {json.dumps(v)}" for n, v in fields.items())]) + "\n")
+        given = {name: value for name in names if (value := getattr(script, name))}
+        entries.append("\n".join(["[[script]]", *(f"{n} = {json.dumps(v)}" for n, v in given.items())]) + "\n")
     return "\n".join(entries)
 
 
 def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with what running it gave."""
     root = directory / script.repository
-    told, note = wild_run.run(root / script.path, root, outcome.source, script.setting, directory / ".packages")
+    told, note = wild_run.run(root / script.path, root, outcome.source, script, directory / ".packages")
     return replace(script, ran=told, note=_short(told, note), conversion=outcome.digest)
 
 
 def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with what comparing its compiled functions gave."""
     root = directory / script.repository
-    told, note = wild_run.run_compiled(
-        root / script.path, root, outcome.source, script.setting, directory / ".packages"
-    )
+    told, note = wild_run.run_compiled(root / script.path, root, outcome.source, script, directory / ".packages")
     return replace(script, compiled=told, compiled_note=_short("", note))
 
 

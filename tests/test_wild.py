@@ -62,7 +62,7 @@ def test_a_run_of_an_earlier_conversion_is_told() -> None:
     import wild
 
     outcome = wild.Outcome("converted", source="now")
-    script = wild.Script("a/b", "0" * 40, "ppo.py", ran="equal", conversion=outcome.digest)
+    script = wild.Script(repository="a/b", commit="0" * 40, path="ppo.py", ran="equal", conversion=outcome.digest)
     assert "earlier" not in wild.table([script], [outcome])
     assert "ran, equal, earlier version" in wild.table([script], [wild.Outcome("converted", source="then")])
 
@@ -80,9 +80,9 @@ def test_a_commit_is_fetched_or_nothing_is_left(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{tmp_path}/origin/.insteadOf")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://github.com/")
-    wild.fetch(wild.Script("a/b", head.stdout.strip(), "ppo.py"), tmp_path / "a" / "b")
+    wild.fetch(wild.Script(repository="a/b", commit=head.stdout.strip(), path="ppo.py"), tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b" / "ppo.py").read_text() == "print()\n"
-    wild.fetch(wild.Script("a/c", head.stdout.strip(), "ppo.py"), tmp_path / "a" / "c")
+    wild.fetch(wild.Script(repository="a/c", commit=head.stdout.strip(), path="ppo.py"), tmp_path / "a" / "c")
     assert not (tmp_path / "a" / "c").exists()
 
 
@@ -90,7 +90,7 @@ def test_keeping_one_outcome_leaves_the_other_entries(tmp_path: Path, monkeypatc
     import wild
 
     monkeypatch.setattr(wild, "LIST", tmp_path / "wild.toml")
-    scripts = [wild.Script("a/b", "0" * 40, path) for path in ("one.py", "two.py")]
+    scripts = [wild.Script(repository="a/b", commit="0" * 40, path=path) for path in ("one.py", "two.py")]
     wild.LIST.write_text(wild.listed(scripts), encoding="utf-8")
     ran = dataclasses.replace(scripts[0], ran="equal", conversion="12")
     edited = dataclasses.replace(scripts[0], args=["--seed", "1"])
