@@ -96,7 +96,7 @@ def _plain_update(script: Script, function: ast.FunctionDef) -> tuple[ast.Call, 
             raise Skip(f"line {node.lineno} talks to other processes")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in order:
             if node.args or node.keywords:
-                raise Skip(f"{node.func.attr}() on line {node.lineno} takes arguments")
+                raise Skip(f"{ast.unparse(node.func)}() on line {node.lineno} takes arguments")
             calls.append(node)
     calls.sort(key=lambda c: (c.lineno, c.col_offset))
     found = tuple(c.func.attr for c in calls if isinstance(c.func, ast.Attribute))
