@@ -67,9 +67,21 @@ LOADED = """
     if args.compile or args.cudagraphs:
         # A checkpoint may hold the rate as a float
         for group in optimizer.param_groups:
-            group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float64)
+            group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float64, device=device if args.cudagraphs else "cpu")
+    if args.cudagraphs:
+        # A checkpoint may be that of a run without CUDA graphs, with the counts of steps on the host
+        for group in optimizer.param_groups:
+            group["capturable"] = True
+        for state in optimizer.state.values():
+            state["step"] = torch.as_tensor(state["step"], dtype=torch.float32, device=device)
 """
 ON_CPU = {"optimizer": f"optimizer = optim.Adam(agent.parameters(), {LR}, eps=1e-5)" + tensors(place="")}
+LOADED_IN_LOOP = """
+    if args.compile or args.cudagraphs:
+        # A checkpoint may hold the rate as a float
+        for group in optimizer.param_groups:
+            group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float64)
+"""
 LOAD = "optimizer.load_state_dict(torch.load('optimizer.pt'))"
 RESTORE = """
     def restore(path, network, opt):
@@ -84,25 +96,40 @@ REWRITES = [
     Rewrite(
         "a state that is loaded",
         {"before_loop": LOAD},
-        {**ON_CPU, **FILLED, **READ, "before_loop": LOAD + LOADED.replace("\n    ", "\n")},
+        {**ADAM, **FILLED, **READ, "before_loop": LOAD + LOADED.replace("\n    ", "\n")},
         ("a checkpoint's rates become tensors",),
     ),
     Rewrite(
         "a state that is loaded if it is there",
         {"before_loop": f"if args.seed > 1:\n    {LOAD}"},
-        {**ON_CPU, **FILLED, **READ, "before_loop": f"if args.seed > 1:\n    {LOAD}{LOADED.rstrip()}"},
+        {**ADAM, **FILLED, **READ, "before_loop": f"if args.seed > 1:\n    {LOAD}{LOADED.rstrip()}"},
         ("a checkpoint's rates become tensors",),
     ),
     Rewrite(
         "a state that a function loads",
         {"functions": RESTORE, "before_loop": "begun = restore('optimizer.pt', agent, optimizer)"},
         {
-            **ON_CPU,
+            **ADAM,
             **FILLED,
             **READ,
             "before_loop": "begun = restore('optimizer.pt', agent, optimizer)" + LOADED.replace("\n    ", "\n"),
         },
         ("a checkpoint's rates become tensors",),
+    ),
+    Rewrite(
+        "a state that is loaded in the training loop",
+        {"head": f"if iteration == 2:\n    {LOAD}"},
+        {**ON_CPU, **FILLED, **READ, "head": f"if iteration == 2:\n    {LOAD}{LOADED_IN_LOOP.rstrip()}"},
+        ("a checkpoint is loaded in the training loop", "a checkpoint's rates become tensors"),
+    ),
+    Rewrite(
+        "a state that is loaded, where the rate stays what it is",
+        {"before_loop": LOAD, "anneal": "print(iteration)", "report": "print(global_step, np.mean(clipfracs))"},
+        {
+            "optimizer": f"optimizer = optim.Adam(agent.parameters(), {LR}, eps=1e-5, capturable=args.cudagraphs)",
+            "before_loop": LOAD + LOADED[LOADED.index("\n    if args.cudagraphs") :].replace("\n    ", "\n"),
+        },
+        ("its learning rate never changes",),
     ),
     Rewrite(
         "imported by its own name",

@@ -77,26 +77,44 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
     uses = Uses(script, optimizer.name)
     if uses.obstacle:
         raise Skip(uses.obstacle)
-    capturable = optimizer.kind in CAPTURABLE and "capturable" not in given and "fused" not in given and not uses.loads
+    inside = {id(n) for n in ast.walk(script.outermost)}
+    replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
+    capturable = optimizer.kind in CAPTURABLE and "capturable" not in given and "fused" not in given and not replaced
     extra = [f"capturable={script.facts.flags['cudagraphs']}"] if capturable else []
+    cudagraphs, device = script.facts.flags["cudagraphs"], script.device
+    place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
+    group = script.names.fresh("group")
+    loaded: dict[str, str] = {"optimizer": optimizer.name, "group": group}
+    captured = (
+        render(
+            "capturable_loaded",
+            **loaded,
+            state=script.names.fresh("state"),
+            flag=cudagraphs,
+            place=f", device={device}",
+        )
+        if capturable and uses.loads and device
+        else ""
+    )
+    if replaced:
+        script.notes.append(f"{optimizer.name}: a checkpoint is loaded in the training loop, its step is not captured")
     if not (uses.writes or uses.scheduled):
         if extra:
             _add_arguments(script, edits, optimizer, extra)
+        for stmt in uses.loads if captured else ():
+            edits.after(stmt, captured)
         script.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
-        return capturable or (optimizer.kind == "SGD" and not uses.loads)
+        return capturable or (optimizer.kind == "SGD" and not replaced)
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
         raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
     if extra:
         _add_arguments(script, edits, optimizer, extra)
-    flags = f"{script.facts.flags['compile']} or {script.facts.flags['cudagraphs']}"
-    device = script.device
-    place = f', device={device} if {script.facts.flags["cudagraphs"]} else "cpu"' if device and not uses.loads else ""
-    group = script.names.fresh("group")
-    edits.after(optimizer.stmt, render("tensor_lr", optimizer=optimizer.name, group=group, place=place, flags=flags))
+    flags = f"{script.facts.flags['compile']} or {cudagraphs}"
+    edits.after(optimizer.stmt, render("tensor_lr", **loaded, place=place, flags=flags))
     for stmt in uses.loads:
-        edits.after(stmt, render("tensor_lr_loaded", optimizer=optimizer.name, group=group, flags=flags))
+        edits.after(stmt, render("tensor_lr_loaded", **loaded, place=place, flags=flags) + captured)
     if uses.loads:
-        script.notes.append(f"{optimizer.name}: a checkpoint's rates become tensors, its step is not captured")
+        script.notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
     for stmt, target in uses.writes:
         value = script.source.text(stmt.value)
         edits.replace(stmt, render("tensor_lr_fill", target=script.source.text(target), value=value, flags=flags))
