@@ -149,7 +149,7 @@ class Capture:
             fresh = part.name == "__init__" and _root(node) == "self"
             return None if fresh else f"sets {ast.unparse(node)}, which a replay would not"
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _root(node) not in part.made:
-            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            if _is_entry(node):
                 return f"sets {ast.unparse(node)}, which a replay would not"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING - {"add"}:
             if ast.unparse(node.func.value) not in part.made and node.func.attr not in self._methods:
@@ -168,6 +168,11 @@ class Capture:
             method = isinstance(parent, ast.Call) and parent.func is node
             if line is not None and not method and self._script.qualified(node) is None:
                 return f"reads {ast.unparse(node)}, which line {line} changes"
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and _is_entry(node):
+            holder = ast.unparse(node.value)
+            line = self._changes.touched.get(holder.rpartition(".")[2])
+            if line is not None and holder not in part.bound:
+                return f"reads {ast.unparse(node)}, which line {line} may change"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in part.bound:
             if node.id in self._script.variant and self._script.is_ours(node):
                 return f"reads {node.id}, which the training loop binds"
@@ -260,6 +265,11 @@ class _Part:
 def _is_new_container(value: ast.expr) -> bool:
     made = isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "dict", "set", "deque")
     return made or isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp))
+
+
+def _is_entry(node: ast.Subscript) -> bool:
+    """Whether a node is an entry of a dict: `config["clip_coef"]`."""
+    return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
 
 
 def _is_torch_module(script: Script, value: ast.expr) -> bool:

@@ -239,14 +239,22 @@ def test_what_works_on_the_device_is_captured(line: str) -> None:
     assert not step.outcome.notes
 
 
-def test_what_the_training_loop_changes_is_not_read_by_a_replay() -> None:
-    annealed = {
-        "head": "args.ent_coef = 0.01 / iteration",
-        "minibatch": edited("minibatch", "0.01 *", "args.ent_coef *"),
+@pytest.mark.parametrize(
+    ("setup", "annealed", "read"),
+    [
+        ("", "args.ent_coef = 0.01 / iteration", "args.ent_coef"),
+        ("coefs = {}", "coefs['entropy'] = 0.01 / iteration", "coefs['entropy']"),
+    ],
+)
+def test_what_the_training_loop_changes_is_not_read_by_a_replay(setup: str, annealed: str, read: str) -> None:
+    parts = {
+        "before_loop": setup,
+        "head": annealed,
+        "minibatch": edited("minibatch", "0.01 *", f"{read} *"),
     }
-    step = turn("cudagraphs", script({**ON_DEVICE, **annealed}), UPDATED)
+    step = turn("cudagraphs", script({**ON_DEVICE, **parts}), UPDATED)
     assert isinstance(step.outcome, Skipped), step.outcome
-    assert "reads args.ent_coef, which line" in step.outcome.reason
+    assert f"reads {read}, which line" in step.outcome.reason
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
@@ -257,3 +265,9 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("cudagraphs")
+
+
+def test_what_the_training_loop_binds_is_not_read_by_a_replay() -> None:
+    step = turn("cudagraphs", script({**in_helper("loss = loss * weight"), "head": "weight = 1 / iteration"}), UPDATED)
+    assert isinstance(step.outcome, Skipped), step.outcome
+    assert "reads weight, which the training loop binds" in step.outcome.reason
