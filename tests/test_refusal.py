@@ -74,11 +74,11 @@ def test_update_above_the_rollout() -> None:
 
 
 def test_nothing_applies() -> None:
-    source = script({"options": ""})
-    conversion = convert(source, select=["flags"])
+    source = script({})
+    conversion = convert(source, select=["auxiliary-update"])
     (found,) = conversion.diagnostics
     assert found.code == "LC006"
-    assert "flags: the script defines no arguments" in found.message
+    assert "auxiliary-update: the minibatch loop is the only one" in found.message
     assert conversion.source == source
 
 

@@ -35,6 +35,15 @@ def add_imports(tree: ast.Module, edits: Edits, *lines: str) -> None:
             edits.before(_first_code(tree), line)
 
 
+def add_below_imports(tree: ast.Module, edits: Edits, code: str) -> None:
+    """Add statements below the imports at the top, and below those that were added before."""
+    top = _leading_imports(tree)
+    if top:
+        edits.after(top[-1], "\n" + code)
+    else:
+        edits.before(_first_code(tree), code, gap=1)
+
+
 def _leading_imports(tree: ast.Module) -> list[ast.stmt]:
     """The imports above the first definition or block: what is imported there is there for the training."""
     found: list[ast.stmt] = []

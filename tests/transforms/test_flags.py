@@ -1,6 +1,13 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
-from cases import ADDED, FLAGS, NoOp, Rewrite
-from scripts import edited
+from cases import ADDED, FLAGS, Rewrite, turn
+from ruff.__main__ import find_ruff_bin
+from scripts import edited, script
+
+from transformer import Applied
 
 TYRO = {
     "stdlib": "from dataclasses import dataclass",
@@ -94,39 +101,63 @@ REWRITES = [
     ),
 ]
 
-NO_DEFINITION = "the script defines no arguments with tyro (a dataclass) or argparse that flags could join"
-NO_READER = "no name in the training scope holds the parsed arguments"
+OWN = f"""\
+flags = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+{ADDED.replace("parser.", "flags.").rstrip()}
+# Taken off the command line, so that what else reads it does not see them
+flags, sys.argv[1:] = flags.parse_known_args()
+"""
 
-NOOPS = [
-    NoOp("a class of constants", {**TYRO, "decorator": "", "parse": "args = Args()"}, NO_DEFINITION),
-    NoOp("a dataclass that nothing parses", {**TYRO, "parse": "args = Args(seed=3)"}, NO_DEFINITION),
-    NoOp(
-        "a class from another file",
-        {"args": "from settings import Args", "third_party": "import tyro", "parse": "args = tyro.cli(Args)"},
-        NO_DEFINITION,
-    ),
-    NoOp("a dataclass without fields", {**TYRO, "fields": "pass"}, NO_DEFINITION),
-    NoOp(
-        "a parser from another file",
-        {"args": "from settings import parser", "parse": "args = parser.parse_args()"},
-        NO_DEFINITION,
-    ),
-    NoOp(
-        "options of click",
-        {"args": "import click\n\n\n@click.command()\n@click.option('--seed')\ndef parse_args(seed):\n    return seed"},
-        NO_DEFINITION,
-    ),
-    NoOp("words of the command line", {"args": "import sys", "parse": "args = Settings(*sys.argv)"}, NO_DEFINITION),
-    NoOp("a parser without options", {"options": ""}, NO_DEFINITION),
-    NoOp("no option is read", {"options": 'parser.add_argument("--verbose")'}, NO_READER),
-]
+# What no flag can join: they stand beside it
+OTHERS = {
+    "a class of constants": {**TYRO, "decorator": "", "parse": "args = Args()"},
+    "a dataclass that nothing parses": {**TYRO, "parse": "args = Args(seed=3)"},
+    "a class from another file": {"args": "from settings import Args", "parse": "args = tyro.cli(Args)"},
+    "a dataclass without fields": {**TYRO, "fields": "pass"},
+    "a parser from another file": {"args": "from settings import parser", "parse": "args = parser.parse_args()"},
+    "words of the command line": {"args": "import sys", "parse": "args = Settings(*sys.argv)"},
+    "a parser without options": {"options": ""},
+    "options that are not read": {"options": 'parser.add_argument("--verbose")'},
+}
+
+
+@pytest.mark.parametrize("title", OTHERS)
+def test_flags_that_join_no_arguments(title: str) -> None:
+    before = script(OTHERS[title])
+    step = turn("flags", before)
+    assert isinstance(step.outcome, Applied)
+    assert OWN in step.after
+    rest = step.after.replace(OWN, "").splitlines()
+    assert [line for line in rest if line and line != "import sys"] == [
+        line for line in before.splitlines() if line and line != "import sys"
+    ]
+    assert ruff(step.after) <= ruff(before)
+
+
+def ruff(text: str) -> set[str]:
+    """What ruff finds in a script: unsorted imports, and blank lines that are missing or too many."""
+    command = [find_ruff_bin(), "check", "--isolated", "--preview", "--select=E3,I", "--output-format=concise", "-"]
+    found = subprocess.run(command, input=text, capture_output=True, text=True, check=False).stdout
+    return {line.split(": ", 1)[1] for line in found.splitlines() if ": " in line}
+
+
+def test_flags_are_taken_off_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "given.py"
+    text = script({**OTHERS["words of the command line"], "parse": "print(sys.argv)\nraise SystemExit"})
+    path.write_text(turn("flags", text).after.replace("print(", "print(flags, "), encoding="utf-8")
+    command = [sys.executable, str(path), "5", "--compile", "--comp", "--measure-burnin", "4", "--seed=2"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("Namespace(compile=True, cudagraphs=False, measure_burnin=4) ")
+    assert result.stdout.strip().endswith("given.py', '5', '--comp', '--seed=2']")
+
+
+def test_names_of_other_options_are_left_to_them() -> None:
+    text = script({**OTHERS["a class of constants"], "documentation": "compile: bool = True"})
+    after = turn("flags", text).after
+    assert 'flags.add_argument("--lean-compile"' in after
+    assert 'flags.add_argument("--cudagraphs"' in after
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
 def test_rewrite(rewrite: Rewrite) -> None:
     rewrite.check("flags")
-
-
-@pytest.mark.parametrize("noop", NOOPS, ids=str)
-def test_noop(noop: NoOp) -> None:
-    noop.check("flags")

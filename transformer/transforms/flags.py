@@ -1,21 +1,27 @@
-"""Add the flags `compile`, `cudagraphs` and `measure_burnin` to the script's own arguments."""
+"""Add the flags `compile`, `cudagraphs` and `measure_burnin` to the script's own arguments, or beside them."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.imports import add_below_imports, add_imports
 from transformer.rendering import render
 from transformer.script import Script
 from transformer.source import Edits
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Transform
 
 INFO = TransformInfo(
     name="flags",
     summary="add --compile, --cudagraphs and --measure-burnin to the script's own arguments",
-    safety="The new arguments default to off and nothing reads them yet, so the script runs as before.",
+    safety=(
+        "The new arguments default to off and nothing reads them yet, so the script runs as before. Where it defines "
+        "no arguments that they could join, they are taken off the command line before anything else reads it."
+    ),
     needs=(),
     before="@dataclass\nclass Args:\n    seed: int = 1",
     after=(
@@ -38,22 +44,38 @@ class Definition:
 
 
 def apply(script: Script) -> str:
-    """Add the flags; note the expressions that read them.
-
-    Raises:
-        Skip: the script has no argument definition that flags could join.
-    """
-    definition = _dataclass(script) or _argparse(script)
-    if definition is None:
-        raise Skip("the script defines no arguments with tyro (a dataclass) or argparse that flags could join")
-    reader = _reader(script, definition.fields)
-    if reader is None:
-        raise Skip("no name in the training scope holds the parsed arguments")
-    flags = {flag: flag if flag not in definition.fields else f"lean_{flag}" for flag in FLAGS}
+    """Add the flags; note the expressions that read them."""
     edits = Edits(script.source)
-    edits.after(definition.last, render(definition.template, **flags, **definition.values))
+    definition = _dataclass(script) or _argparse(script)
+    reader = _reader(script, definition.fields) if definition else None
+    if definition is None or reader is None:
+        reader, flags = _beside(script, edits)
+    else:
+        flags = _named(definition.fields)
+        edits.after(definition.last, render(definition.template, **flags, **definition.values))
     script.facts.flags = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     return script.finish(edits)
+
+
+def _named(taken: Collection[str]) -> dict[str, str]:
+    """What the flags are called beside arguments of these names."""
+    return {flag: flag if flag not in taken else f"lean_{flag}" for flag in FLAGS}
+
+
+def _beside(script: Script, edits: Edits) -> tuple[str, dict[str, str]]:
+    """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
+    taken = {str(n.value)[2:].replace("-", "_") for n in script.nodes if _is_option(n)}
+    taken |= {n.arg for n in script.nodes if isinstance(n, ast.arg)}
+    taken |= {ast.unparse(n.target) for n in script.nodes if isinstance(n, ast.AnnAssign)}
+    flags, names = script.names.fresh("flags"), _named(taken)
+    options = render("flags_argparse", parser=flags, **names)
+    add_imports(script.tree, edits, "import argparse", "import sys")
+    add_below_imports(script.tree, edits, render("flags_own", flags=flags, options=options))
+    return flags, names
+
+
+def _is_option(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("--")
 
 
 def _dataclass(script: Script) -> Definition | None:
