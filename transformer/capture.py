@@ -98,16 +98,12 @@ class Capture:
 
     def _unknown_class(self, cls: ast.ClassDef) -> str | None:
         """What a network uses that another file defines."""
-        if (base := foreign_base(self._script, cls)) is not None and not self._is_distribution(cls):
+        if (base := foreign_base(self._script, cls)) is not None:
             return f"{cls.name} is derived from {base}, which is not in this file"
         for _, value in attributes(cls):
             if (used := foreign(self._script, value)) is not None:
                 return f"{cls.name} uses {used}, which is not in this file"
         return None
-
-    def _is_distribution(self, cls: ast.ClassDef) -> bool:
-        names = [self._script.qualified(base) or "" for base in cls.bases]
-        return bool(names) and all(name.startswith("torch.distributions.") for name in names)
 
     @cached_property
     def _methods(self) -> dict[str, list[ast.FunctionDef]]:
@@ -116,7 +112,7 @@ class Capture:
         made = [call for value in values if (call := self._script.constructor(value)) is not None]
         networks = [self._script.classes[ast.unparse(call.func)] for call in made]
         used = [used for cls in networks for used in self._script.used_classes(cls)]
-        used += [cls for cls in self._script.classes.values() if self._is_distribution(cls)]
+        used += [cls for cls in self._script.classes.values() if self._script.is_distribution(cls)]
         found: dict[str, list[ast.FunctionDef]] = {}
         for cls in dict.fromkeys(used):
             for stmt in cls.body:
@@ -181,17 +177,26 @@ class Capture:
     def _call(self, call: ast.Call, part: _Part) -> str | None:
         """What a call does on the host, as far as its name and its arguments tell."""
         text, name = ast.unparse(call.func), self._script.qualified(call.func) or ""
-        if name.startswith("torch.distributions.") and name.rpartition(".")[2] not in SAMPLED:
-            self._unsampled = name.rpartition(".")[2]
+        self._note_distribution(name, call)
         if name.startswith("torch."):
             return of_torch(self._script, call, name)
-        if name:
+        if name and not name.startswith("einops."):
             steady = name.partition(".")[0] in PLAIN and not name.startswith("numpy.random.")
             host = all(is_host_number(self._script, a) for a in arguments(call))
             return None if steady and host else f"calls {text}(), which runs on the host"
         if isinstance(call.func, ast.Name):
             return self._call_of_name(call, call.func.id, part)
         return self._call_of_method(call, call.func, part) if isinstance(call.func, ast.Attribute) else None
+
+    def _note_distribution(self, name: str, call: ast.Call) -> None:
+        """Keep the name of a distribution that is made and that the transform sampling does not draw from."""
+        cls = self._script.classes.get(ast.unparse(call.func))
+        own = cls is not None and self._script.is_distribution(cls)
+        bases = [self._script.qualified(b) or "" for b in cls.bases] if own and cls is not None else [name]
+        for base in bases:
+            kind = base.rpartition(".")[2]
+            if base.startswith("torch.distributions.") and kind[:1].isupper() and kind not in SAMPLED:
+                self._unsampled = ast.unparse(call.func)
 
     def _call_of_name(self, call: ast.Call, name: str, part: _Part) -> str | None:
         if name in NUMBERS:

@@ -124,7 +124,8 @@ def _is_module(script: Script, value: ast.expr) -> bool:
 def foreign_base(script: Script, cls: ast.ClassDef) -> str | None:
     """A class of another file that a network is derived from."""
     for base in cls.bases:
-        known = (script.qualified(base) or "").startswith("torch.nn.") or ast.unparse(base) in script.classes
+        of_torch = (script.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
+        known = of_torch or ast.unparse(base) in script.classes
         if not known and ast.unparse(base) not in ("object", "ABC", "abc.ABC"):
             return ast.unparse(base)
     return None

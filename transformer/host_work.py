@@ -35,7 +35,7 @@ HOST_FUNCTIONS = frozenset(
 )
 ASKS = frozenset("any all sum max min mean norm abs std isnan isinf isfinite equal allclose item".split())
 """Methods whose result is a tensor, so that a condition that uses it reads it on the host."""
-PLAIN = frozenset("math numpy functools itertools typing einops collections contextlib".split())
+PLAIN = frozenset("math numpy functools itertools typing collections contextlib".split())
 """Modules whose functions do nothing but compute."""
 
 

@@ -432,6 +432,11 @@ class Script:
                 stack.append(self.classes[name])
         return list(seen.values())
 
+    def is_distribution(self, cls: ast.ClassDef) -> bool:
+        """Whether a class of the file is derived from distributions of torch: its methods run whenever one is made."""
+        names = [self.qualified(base) or "" for base in cls.bases]
+        return bool(names) and all(name.startswith("torch.distributions.") for name in names)
+
     @cached_property
     def _module_functions(self) -> dict[str, ast.FunctionDef]:
         """The functions that the module defines once, by name."""

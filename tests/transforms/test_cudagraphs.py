@@ -257,6 +257,20 @@ def test_what_the_training_loop_changes_is_not_read_by_a_replay(setup: str, anne
     assert f"reads {read}, which line" in step.outcome.reason
 
 
+@pytest.mark.parametrize(
+    ("classes", "made"),
+    [
+        ("", "torch.distributions.Bernoulli(logits=self.actor(x))"),
+        ("class Coin(torch.distributions.Bernoulli):\n    pass\n\n\n", "Coin(logits=self.actor(x))"),
+    ],
+)
+def test_other_distributions_are_not_drawn_from_in_a_graph(classes: str, made: str) -> None:
+    agent = edited("agent", "Categorical(logits=self.actor(x))", made)
+    step = turn("cudagraphs", script({"agent": classes + agent}), ("inference-agent", "sampling"))
+    assert isinstance(step.outcome, Skipped), step.outcome
+    assert f"draws from {made.partition('(')[0]}, which may wait for the device" in step.outcome.reason
+
+
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
 def test_rewrite(rewrite: Rewrite) -> None:
     rewrite.check("cudagraphs", FLAGS)

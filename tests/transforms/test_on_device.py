@@ -1,3 +1,5 @@
+import textwrap
+
 import pytest
 from cases import NoOp, Rewrite
 from scripts import PARTS, edited
@@ -46,6 +48,23 @@ REWRITES = [
     ),
     Rewrite("a network", network("torch.tensor(0.5).to(x.device)"), network("torch.full((), 0.5, device=x.device)")),
 ]
+
+MASKED = """
+    class Masked(Categorical):
+        def __init__(self, logits):
+            super().__init__(logits=torch.where(logits < 5, logits, {}))
+
+
+"""
+MAKES = edited("agent", "Categorical(logits=self.actor(x))", "Masked(self.actor(x))")
+MASKS = textwrap.dedent(MASKED).removeprefix("\n") + MAKES
+REWRITES.append(
+    Rewrite(
+        "a distribution of the file",
+        {"agent": MASKS.replace("{}", "torch.tensor(-1e8).to(logits.device)")},
+        {"agent": MASKS.replace("{}", "torch.full((), -1e8, device=logits.device)")},
+    )
+)
 
 NOOPS = [
     NoOp("nothing", {}, "make nothing on the host"),

@@ -72,7 +72,8 @@ def _computing(script: Script) -> Iterator[ast.stmt]:
     classes = [script.classes[ast.unparse(call.func)] for call in networks if call is not None]
     for cls in dict.fromkeys(used for network in classes for used in script.used_classes(network)):
         for method in cls.body:
-            if isinstance(method, ast.FunctionDef) and method.name != "__init__":
+            once = isinstance(method, ast.FunctionDef) and method.name == "__init__" and not script.is_distribution(cls)
+            if isinstance(method, ast.FunctionDef) and not once:
                 yield from statements(method.body)
 
 
