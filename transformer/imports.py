@@ -45,12 +45,12 @@ def add_below_imports(tree: ast.Module, edits: Edits, code: str) -> None:
 
 
 def _leading_imports(tree: ast.Module) -> list[ast.stmt]:
-    """The imports above the first definition or block: what is imported there is there for the training."""
+    """The imports above the first definition or block, but those from `__future__`: they are there for the training."""
     found: list[ast.stmt] = []
     for stmt in tree.body:
         if hasattr(stmt, "body"):
             break
-        if isinstance(stmt, (ast.Import, ast.ImportFrom)):
+        if isinstance(stmt, (ast.Import, ast.ImportFrom)) and not _is_future(stmt):
             found.append(stmt)
     return found
 
@@ -82,10 +82,17 @@ def _by_type(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name.lower()
 
 
+def _is_future(stmt: ast.stmt) -> bool:
+    """Whether an import must stay above all others."""
+    return isinstance(stmt, ast.ImportFrom) and stmt.module == "__future__"
+
+
 def _first_code(tree: ast.Module) -> ast.stmt:
+    """The first statement below the docstring and the imports from `__future__`."""
     body = tree.body
     docstring = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-    return body[1] if docstring and len(body) > 1 else body[0]
+    below = [s for s in body[docstring:] if not _is_future(s)]
+    return below[0] if below else body[-1]
 
 
 def _key(line: str) -> tuple[bool, bool, str]:

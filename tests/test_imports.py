@@ -1,0 +1,44 @@
+"""Imports are added where the script keeps its own, and below those that must come first."""
+
+import ast
+
+import pytest
+
+from transformer.imports import add_below_imports, add_imports
+from transformer.source import Edits, Source
+
+FUTURE = '"""What it does."""\n\nfrom __future__ import annotations\n\n'
+
+
+def added(text: str, *lines: str, below: str = "") -> str:
+    source = Source(text, 120)
+    edits = Edits(source)
+    add_imports(source.tree, edits, *lines)
+    if below:
+        add_below_imports(source.tree, edits, below)
+    return edits.apply()[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import os\n\nimport torch\n", "import argparse\nimport os\n\nimport torch\n"),
+        ("import abc\nimport os\n", "import abc\nimport argparse\nimport os\n"),
+        (FUTURE + "import torch\n", FUTURE + "import torch\nimport argparse\n"),
+        (FUTURE + "import os\n", FUTURE + "import argparse\nimport os\n"),
+        (FUTURE + "x = 1\n", FUTURE + "import argparse\nx = 1\n"),
+        ("import argparse\n", "import argparse\n"),
+    ],
+)
+def test_an_import_is_added_where_its_like_stand(before: str, after: str) -> None:
+    assert added(before, "import argparse") == after
+
+
+@pytest.mark.parametrize(
+    "before", [FUTURE + "import torch\n\nx = 1\n", FUTURE + "x = 1\n", "x = 1\n", "import os\nx = 1\n"]
+)
+def test_statements_come_below_the_imports(before: str) -> None:
+    text = added(before, "import sys", below="y = sys.argv\n")
+    compile(text, "script", "exec")
+    names = [ast.unparse(s) for s in ast.parse(text).body if not isinstance(s, ast.Expr)]
+    assert names.index("import sys") < names.index("y = sys.argv") < names.index("x = 1")
