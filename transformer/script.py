@@ -403,6 +403,12 @@ class Script:
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """Names of the networks whose parameters the optimizers hold."""
+        roots = (path.partition(".")[0] for path in self.networks)
+        return tuple(dict.fromkeys(root for root in roots if root.isidentifier()))
+
+    @cached_property
+    def networks(self) -> tuple[str, ...]:
+        """What the optimizers hold the parameters of, as written: `agent`, or a part of it: `agent.actor`."""
         found: dict[str, None] = {}
         held: list[ast.AST] = [o.call for o in self.optimizers]
         for name in sorted(names_in(held)):  # params = list(agent.parameters()) + list(other.parameters())
@@ -411,11 +417,7 @@ class Script:
             for node in ast.walk(value):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                     if node.func.attr in ("parameters", "named_parameters"):
-                        owner = node.func.value  # agent, or a part of it: agent.actor
-                        while isinstance(owner, ast.Attribute):
-                            owner = owner.value
-                        if isinstance(owner, ast.Name):
-                            found[owner.id] = None
+                        found[ast.unparse(node.func.value)] = None
         return tuple(found)
 
     @cached_property

@@ -15,7 +15,18 @@ PLAIN_PARAMS = PARAMS.replace("clipfracs, ", "")
 PLAIN_FUNCTION = FUNCTION.replace(PARAMS, PLAIN_PARAMS).replace("        return clipfracs, v_loss.detach()\n", "")
 PLAIN_CALL = f"update({PLAIN_PARAMS})"
 
+OWNED = {
+    "make_agent": "trainer = argparse.Namespace(agent=Agent().to(device))",
+    "optimizer": "optimizer = optim.Adam(trainer.agent.parameters(), lr=args.learning_rate, eps=1e-5)",
+    "act": edited("act", "agent.get", "trainer.agent.get"),
+    "advantages": edited("advantages", "agent.get", "trainer.agent.get"),
+    "minibatch": edited("minibatch", "= agent.get", "= trainer.agent.get").replace("(agent.", "(trainer.agent."),
+    "optimize": edited("optimize", "agent.parameters", "trainer.agent.parameters"),
+}
+"""The network is an attribute: nothing that it returns may enter update() with its graph."""
+
 REWRITES = [
+    Rewrite("a network of another object", OWNED, {"functions": FUNCTION + "\n\n", "learn": CALL}),
     Rewrite("under the main guard", {}, {"functions": FUNCTION + "\n\n", "learn": CALL}),
     Rewrite("in main()", {"main": "def main():", "end": "\n\nmain()"}, {"closures": FUNCTION + "\n", "learn": CALL}),
     Rewrite("nothing is read afterwards", PLAIN, {"functions": PLAIN_FUNCTION + "\n\n", "learn": PLAIN_CALL}),

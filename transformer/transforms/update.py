@@ -33,7 +33,7 @@ def apply(script: Script) -> str:
     loop = script.minibatch_loop
     kinds = Kinds(script)
     ends = [i for i, s in enumerate(loop.body) if any(n in script.optimizer_steps for n in ast.walk(s))]
-    starts = [i for i, s in enumerate(loop.body) if _computes(kinds, s)]
+    starts = [i for i, s in enumerate(loop.body) if _computes(kinds, s) or _calls_network(script, s)]
     if not starts or not ends or starts[0] > ends[-1]:
         raise Skip("no tensor computation was found above the optimizer's step")
     last = ends[-1]
@@ -61,6 +61,12 @@ def _computes(kinds: Kinds, stmt: ast.stmt) -> bool:
         for n in ast.walk(stmt)
         if isinstance(n, (ast.Call, ast.Subscript, ast.BinOp))
     )
+
+
+def _calls_network(script: Script, stmt: ast.stmt) -> bool:
+    """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph."""
+    calls = [ast.unparse(n.func) for n in ast.walk(stmt) if isinstance(n, ast.Call)]
+    return any(call == path or call.startswith(f"{path}.") for call in calls for path in script.networks)
 
 
 def _branches(kinds: Kinds, node: ast.AST) -> bool:
