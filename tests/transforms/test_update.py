@@ -1,6 +1,6 @@
 import pytest
 from cases import NoOp, Rewrite
-from scripts import edited
+from scripts import PARTS, edited
 
 PARAMS = "b_obs, mb_inds, b_actions, b_logprobs, clipfracs, b_advantages, b_returns"
 FUNCTION = f'''
@@ -15,18 +15,28 @@ PLAIN_PARAMS = PARAMS.replace("clipfracs, ", "")
 PLAIN_FUNCTION = FUNCTION.replace(PARAMS, PLAIN_PARAMS).replace("        return clipfracs, v_loss.detach()\n", "")
 PLAIN_CALL = f"update({PLAIN_PARAMS})"
 
+OWNED_CALL = "trainer.agent.get_action_and_value(trainer.b_obs[mb_inds], trainer.b_actions."
+OWNED_PARAMS = PARAMS.replace("b_obs, ", "").replace("b_actions, ", "")
 OWNED = {
     "make_agent": "trainer = argparse.Namespace(agent=Agent().to(device))",
     "optimizer": "optimizer = optim.Adam(trainer.agent.parameters(), lr=args.learning_rate, eps=1e-5)",
     "act": edited("act", "agent.get", "trainer.agent.get"),
     "advantages": edited("advantages", "agent.get", "trainer.agent.get"),
-    "minibatch": edited("minibatch", "= agent.get", "= trainer.agent.get").replace("(agent.", "(trainer.agent."),
+    "flatten": PARTS["flatten"].replace("b_obs", "trainer.b_obs").replace("b_actions", "trainer.b_actions"),
+    "minibatch": edited("minibatch", "agent.get_action_and_value(b_obs[mb_inds], b_actions.", OWNED_CALL),
     "optimize": edited("optimize", "agent.parameters", "trainer.agent.parameters"),
 }
 """The network is an attribute: nothing that it returns may enter update() with its graph."""
 
 REWRITES = [
-    Rewrite("a network of another object", OWNED, {"functions": FUNCTION + "\n\n", "learn": CALL}),
+    Rewrite(
+        "a network of another object",
+        OWNED,
+        {
+            "functions": FUNCTION.replace(PARAMS, OWNED_PARAMS) + "\n\n",
+            "learn": CALL.replace(PARAMS, OWNED_PARAMS),
+        },
+    ),
     Rewrite("under the main guard", {}, {"functions": FUNCTION + "\n\n", "learn": CALL}),
     Rewrite("in main()", {"main": "def main():", "end": "\n\nmain()"}, {"closures": FUNCTION + "\n", "learn": CALL}),
     Rewrite("nothing is read afterwards", PLAIN, {"functions": PLAIN_FUNCTION + "\n\n", "learn": PLAIN_CALL}),
