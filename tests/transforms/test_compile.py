@@ -111,7 +111,6 @@ NOOPS = [
         NONE,
         also=("gae",),
     ),
-    NoOp("no argument that a flag could join", {"options": ""}, "needs flags, which did not apply", also=("update",)),
 ]
 
 

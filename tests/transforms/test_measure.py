@@ -125,7 +125,6 @@ NOOPS = [
     NoOp("time is a function", {"stdlib": "from time import time"}, OTHER),
     NoOp("time is a variable", {"setup": 'time = "cpu"\ndevice = torch.device(time)'}, OTHER),
     NoOp("tqdm is a variable", {"setup": 'tqdm = "cpu"\ndevice = torch.device(tqdm)'}, OTHER),
-    NoOp("no argument that a flag could join", {"options": ""}, "needs flags, which did not apply"),
 ]
 
 

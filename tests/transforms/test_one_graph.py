@@ -60,7 +60,15 @@ NOOPS = [
         at="agent(b_obs).sum().backward()",
         also=UPDATE,
     ),
-    NoOp("update is not compiled", {**PLAIN, "options": ""}, "needs flags", also=UPDATE),
+    NoOp(
+        "update is not compiled",
+        {
+            **PLAIN,
+            "optimize": edited("optimize", "loss.backward()", "pg_loss.backward(retain_graph=True)\nloss.backward()"),
+        },
+        "update() is not compiled",
+        also=(*UPDATE, "inference-agent"),
+    ),
 ]
 
 
