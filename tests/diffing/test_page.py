@@ -146,6 +146,7 @@ def test_a_page_of_400_lines_is_small():
     assert len(render_page(convert(source), "script.py").encode()) < 1_000_000
 
 
+@pytest.mark.slow
 def test_a_page_of_1500_lines_takes_no_longer_than_its_conversion():
     """0.7 s where the conversion takes 1.9 s; only their ratio is the same on a slow machine."""
     helpers = "".join(
