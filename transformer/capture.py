@@ -108,13 +108,9 @@ class Capture:
     @cached_property
     def _methods(self) -> dict[str, list[ast.FunctionDef]]:
         """The methods of the networks' classes, and of distributions of the file, by their names."""
-        values = [value for name in self._script.modules for _, value in self._script.assignments(name)]
-        made = [call for value in values if (call := self._script.constructor(value)) is not None]
-        networks = [self._script.classes[ast.unparse(call.func)] for call in made]
-        used = [used for cls in networks for used in self._script.used_classes(cls)]
-        used += [cls for cls in self._script.classes.values() if self._script.is_distribution(cls)]
+        distributions = (cls for cls in self._script.classes.values() if self._script.is_distribution(cls))
         found: dict[str, list[ast.FunctionDef]] = {}
-        for cls in dict.fromkeys(used):
+        for cls in dict.fromkeys((*self._script.network_classes, *distributions)):
             for stmt in cls.body:
                 if isinstance(stmt, ast.FunctionDef):
                     found.setdefault(stmt.name, []).append(stmt)

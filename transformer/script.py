@@ -434,6 +434,14 @@ class Script:
                 stack.append(self.classes[name])
         return list(seen.values())
 
+    @cached_property
+    def network_classes(self) -> tuple[ast.ClassDef, ...]:
+        """The classes of the file that the networks which are trained are made of, those of their parts included."""
+        values = [value for name in self.modules for _, value in self.assignments(name)]
+        made = [call for value in values if (call := self.constructor(value)) is not None]
+        classes = [self.classes[ast.unparse(call.func)] for call in made]
+        return tuple(dict.fromkeys(used for cls in classes for used in self.used_classes(cls)))
+
     def is_distribution(self, cls: ast.ClassDef) -> bool:
         """Whether a class of the file is derived from distributions of torch: its methods run whenever one is made."""
         names = [self.qualified(base) or "" for base in cls.bases]
@@ -445,6 +453,10 @@ class Script:
         found = [n for n in self.tree.body if isinstance(n, ast.FunctionDef)]
         names = [f.name for f in found]
         return {f.name: f for f in found if names.count(f.name) == 1}
+
+    def definition(self, name: str) -> ast.FunctionDef:
+        """The function that a transform extracted under this name."""
+        return next(n for n in self.nodes if isinstance(n, ast.FunctionDef) and n.name == name)
 
     def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
         """The function of this file that a call calls by its name."""

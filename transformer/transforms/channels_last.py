@@ -114,7 +114,7 @@ def _check_weights(script: Script) -> None:
 def _images(script: Script, networks: set[str]) -> list[str]:
     """What update() gives to a network by minibatches, as `b_obs[mb_inds]`: names that it takes as parameters."""
     function = script.facts.functions["update"]
-    definition = next(n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == function.name)
+    definition = script.definition(function.name)
     found: dict[str, None] = {}
     for call in ast.walk(definition):
         if isinstance(call, ast.Call) and names_in([call.func]) & networks:

@@ -73,7 +73,7 @@ def apply(script: Script) -> str:
 def _keep_recurrence_eager(script: Script, edits: Edits) -> None:
     """Move each loop over time out of gae(), and out of the functions that it calls, into one that stays eager."""
     name = script.facts.functions["gae"].name
-    function = next(n for n in ast.walk(script.tree) if isinstance(n, ast.FunctionDef) and n.name == name)
+    function = script.definition(name)
     doc = "Accumulate backwards in time; torch.compile would unroll this loop over the whole rollout."
     called = [script.function_called(n) for n in ast.walk(function) if isinstance(n, ast.Call)]
     for owner in dict.fromkeys([function, *(f for f in called if f is not None)]):

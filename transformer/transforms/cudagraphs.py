@@ -74,13 +74,12 @@ def _obstacles(script: Script) -> dict[str, str | None]:
     for role in ("gae", "update"):
         if role in facts.functions:
             function = facts.functions[role]
-            definition = next(n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == function.name)
             why = _not_tensors(function.others)
             if role == "update" and not facts.capturable:
                 why = why or "its optimizer cannot be captured"
             if role == "update" and not facts.static_update:
                 why = why or "it branches on a tensor's value"
-            found[function.name] = why or capture.obstacle(definition)
+            found[function.name] = why or capture.obstacle(script.definition(function.name))
     return found
 
 

@@ -8,6 +8,7 @@ import re
 from transformer.conversion import TransformInfo
 from transformer.copying import obstacle
 from transformer.dataflow import statements
+from transformer.host_work import arguments
 from transformer.imports import add_imports
 from transformer.kinds import Kinds
 from transformer.rendering import render
@@ -63,12 +64,13 @@ def apply(script: Script) -> str:
     script.facts.inference = copies
     script.facts.aliases = {targets[c]: name for c, name in aliases.items()}
     script.facts.policy = aliases.get(acting) if acting else None
+    kinds = Kinds(script)
     script.facts.policy_others = tuple(
         ast.unparse(value)
         for call in calls
         if ast.unparse(call.func) == acting
-        for value in (*call.args, *(k.value for k in call.keywords))
-        if not _is_tensor(script, value)
+        for value in arguments(call)
+        if not _is_tensor(script, kinds, value)
     )
     return script.finish(edits)
 
@@ -128,9 +130,8 @@ def _action_callee(script: Script) -> str | None:
     return None
 
 
-def _is_tensor(script: Script, value: ast.expr) -> bool:
+def _is_tensor(script: Script, kinds: Kinds, value: ast.expr) -> bool:
     """Whether an argument is known to be a tensor, a tuple of tensors, or a constant."""
-    kinds = Kinds(script)
     named = isinstance(value, ast.Name) and kinds.tensors_before(value.id, script.source.statement(value))
     return named or isinstance(value, ast.Constant) or kinds.tensor(value)
 

@@ -68,9 +68,7 @@ def _computing(script: Script) -> Iterator[ast.stmt]:
     for stmt in phases.block:
         if stmt is not phases.collect:
             yield from statements([stmt])
-    networks = [script.constructor(value) for name in script.modules for _, value in script.assignments(name)]
-    classes = [script.classes[ast.unparse(call.func)] for call in networks if call is not None]
-    for cls in dict.fromkeys(used for network in classes for used in script.used_classes(network)):
+    for cls in script.network_classes:
         for method in cls.body:
             once = isinstance(method, ast.FunctionDef) and method.name == "__init__" and not script.is_distribution(cls)
             if isinstance(method, ast.FunctionDef) and not once:

@@ -42,7 +42,7 @@ def apply(script: Script) -> str:
     compiled = _compiled(script, function.name)
     if compiled is None:
         raise Skip(f"{function.name}() is not compiled")
-    definition = next(n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == function.name)
+    definition = script.definition(function.name)
     zero_grad, backward, step = _plain_update(script, definition)
     optimizer = ast.unparse(_receiver(step))
     _check_optimizer(script, optimizer, {id(n) for n in ast.walk(definition)})

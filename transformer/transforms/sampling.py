@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from transformer.capture import SAMPLED
 from transformer.conversion import TransformInfo
 from transformer.rendering import render
 from transformer.script import Script
@@ -26,8 +27,6 @@ INFO = TransformInfo(
     after="probs = Normal(action_mean, action_std)\nif action is None:\n    action = sample(probs)",
 )
 
-DISTRIBUTIONS = frozenset("Normal Categorical Independent".split())
-
 
 def apply(script: Script) -> str:
     """Put a function in the place of `distribution.sample()` in the networks' methods.
@@ -39,7 +38,7 @@ def apply(script: Script) -> str:
         raise Skip("torch is not imported by its name")
     for cls in script.classes.values():
         bases = {ast.unparse(base).rpartition(".")[2] for base in cls.bases}
-        if bases & DISTRIBUTIONS and any(isinstance(s, ast.FunctionDef) and s.name == "sample" for s in cls.body):
+        if bases & SAMPLED and any(isinstance(s, ast.FunctionDef) and s.name == "sample" for s in cls.body):
             raise Skip(f"{cls.name} (line {cls.lineno}) draws in its own way")
     classes = [cls for cls in script.classes.values() if any(_draws(cls))]
     if not classes:
