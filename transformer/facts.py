@@ -36,6 +36,8 @@ class Facts:
     """Role of an inference method (policy, get_value) to the name that it is called by."""
     policy: str | None = None
     """The alias whose result is the action."""
+    act: str | None = None
+    """The function that draws the actions alone, which compiled steps call in the policy's place."""
     policy_others: tuple[str, ...] = ()
     """What it is given and is not known to be a tensor, or a tuple of them; as written."""
     storage: str | None = None

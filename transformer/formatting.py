@@ -18,7 +18,8 @@ def fit(code: str, indent: int, width: int) -> str:
     lines = code.rstrip("\n").split("\n")
     if not _continued(lines) and all(indent + len(line) <= width for line in lines):
         return code
-    return fit_all((code,), indent, width)[0]
+    above = code[: len(code) - len(code.lstrip("\n"))]
+    return above + fit_all((code,), indent, width)[0]
 
 
 @lru_cache(maxsize=256)

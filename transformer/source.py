@@ -250,7 +250,8 @@ def lines_of(module: cst.Module) -> list[Line]:
     """A module's lines; comments above the first one go with it."""
     lines: list[Line] = list(module.body)
     if lines and module.header:
-        lines[0] = lines[0].with_changes(leading_lines=[*module.header, *lines[0].leading_lines])
+        header = [h if h.comment else h.with_changes(indent=False) for h in module.header]
+        lines[0] = lines[0].with_changes(leading_lines=[*header, *lines[0].leading_lines])
     return lines
 
 

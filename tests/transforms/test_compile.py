@@ -3,8 +3,9 @@ from cases import FLAGS, INFERENCE, NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
 
 
-def compiled(*functions: str) -> str:
-    """The block above the training loop; the policy, among the functions, needs fewer guards."""
+def compiled(*functions: str, steady: bool = False) -> str:
+    """The block above the training loop; the policy, among the functions, needs fewer guards, or only its input's."""
+    unguarded = STEADY if steady else UNGUARDED
     return """\
 if args.compile:
     # Checking a distribution's arguments reads tensors on the host, which breaks the compiled graph
@@ -12,7 +13,7 @@ if args.compile:
     # Draw the eager run's random numbers; Dynamo's guards have checked the inputs that Inductor would check again
     options = {"fallback_random": True, "size_asserts": False}
 """ + "".join(
-        UNGUARDED.format(f) if f.startswith("policy") else f"    {f} = torch.compile({f}, options=options)\n"
+        unguarded.format(f) if f.startswith("policy") else f"    {f} = torch.compile({f}, options=options)\n"
         for f in functions
     )
 
@@ -20,6 +21,11 @@ if args.compile:
 UNGUARDED = """\
     # Nothing changes the inference copy but its parameters' values, so its attributes need no guards
     unguarded = {{"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}}
+    {0} = torch.compile({0}, options={{**options, **unguarded}})
+"""
+STEADY = """\
+    # All else that the policy reads stays as it is, but for parameters' values: only its input needs guards
+    unguarded = {{"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}}
     {0} = torch.compile({0}, options={{**options, **unguarded}})
 """
 

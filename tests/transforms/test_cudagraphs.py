@@ -29,7 +29,7 @@ POLICY = {
     **INFERENCE,
     "third_party": INFERENCE["third_party"] + "\n" + IMPORT["third_party"],
     "act": MARK + INFERENCE["act"],
-    "before_loop": compiled("policy") + captured("policy = CudaGraphModule(policy, warmup=20)") + "\n",
+    "before_loop": compiled("policy", steady=True) + captured("policy = CudaGraphModule(policy, warmup=20)") + "\n",
 }
 
 # A minibatch that draws its indices on the device, and leaves nothing behind but the parameters.

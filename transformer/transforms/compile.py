@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.capture import Capture
 from transformer.conversion import TransformInfo
 from transformer.extraction import extract_inner
 from transformer.rendering import render
@@ -23,7 +24,7 @@ INFO = TransformInfo(
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
         'if args.compile:\n    options = {"fallback_random": True, "size_asserts": False}\n'
-        '    unguarded = {"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}\n'
+        '    unguarded = {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}\n'
         "    policy = torch.compile(policy, options={**options, **unguarded})\n"
         "    gae = torch.compile(gae, options=options)\n    update = torch.compile(update, options=options)\n\n"
         "for iteration in range(1, args.num_iterations + 1):\n    ..."
@@ -61,6 +62,8 @@ def apply(script: Script) -> str:
             "compile",
             flag=facts.flags["compile"],
             policy=facts.policy,
+            steady=_is_steady(script),
+            act=facts.act,
             functions=functions,
             options=script.names.fresh("options"),
             unguarded=script.names.fresh("unguarded") if facts.policy else None,
@@ -68,6 +71,17 @@ def apply(script: Script) -> str:
         gap=1,
     )
     return script.finish(edits)
+
+
+def _is_steady(script: Script) -> bool:
+    """Whether the policy reads nothing that may change but tensors that it is given, and parameters.
+
+    It must be called in one way: without guards nobody would notice that an argument is left out.
+    """
+    calls = [n for n in script.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == script.facts.policy]
+    once = len(calls) == (2 if script.facts.act else 1)  # evaluate-once: one for the eager run, one for the compiled
+    tensors = once and not script.facts.policy_others
+    return tensors and all(Capture(script).obstacle_of_call(call) is None for call in calls)
 
 
 def _keep_recurrence_eager(script: Script, edits: Edits) -> None:

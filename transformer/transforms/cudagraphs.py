@@ -47,6 +47,7 @@ def apply(script: Script) -> str:
         raise Skip("; ".join(f"{name}() is not captured: {why}" for name, why in reasons.items()) or "no function")
     script.notes += [f"{name}() is not captured: {why}" for name, why in reasons.items() if why]
     update = facts.functions.get("update")
+    named = {update.name if update else None, facts.policy if facts.act else None}
     captured = [name for name, why in reasons.items() if why is None]
     edits.before(
         script.outermost,
@@ -54,7 +55,10 @@ def apply(script: Script) -> str:
             "cudagraphs",
             flag=facts.flags["cudagraphs"],
             device=script.device,
-            functions=[name for name in captured if update is None or name != update.name],
+            compile=facts.flags["compile"],
+            policy=facts.policy,
+            act=facts.act if facts.policy in captured else None,
+            functions=[n for n in captured if n not in named],
             update=update.name if update and update.name in captured else None,
             even=facts.even_minibatches,
         ),
@@ -86,6 +90,8 @@ def _obstacles(script: Script) -> dict[str, str | None]:
 def _against_policy(script: Script, capture: Capture, policy: str) -> str | None:
     """Why the policy cannot be captured: a graph holds one call, of tensors."""
     calls = [n for n in script.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == policy]
+    if script.facts.act:  # of two calls each run makes only one in the steps
+        calls = [n for n in calls if n.args and not n.keywords]
     if len(calls) > 1:
         return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of other sizes"
     return _not_tensors(script.facts.policy_others) or capture.obstacle_of_call(calls[0])
@@ -98,7 +104,10 @@ def _not_tensors(inputs: tuple[str, ...]) -> str | None:
 def _mark_steps(script: Script, edits: Edits) -> None:
     """Tell the CUDA graph trees of torch.compile where a step begins: memory of the last one may be reused."""
     flag = script.facts.flags["cudagraphs"]
-    called = {script.facts.policy, *(f.name for r, f in script.facts.functions.items() if r == "update")}
+    called = {
+        script.facts.act or script.facts.policy,
+        *(f.name for r, f in script.facts.functions.items() if r == "update"),
+    }
     marked: set[ast.stmt] = set()
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in called:

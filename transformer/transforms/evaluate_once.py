@@ -1,0 +1,290 @@
+"""Let compiled steps draw actions only, and compute values and log-probabilities once for the whole rollout."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from transformer.aliases import is_in_place
+from transformer.capture import Capture
+from transformer.conversion import TransformInfo
+from transformer.dataflow import NONE, Liveness, access, statements
+from transformer.hosts import names_entry, recorded
+from transformer.rendering import render
+from transformer.results import Results
+from transformer.rowwise import Rowwise
+from transformer.script import Script, names_in
+from transformer.source import Edits
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="evaluate-once",
+    summary="under --compile, compute the rollout's values and log-probabilities in one call after it",
+    safety=(
+        "Without --compile nothing changes. The steps use nothing but the actions; the rest is only recorded. The "
+        "networks compute each row of a batch by itself, draw nothing but the action, and do not change during the "
+        "rollout, so one call for all recorded observations and actions returns what the steps would have, within "
+        "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
+        "the rollout costs less than what every step saves."
+    ),
+    needs=("flags", "inference-agent", "storage"),
+    before=(
+        "for step in range(args.num_steps):\n    action, logprob, _, value = policy(next_obs)\n"
+        '    transition["values"] = value.flatten()\n    transition["logprobs"] = logprob'
+    ),
+    after=(
+        "for step in range(args.num_steps):\n    if args.compile:\n        action = act(next_obs)\n    else:\n"
+        '        action, logprob, _, value = policy(next_obs)\n        transition["values"] = value.flatten()\n'
+        '        transition["logprobs"] = logprob\n\nif args.compile:\n    with torch.no_grad():\n'
+        '        _, logprob, _, value = policy(\n            torch.cat([t["obs"] for t in transitions]),\n'
+        '            action=torch.cat([t["actions"] for t in transitions]),\n        )\n    ...'
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The call that decides on the actions, in a step of the rollout."""
+
+    stmt: ast.Assign
+    """`action, logprob, _, value = policy(next_obs)`"""
+    targets: tuple[str, ...]
+    observation: str
+    method: ast.FunctionDef
+    """What it calls."""
+    parameter: str
+    """The method's parameter for actions that are given."""
+    place: int
+    """Where the actions stand among the results."""
+
+
+def apply(script: Script) -> str:
+    """Split what a step computes.
+
+    Raises:
+        Skip: the steps use more than actions, or one call for all steps may return something else.
+    """
+    rollout = script.rollout
+    if not isinstance(rollout, ast.For) or script.facts.policy is None:
+        raise Skip("no network is called for the actions in a loop over the steps")
+    if script.imports.get("torch") != "torch":
+        raise Skip("torch is not imported by its name")
+    step = _find_step(script, rollout)
+    records = {key: (stmt, value) for stmt, key, value in recorded(script, rollout)}
+    observations = _whole(script, rollout, records, step.observation)
+    actions = _whole(script, rollout, records, step.targets[step.place])
+    late = _late(script, rollout, step, records)
+    _check_sizes(script, [observations, actions], list(late))
+    _check_untouched(script, rollout, step, records[observations][0])
+    return _rewrite(script, rollout, step, records, observations, actions, late)
+
+
+def _find_step(script: Script, rollout: ast.For) -> Step:
+    """The one call of the policy, where it is as one expects.
+
+    Raises:
+        Skip: it is not.
+    """
+    calls = [n for n in script.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == script.facts.policy]
+    stmt = script.source.statement(calls[0])
+    if len(calls) > 1 or rollout not in script.loops_around(calls[0]):
+        raise Skip(f"line {calls[-1].lineno} calls the policy outside the steps, or for a second time")
+    target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
+    names = tuple(e.id for e in target.elts if isinstance(e, ast.Name)) if isinstance(target, ast.Tuple) else ()
+    call = calls[0]
+    if not isinstance(target, ast.Tuple) or len(names) != len(target.elts) or call is not getattr(stmt, "value", None):
+        raise Skip(f"line {stmt.lineno} does not unpack what the policy returns into names")
+    if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
+        raise Skip(f"line {stmt.lineno} gives the policy more than the observations")
+    cls, method = Results(script, call).called
+    if cls is None or method is None:
+        raise Skip(f"it is not known what {ast.unparse(call.func)}() runs")
+    parameter, place = _given_action(method, len(names))
+    why = Rowwise(script, cls).obstacle(method.name) or Capture(script).obstacle_of_call(call)
+    if why is not None:
+        raise Skip(why)
+    assert isinstance(stmt, ast.Assign)
+    return Step(stmt, names, call.args[0].id, method, parameter, place)
+
+
+def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
+    """The parameter of a method that stands for given actions, and where the actions stand among its results.
+
+    Raises:
+        Skip: the method does not draw where they are not given, and return them otherwise.
+    """
+    own = method.args.args[1:]
+    for parameter in own[len(own) - len(method.args.defaults) :]:
+        name = parameter.arg
+        asked = [n for n in method.body if isinstance(n, ast.If) and ast.unparse(n.test) == f"{name} is None"]
+        if len(asked) != 1 or asked[0].orelse or len(asked[0].body) != 1:
+            continue
+        draw = asked[0].body[0]
+        drawn = isinstance(draw, ast.Assign) and [ast.unparse(t) for t in draw.targets] == [name]
+        bound = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == name and not _is_load(n)]
+        last = method.body[-1]
+        returns = [n for n in ast.walk(method) if isinstance(n, ast.Return)]
+        if not drawn or len(bound) != 1 or returns != [last]:
+            continue
+        assert isinstance(last, ast.Return)
+        results = [ast.unparse(e) for e in last.value.elts] if isinstance(last.value, ast.Tuple) else []
+        draws = [n for n in ast.walk(method) if _is_draw(n)]
+        if results.count(name) == 1 and len(results) == count and all(n in ast.walk(draw) for n in draws):
+            return name, results.index(name)
+    raise Skip(f"{method.name} (line {method.lineno}) takes no actions that it would draw otherwise, and returns")
+
+
+def _is_load(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _is_draw(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and "sample" in ast.unparse(node.func).rpartition(".")[2]
+
+
+Records = dict[str, tuple[ast.Assign, ast.expr]]
+"""By key: the statement `transition["key"] = value`, and the value."""
+
+
+def _whole(script: Script, rollout: ast.For, records: Records, name: str) -> str:
+    """The key under which a step records a name's tensor as it is.
+
+    Raises:
+        Skip: there is none.
+    """
+    for key, (_, value) in records.items():
+        if ast.unparse(value) in (name, f"{name}.clone()", f"{name}.detach()"):
+            return key
+    raise Skip(f"{name} is not recorded as it is")
+
+
+def _late(script: Script, rollout: ast.For, step: Step, records: Records) -> dict[str, str]:
+    """The keys of what can wait for the end of the rollout, each with the result that it is made of.
+
+    Raises:
+        Skip: a step uses more than the actions, or records nothing else.
+    """
+    found: dict[str, str] = {}
+    live = Liveness.of(script.scope.body, NONE, script.counted).after[rollout]
+    for place, name in enumerate(step.targets):
+        if place == step.place:
+            if step.targets.count(name) > 1:
+                raise Skip(f"line {step.stmt.lineno} binds {name} twice")
+            continue
+        uses = [n for n in ast.walk(rollout) if isinstance(n, ast.Name) and n.id == name and _is_load(n)]
+        keys = [key for key, (_, value) in records.items() if name in names_in([value])]
+        inside = {id(n) for key in keys for n in ast.walk(records[key][1])}
+        other = next((n for n in uses if id(n) not in inside), None)
+        if other is not None or (name in live and uses):
+            line = other.lineno if other is not None else step.stmt.lineno
+            raise Skip(f"{name} (line {line}) is used for more than to be recorded")
+        for key in keys:
+            stmt, value = records[key]
+            names = names_in([value]) - {name} - set(script.imports)
+            read = sum(names_entry(script, n, key) for n in ast.walk(rollout))
+            if names or read > 1 or step.targets.count(name) > 1:
+                raise Skip(f"what line {stmt.lineno} records is used in the step, or hangs on more than {name}")
+            if len(script.source.block(stmt)) == 1:
+                raise Skip(f"line {stmt.lineno} stands alone in its block")
+            found[key] = name
+    if not found:
+        raise Skip("the steps record nothing of the policy's but the actions")
+    return found
+
+
+def _check_sizes(script: Script, whole: list[str], late: list[str]) -> None:
+    """All that is recorded must have a row per environment: rows of steps can then be put one below the other.
+
+    Raises:
+        Skip: this is not known.
+    """
+    sizes = script.facts.storage_sizes
+    rows = {tuple(sizes[key][0][:2]) for key in (*whole, *late)}
+    if len(rows) != 1 or len(rows.pop()) != 2 or any(len(sizes[key][0]) != 2 or not sizes[key][1] for key in late):
+        raise Skip("what is recorded is not known to have a row per environment")
+
+
+def _check_untouched(script: Script, rollout: ast.For, step: Step, record: ast.Assign) -> None:
+    """What the policy sees must be what is recorded.
+
+    Raises:
+        Skip: something may change it, or the actions, in between.
+    """
+    first, last = sorted((record.lineno, step.stmt.lineno))
+    action = step.targets[step.place]
+    for stmt in statements(rollout.body):
+        binds = access(stmt).binds
+        if step.observation in binds and first <= stmt.lineno <= last:
+            raise Skip(f"line {stmt.lineno} changes {step.observation} between its record and the policy")
+        if action in binds and stmt is not step.stmt:
+            raise Skip(f"line {stmt.lineno} changes {action}")
+    for node in ast.walk(rollout):
+        inner: ast.AST | None = None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr):
+            inner = node.func.value
+        elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+            inner = node.value
+        elif isinstance(node, ast.AugAssign):
+            inner = node.target
+        if inner is not None and names_in([inner]) & {step.observation, action}:
+            raise Skip(f"line {getattr(node, 'lineno', rollout.lineno)} changes a tensor in place")
+
+
+def _rewrite(
+    script: Script,
+    rollout: ast.For,
+    step: Step,
+    records: Records,
+    observations: str,
+    actions: str,
+    late: dict[str, str],
+) -> str:
+    facts, names, text, edits = script.facts, script.names, script.source.text, Edits(script.source)
+    assert facts.policy is not None
+    act, flag = names.fresh("act"), facts.flags["compile"]
+    method = next(target for target, alias in facts.aliases.items() if alias == facts.policy)
+    assigned = [f"{alias} = {target}" for target, alias in facts.aliases.items()]
+    last = [s for s in script.setup if isinstance(s, ast.Assign) and text(s) in assigned][-1]
+    block = script.source.block(last)
+    edits.before(
+        block[block.index(last) + 1],
+        "\n"
+        + render(
+            "act",
+            act=act,
+            observation=names.fresh("observation"),
+            policy=facts.policy,
+            method=method,
+            place=step.place,
+        ),
+        gap=1,
+    )
+    eager = [text(step.stmt), *(text(records[key][0]) for key in late)]
+    drawn = f"{step.targets[step.place]} = {act}({step.observation})"
+    indented = "\n".join(f"    {line}" for line in eager)
+    edits.replace(step.stmt, f"if {flag}:\n    {drawn}\nelse:\n{indented}")
+    for key in late:
+        edits.remove(records[key][0])
+    kept = set(late.values())
+    edits.after(
+        rollout,
+        render(
+            "evaluate_once",
+            flag=flag,
+            targets=", ".join(name if name in kept else "_" for name in step.targets),
+            policy=facts.policy,
+            transitions=facts.transitions,
+            transition=facts.transition,
+            observations=observations,
+            actions=actions,
+            parameter=step.parameter,
+            rows=names.fresh("late"),
+            results=list(dict.fromkeys(late.values())),
+            records=[text(records[key][0]) for key in late],
+        ),
+    )
+    facts.act = act
+    return script.finish(edits)
+
+
+TRANSFORM = Transform(INFO, apply)
