@@ -17,8 +17,8 @@ GENERATIONS = ("older", "newer")
 SHORT = ["--update-epochs", "2"]
 ATARI = ["--num-envs", "4", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "192", *SHORT]
 PIXELS = ["--num-envs", "4", "--num-steps", "8", "--num-minibatches", "2", "--total-timesteps", "96", *SHORT]
-BY_DATA = ("channels-last", "host-arrays", "narrow-observations", "on-device")
-"""Transforms whose turn hangs on the observations, on the networks' layers, and on what is made on the host."""
+BY_DATA = ("channels-last", "host-arrays", "idle-threads", "keep-memory", "narrow-observations", "on-device")
+"""Transforms whose turn hangs on the observations, the networks' layers, the environments, and what the host makes."""
 CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
 
 

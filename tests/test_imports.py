@@ -28,6 +28,7 @@ def added(text: str, *lines: str, below: str = "") -> str:
         (FUTURE + "import os\n", FUTURE + "import argparse\nimport os\n"),
         (FUTURE + "x = 1\n", FUTURE + "import argparse\nx = 1\n"),
         ("import argparse\n", "import argparse\n"),
+        ("if x:\n    y()\n\nimport os\n", "if x:\n    y()\n\nimport argparse\nimport os\n"),
     ],
 )
 def test_an_import_is_added_where_its_like_stand(before: str, after: str) -> None:

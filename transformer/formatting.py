@@ -13,13 +13,13 @@ SEPARATOR = "if lean_convert_separator:\n    pass\n"
 def fit(code: str, indent: int, width: int) -> str:
     """`code` (dedented statements), broken so that it fits `width` columns when it stands at `indent`.
 
-    Statements that fit on their lines are passed through without asking.
+    Statements that fit on their lines are passed through without asking; blank lines above them stay.
     """
     lines = code.rstrip("\n").split("\n")
     if not _continued(lines) and all(indent + len(line) <= width for line in lines):
         return code
-    above = code[: len(code) - len(code.lstrip("\n"))]
-    return above + fit_all((code,), indent, width)[0]
+    above = "\n" * (len(code) - len(code.lstrip("\n")))
+    return above + fit_all((code.lstrip("\n"),), indent, width)[0]
 
 
 @lru_cache(maxsize=256)

@@ -45,12 +45,15 @@ def add_below_imports(tree: ast.Module, edits: Edits, code: str) -> None:
 
 
 def _leading_imports(tree: ast.Module) -> list[ast.stmt]:
-    """The imports above the first definition or block, but those from `__future__`: they are there for the training."""
+    """The imports above the first definition or block, but those from `__future__`: they are there for the training.
+
+    What stands under a condition, as settings that a library reads when it is loaded, may stand among them.
+    """
     found: list[ast.stmt] = []
     for stmt in tree.body:
-        if hasattr(stmt, "body"):
+        if hasattr(stmt, "body") and not isinstance(stmt, ast.If):
             break
-        if isinstance(stmt, (ast.Import, ast.ImportFrom)) and not _is_future(stmt):
+        if isinstance(stmt, (ast.Import, ast.ImportFrom)) and not is_future(stmt):
             found.append(stmt)
     return found
 
@@ -82,7 +85,12 @@ def _by_type(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name.lower()
 
 
-def _is_future(stmt: ast.stmt) -> bool:
+def is_standard(module: str) -> bool:
+    """Whether a module is of the standard library, whichever Python the script is for: distutils was until 3.12."""
+    return module.partition(".")[0] in sys.stdlib_module_names | {"distutils"}
+
+
+def is_future(stmt: ast.stmt) -> bool:
     """Whether an import must stay above all others."""
     return isinstance(stmt, ast.ImportFrom) and stmt.module == "__future__"
 
@@ -91,12 +99,11 @@ def _first_code(tree: ast.Module) -> ast.stmt:
     """The first statement below the docstring and the imports from `__future__`."""
     body = tree.body
     docstring = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-    below = [s for s in body[docstring:] if not _is_future(s)]
+    below = [s for s in body[docstring:] if not is_future(s)]
     return below[0] if below else body[-1]
 
 
 def _key(line: str) -> tuple[bool, bool, str]:
     """isort's order: standard library first; `import x` before `from x import y`; then by name."""
     words = line.split()
-    root = words[1].split(".")[0]
-    return root not in sys.stdlib_module_names, words[0] == "from", words[1].lower()
+    return not is_standard(words[1]), words[0] == "from", words[1].lower()

@@ -12,10 +12,7 @@ if args.compile:
     torch.distributions.Distribution.set_default_validate_args(False)
     # Draw the eager run's random numbers; Dynamo's guards have checked the inputs that Inductor would check again
     options = {"fallback_random": True, "size_asserts": False}
-""" + "".join(
-        unguarded.format(f) if f.startswith("policy") else f"    {f} = torch.compile({f}, options=options)\n"
-        for f in functions
-    )
+""" + "".join((unguarded if f.startswith("policy") else GAE if f == "gae" else PLAINLY).format(f) for f in functions)
 
 
 UNGUARDED = """\
@@ -23,6 +20,11 @@ UNGUARDED = """\
     unguarded = {{"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}}
     {0} = torch.compile({0}, options={{**options, **unguarded}})
 """
+GAE = """\
+    if torch.device(device).type != "cpu":  # on a CPU, a call per rollout saves less than compiling takes
+        {0} = torch.compile({0}, options=options)
+"""
+PLAINLY = "    {0} = torch.compile({0}, options=options)\n"
 STEADY = """\
     # All else that the policy reads stays as it is, but for parameters' values: only its input needs guards
     unguarded = {{"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}}

@@ -17,7 +17,9 @@ from transformer.transforms import (
     gae,
     gae_hoist,
     host_arrays,
+    idle_threads,
     inference_agent,
+    keep_memory,
     measure,
     narrow_observations,
     numpy_recurrence,
@@ -57,5 +59,7 @@ ORDER: tuple[Transform, ...] = (
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
     collect_once.TRANSFORM,
+    keep_memory.TRANSFORM,
+    idle_threads.TRANSFORM,
     measure.TRANSFORM,
 )

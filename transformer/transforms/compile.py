@@ -39,20 +39,14 @@ def apply(script: Script) -> str:
         Skip: there is no function to compile.
     """
     facts, edits = script.facts, Edits(script.source)
-    roles = ["gae", "update"]
-    if "update" in facts.functions and facts.backwards > 1:
-        roles.remove("update")
-        name = facts.functions["update"].name
-        script.notes.append(
-            f"{name}() stays eager: it runs backward() {facts.backwards} times, a compiled graph only once"
-        )
-    functions = [facts.functions[role].name for role in roles if role in facts.functions]
-    for name, passes in facts.auxiliary.items():
-        if passes == 1:
+    updates = {facts.functions["update"].name: facts.backwards} if "update" in facts.functions else {}
+    functions: list[str] = []
+    for name, passes in {**updates, **facts.auxiliary}.items():
+        if passes <= 1:
             functions.append(name)
         else:
             script.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
-    if not functions and not facts.policy:
+    if not functions and not facts.policy and "gae" not in facts.functions:
         raise Skip("neither policy nor gae() nor update() could be made a function")
     if "gae" in facts.functions:
         _keep_recurrence_eager(script, edits)
@@ -61,9 +55,10 @@ def apply(script: Script) -> str:
         render(
             "compile",
             flag=facts.flags["compile"],
-            policy=facts.policy,
+            policy=facts.act or facts.policy,  # what a step calls; the other is called once per rollout
             steady=_is_steady(script),
-            act=facts.act,
+            gae=facts.functions["gae"].name if "gae" in facts.functions else None,
+            device=script.device,
             functions=functions,
             options=script.names.fresh("options"),
             unguarded=script.names.fresh("unguarded") if facts.policy else None,

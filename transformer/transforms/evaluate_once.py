@@ -245,10 +245,10 @@ def _rewrite(
     method = next(target for target, alias in facts.aliases.items() if alias == facts.policy)
     assigned = [f"{alias} = {target}" for target, alias in facts.aliases.items()]
     last = [s for s in script.setup if isinstance(s, ast.Assign) and text(s) in assigned][-1]
-    block = script.source.block(last)
+    block, gap = script.source.block(last), 1 if last.col_offset else 2
     edits.before(
         block[block.index(last) + 1],
-        "\n"
+        "\n" * gap
         + render(
             "act",
             act=act,
@@ -257,7 +257,7 @@ def _rewrite(
             method=method,
             place=step.place,
         ),
-        gap=1,
+        gap=gap,
     )
     eager = [text(step.stmt), *(text(records[key][0]) for key in late)]
     drawn = f"{step.targets[step.place]} = {act}({step.observation})"
