@@ -27,7 +27,7 @@ INFO = TransformInfo(
         "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
         "the rollout costs less than what every step saves."
     ),
-    needs=("flags", "inference-agent", "storage"),
+    needs=("flags", "inference-agent", "storage", "sampling"),
     before=(
         "for step in range(args.num_steps):\n    action, logprob, _, value = policy(next_obs)\n"
         '    transition["values"] = value.flatten()\n    transition["logprobs"] = logprob'
@@ -50,12 +50,12 @@ class Step:
     """`action, logprob, _, value = policy(next_obs)`"""
     targets: tuple[str, ...]
     observation: str
-    method: ast.FunctionDef
-    """What it calls."""
     parameter: str
     """The method's parameter for actions that are given."""
     place: int
     """Where the actions stand among the results."""
+    flat: bool
+    """Whether the actions have one number per environment."""
 
 
 def apply(script: Script) -> str:
@@ -71,8 +71,9 @@ def apply(script: Script) -> str:
         raise Skip("torch is not imported by its name")
     step = _find_step(script, rollout)
     records = {key: (stmt, value) for stmt, key, value in recorded(script, rollout)}
-    observations = _whole(script, rollout, records, step.observation)
-    actions = _whole(script, rollout, records, step.targets[step.place])
+    same = [".to(torch.float32)"] if script.facts.single_precision else []  # no linear layer takes other observations
+    observations = _whole(records, step.observation, same)
+    actions = _whole(records, step.targets[step.place], [".flatten()"] if step.flat else [])
     late = _late(script, rollout, step, records)
     _check_sizes(script, [observations, actions], list(late))
     _check_untouched(script, rollout, step, records[observations][0])
@@ -104,7 +105,7 @@ def _find_step(script: Script, rollout: ast.For) -> Step:
     if why is not None:
         raise Skip(why)
     assert isinstance(stmt, ast.Assign)
-    return Step(stmt, names, call.args[0].id, method, parameter, place)
+    return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(script, method, parameter))
 
 
 def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
@@ -134,6 +135,18 @@ def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
     raise Skip(f"{method.name} (line {method.lineno}) takes no actions that it would draw otherwise, and returns")
 
 
+def _draws_numbers(script: Script, method: ast.FunctionDef, parameter: str) -> bool:
+    """Whether a method draws its actions from one categorical distribution, as they come: a number per row."""
+    values = {ast.unparse(t): s.value for s in statements(method.body) if isinstance(s, ast.Assign) for t in s.targets}
+    draw = values.get(parameter)
+    if not isinstance(draw, ast.Call) or not _is_draw(draw):
+        return False
+    drawn_from = draw.args[0] if isinstance(draw.func, ast.Name) and draw.args else getattr(draw.func, "value", None)
+    made = values.get(ast.unparse(drawn_from)) if drawn_from is not None else None
+    name = (script.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
+    return name.startswith("torch.distributions.") and name.endswith(".Categorical")
+
+
 def _is_load(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Load)
 
@@ -146,14 +159,22 @@ Records = dict[str, tuple[ast.Assign, ast.expr]]
 """By key: the statement `transition["key"] = value`, and the value."""
 
 
-def _whole(script: Script, rollout: ast.For, records: Records, name: str) -> str:
+def _whole(records: Records, name: str, changing_nothing: list[str]) -> str:
     """The key under which a step records a name's tensor as it is.
+
+    Args:
+        records: what a step records.
+        name: the name.
+        changing_nothing: calls of methods that leave this tensor as it is.
 
     Raises:
         Skip: there is none.
     """
     for key, (_, value) in records.items():
-        if ast.unparse(value) in (name, f"{name}.clone()", f"{name}.detach()"):
+        text = ast.unparse(value)
+        for call in (".clone()", *changing_nothing):
+            text = text.removesuffix(call)
+        if text == name:
             return key
     raise Skip(f"{name} is not recorded as it is")
 

@@ -1,0 +1,212 @@
+"""One evaluation for the whole rollout: what the steps leave out, that it is the same, and where it might not be."""
+
+import contextlib
+import io
+import sys
+from typing import Any
+
+import pytest
+import torch
+from cases import NoOp, turn
+from scripts import PARTS, edited, script
+
+from transformer import Applied, convert
+
+EVALUATED = """\
+        if args.compile:
+            # What the steps left out, for the whole rollout in one call
+            with torch.no_grad():
+                _, logprob, _, value = policy(
+                    torch.cat([t["obs"] for t in transitions]),
+                    action=torch.cat([t["actions"] for t in transitions]),
+                )
+            late = [logprob.chunk(len(transitions)), value.chunk(len(transitions))]
+            for transition, logprob, value in zip(transitions, *late):
+"""
+STEP = """\
+                if args.compile:
+                    action = act(next_obs)
+                else:
+                    action, logprob, _, value = policy(next_obs)
+"""
+ACT = '''\
+    get_value = agent_inference.get_value
+
+    def act(observation):
+        """Draw the actions; the other results of policy() can wait."""
+        return agent_inference.get_action_and_value(observation)[0]
+
+'''
+NORMAL = """
+    class Agent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+            self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+            self.log_std = nn.Parameter(torch.zeros(1, 1))
+
+        def get_value(self, x):
+            return self.critic(x)
+
+        def get_action_and_value(self, x, action=None):
+            mean = self.actor(x)
+            probs = torch.distributions.Normal(mean, torch.exp(self.log_std.expand_as(mean)))
+            if action is None:
+                action = probs.sample()
+            return action, probs.log_prob(action).sum(1), probs.entropy().sum(1), self.critic(x)
+"""
+CONTINUOUS = {
+    "agent": NORMAL,
+    "buffers": edited("buffers", "num_envs)).to(device)\nlogprobs", "num_envs, 1)).to(device)\nlogprobs"),
+    "step": edited("step", "action.cpu().numpy()", "action.cpu().numpy()[:, 0] > 0"),
+    "flatten": edited("flatten", "actions.reshape(-1)", "actions.reshape(-1, 1)"),
+    "minibatch": edited("minibatch", "b_actions.long()[mb_inds]", "b_actions[mb_inds]"),
+}
+
+
+def test_the_steps_draw_actions_only() -> None:
+    step = turn("evaluate-once", script({}))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert EVALUATED in step.after
+    assert STEP in step.after
+    assert ACT in step.after
+    body = step.after.partition(EVALUATED)[2].partition("storage =")[0].split("\n")
+    assert {line.strip() for line in body if line} == {
+        'transition["values"] = value.flatten()',
+        'transition["logprobs"] = logprob.flatten()',
+    }
+
+
+def trained(text: str, monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[list[torch.Tensor], list[int]]:
+    """The parameters that a script ends with where nothing compiles, and the rows that its policy saw by calls."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    monkeypatch.setattr(sys, "argv", ["script.py", *flags])
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+    rows: list[int] = []
+    text = text.replace(
+        "def get_action_and_value(self, x, action=None):",
+        "def get_action_and_value(self, x, action=None):\n        rows.append(len(x))",
+    )
+    space: dict[str, Any] = {"__name__": "__main__", "rows": rows}
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        exec(compile(text, "script.py", "exec"), space)
+    return list(space["agent"].parameters()), rows
+
+
+@pytest.mark.parametrize("parts", [{}, CONTINUOUS], ids=["discrete", "continuous"])
+def test_the_results_are_those_of_the_steps(parts: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    conversion = convert(script(parts))
+    assert "evaluate-once" in {s.transform.name for s in conversion.steps if s.applied}
+    stepwise, seen = trained(conversion.source, monkeypatch)
+    at_once, seen_at_once = trained(conversion.source, monkeypatch, "--compile")
+    assert seen == ([2] * 8 + [4] * 8) * 3
+    assert seen_at_once == ([2] * 8 + [16] + [4] * 8) * 3
+    assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(stepwise, at_once, strict=True))
+
+
+def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = convert(script({})).source
+    wrong = text.replace("late = [logprob.chunk(", "late = [(logprob + 0.01).chunk(")
+    assert wrong != text
+    at_once, _ = trained(wrong, monkeypatch, "--compile")
+    stepwise, _ = trained(text, monkeypatch)
+    assert not all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(stepwise, at_once, strict=True))
+
+
+METHOD = "probs = Categorical(logits=self.actor(x))"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        NoOp(
+            "a method that sees the other rows",
+            {"agent": edited("agent", METHOD, "x = x - x.mean(0)\n" + METHOD)},
+            "calls x.mean(), which may mix the rows of a batch",
+        ),
+        NoOp(
+            "a sum over the rows",
+            {"agent": edited("agent", "probs.entropy(), self", "probs.entropy().sum(), self")},
+            "calls probs.entropy().sum(), which may mix the rows of a batch",
+        ),
+        NoOp(
+            "a number of rows",
+            {"agent": edited("agent", METHOD, "x = x * x.shape[0]\n" + METHOD)},
+            "picks x.shape[0]",
+        ),
+        NoOp(
+            "one row of them",
+            {"agent": edited("agent", METHOD, "x = x - x[0]\n" + METHOD)},
+            "picks x[0]",
+        ),
+        NoOp(
+            "noise",
+            {"agent": PARTS["agent"].replace("nn.Tanh()", "nn.Dropout(0.1)", 1)},
+            "makes a nn.Dropout, which sees more than a row or costs much",
+        ),
+        NoOp(
+            "convolutions",
+            {
+                "agent": PARTS["agent"].replace(
+                    "nn.Tanh()", "nn.Unflatten(1, (8, 1)), nn.Conv1d(8, 8, 1), nn.Flatten()", 1
+                )
+            },
+            "which sees more than a row or costs much",
+        ),
+        NoOp(
+            "a method that draws where actions are given, too",
+            {"agent": edited("agent", "action = probs.sample()", "action = probs.sample()\nmore = probs.sample()")},
+            "takes no actions that it would draw otherwise",
+        ),
+        NoOp(
+            "a second draw",
+            {"agent": edited("agent", METHOD, METHOD + "\nother = probs.sample()")},
+            "takes no actions that it would draw otherwise",
+        ),
+        NoOp(
+            "a value that the step prints",
+            {"record": PARTS["record"] + "\nprint(value)"},
+            "value (line {line}) is used for more than to be recorded",
+            at="print(value)",
+        ),
+        NoOp(
+            "a value that is read after the rollout",
+            {"flatten": PARTS["flatten"] + "\nprint(value)"},
+            "value (line",
+        ),
+        NoOp(
+            "a record of two results",
+            {"record": edited("record", "= logprob", "= logprob + value.flatten()")},
+            "hangs on more than",
+        ),
+        NoOp(
+            "an action that is changed",
+            {"record": PARTS["record"] + "\naction = 1 - action"},
+            "changes action",
+        ),
+        NoOp(
+            "observations that are not those that are recorded",
+            {"act": "next_obs = next_obs / 2\n" + PARTS["act"]},
+            "line {line} changes next_obs between its record and the policy",
+            at="next_obs / 2",
+        ),
+        NoOp(
+            "observations of which a part is recorded",
+            {"store": edited("store", "= next_obs", "= next_obs.abs()")},
+            "next_obs is not recorded as it is",
+        ),
+        NoOp(
+            "a policy that is given a mask",
+            {
+                "agent": edited("agent", "action=None):", "action=None, mask=1.0):").replace(
+                    "self.actor(x)", "self.actor(x) * mask"
+                ),
+                "act": edited("act", "(next_obs)", "(next_obs, mask=1.0)"),
+            },
+            "gives the policy more than the observations",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_left_alone(case: NoOp) -> None:
+    case.check("evaluate-once")
