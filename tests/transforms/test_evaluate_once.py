@@ -71,7 +71,7 @@ def test_the_steps_draw_actions_only() -> None:
     assert STEP in step.after
     assert ACT in step.after
     body = step.after.partition(EVALUATED)[2].partition("storage =")[0].split("\n")
-    assert {line.strip() for line in body if line} == {
+    assert {line.strip() for line in body if line.strip()} == {
         'transition["values"] = value.flatten()',
         'transition["logprobs"] = logprob.flatten()',
     }

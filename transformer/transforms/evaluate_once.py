@@ -137,7 +137,9 @@ def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
 
 def _draws_numbers(script: Script, method: ast.FunctionDef, parameter: str) -> bool:
     """Whether a method draws its actions from one categorical distribution, as they come: a number per row."""
-    values = {ast.unparse(t): s.value for s in statements(method.body) if isinstance(s, ast.Assign) for t in s.targets}
+    assigned = [s for s in statements(method.body) if isinstance(s, ast.Assign) and len(s.targets) == 1]
+    targets = [ast.unparse(s.targets[0]) for s in assigned]
+    values = {t: s.value for t, s in zip(targets, assigned, strict=True) if targets.count(t) == 1}
     draw = values.get(parameter)
     if not isinstance(draw, ast.Call) or not _is_draw(draw):
         return False
@@ -201,9 +203,10 @@ def _late(script: Script, rollout: ast.For, step: Step, records: Records) -> dic
             raise Skip(f"{name} (line {line}) is used for more than to be recorded")
         for key in keys:
             stmt, value = records[key]
-            names = names_in([value]) - {name} - set(script.imports)
+            names = names_in([value]) & script.variant - {name}
+            called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in ast.walk(value))
             read = sum(names_entry(script, n, key) for n in ast.walk(rollout))
-            if names or read > 1 or step.targets.count(name) > 1:
+            if names or called or read > 1 or step.targets.count(name) > 1:
                 raise Skip(f"what line {stmt.lineno} records is used in the step, or hangs on more than {name}")
             if len(script.source.block(stmt)) == 1:
                 raise Skip(f"line {stmt.lineno} stands alone in its block")
