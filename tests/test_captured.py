@@ -30,6 +30,15 @@ def emulated(text: str) -> str:
     return text
 
 
+ACTS_ALONE = ":  # the policy's other results are then computed once for the whole rollout"
+"""Where a run captures either the draw of the actions or the policy."""
+
+
+def graphs(text: str) -> int:
+    """How many functions a run captures."""
+    return text.count("= CudaGraphModule(") - text.count(ACTS_ALONE)
+
+
 def run(script: Path, args: list[str], how: str) -> dict[str, Any]:
     """What a script prints and ends with where graphs are replayed, or where their functions are called."""
     outcome = script.with_name(f"{how}.json")
@@ -65,7 +74,9 @@ def test_replays_do_what_the_functions_do(fixture: str, tmp_path: Path) -> None:
     text, script = emulated(conversion(fixture).source), tmp_path / fixture
     script.write_text(text, encoding="utf-8")
     uneven = fixture == "uneven_minibatches.py"  # whose update() is not captured
-    check(script, arguments(fixture), text.count("= CudaGraphModule(") - uneven)
+    check(script, arguments(fixture), graphs(text) - uneven)
+    if ACTS_ALONE in text:
+        check(script, [*arguments(fixture), "--compile"], graphs(text) - uneven)
 
 
 def test_the_optimizer_of_a_checkpoint_is_captured(tmp_path: Path) -> None:
@@ -80,4 +91,12 @@ def test_the_optimizer_of_a_checkpoint_is_captured(tmp_path: Path) -> None:
     path = tmp_path / "loads.py"
     path.write_text(text, encoding="utf-8")
     assert "    update = CudaGraphModule(update" in text
-    check(path, [], text.count("= CudaGraphModule("))
+    check(path, [], graphs(text))
+
+
+def test_the_draw_of_actions_alone_is_captured(tmp_path: Path) -> None:
+    text = emulated(convert(small_script()).source)
+    path = tmp_path / "acts.py"
+    path.write_text(text, encoding="utf-8")
+    assert ACTS_ALONE in text
+    check(path, ["--compile"], graphs(text))
