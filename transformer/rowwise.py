@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.capture import SAMPLED
 from transformer.copying import attributes, foreign_base
 from transformer.script import Script
 
@@ -25,7 +26,6 @@ METHODS = frozenset(
 """Methods of tensors and distributions that compute each element, or each row, by itself."""
 ALONG = frozenset("sum mean softmax log_softmax squeeze unsqueeze prod norm".split())
 """Methods and functions of which this is true along another dimension than the first."""
-DISTRIBUTIONS = frozenset("Normal Categorical Independent".split())
 SIZES = frozenset("shape T mT H".split())
 """Attributes in which the number of rows shows."""
 
@@ -78,7 +78,7 @@ class Rowwise:
         name, text = self._script.qualified(call.func) or "", ast.unparse(call.func)
         last = name.rpartition(".")[2]
         if name.startswith("torch.distributions."):
-            known = last in DISTRIBUTIONS
+            known = last in SAMPLED
         elif name.startswith("torch."):
             known = last in FUNCTIONS or (last in ALONG and _inner(call, 1))
         elif isinstance(call.func, ast.Name):

@@ -454,6 +454,11 @@ class Script:
         names = [f.name for f in found]
         return {f.name: f for f in found if names.count(f.name) == 1}
 
+    @cached_property
+    def policy_calls(self) -> list[ast.Call]:
+        """The calls of the inference method that decides on the actions, by its alias."""
+        return [n for n in self.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == self.facts.policy]
+
     def definition(self, name: str) -> ast.FunctionDef:
         """The function that a transform extracted under this name."""
         return next(n for n in self.nodes if isinstance(n, ast.FunctionDef) and n.name == name)

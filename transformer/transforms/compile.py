@@ -76,10 +76,10 @@ def _is_steady(script: Script) -> bool:
 
     It must be called in one way: without guards nobody would notice that an argument is left out.
     """
-    calls = [n for n in script.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == script.facts.policy]
+    calls, capture = script.policy_calls, Capture(script)
     once = len(calls) == (2 if script.facts.act else 1)  # evaluate-once: one for the eager run, one for the compiled
     tensors = once and not script.facts.policy_others
-    return tensors and all(Capture(script).obstacle_of_call(call) is None for call in calls)
+    return tensors and all(capture.obstacle_of_call(call) is None for call in calls)
 
 
 def _keep_recurrence_eager(script: Script, edits: Edits) -> None:

@@ -74,7 +74,7 @@ def _obstacles(script: Script) -> dict[str, str | None]:
     facts, capture = script.facts, Capture(script)
     found: dict[str, str | None] = {}
     if facts.policy:
-        found[facts.policy] = _against_policy(script, capture, facts.policy)
+        found[facts.policy] = _against_policy(script, capture)
     for role in ("gae", "update"):
         if role in facts.functions:
             function = facts.functions[role]
@@ -87,9 +87,9 @@ def _obstacles(script: Script) -> dict[str, str | None]:
     return found
 
 
-def _against_policy(script: Script, capture: Capture, policy: str) -> str | None:
+def _against_policy(script: Script, capture: Capture) -> str | None:
     """Why the policy cannot be captured: a graph holds one call, of tensors."""
-    calls = [n for n in script.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == policy]
+    calls = script.policy_calls
     if script.facts.act:  # of two calls each run makes only one in the steps
         calls = [n for n in calls if n.args and not n.keywords]
     if len(calls) > 1:

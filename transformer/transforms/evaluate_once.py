@@ -86,7 +86,7 @@ def _find_step(script: Script, rollout: ast.For) -> Step:
     Raises:
         Skip: it is not.
     """
-    calls = [n for n in script.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == script.facts.policy]
+    calls = script.policy_calls
     stmt = script.source.statement(calls[0])
     if len(calls) > 1 or rollout not in script.loops_around(calls[0]):
         raise Skip(f"line {calls[-1].lineno} calls the policy outside the steps, or for a second time")
