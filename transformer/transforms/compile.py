@@ -20,7 +20,8 @@ INFO = TransformInfo(
         "with the random numbers that the eager run draws. "
         "The recurrence of the advantages stays eager: unrolled over the rollout it would compile for minutes; on a "
         "CPU all of gae() does, as its one call per rollout saves less than it takes to compile. A policy that reads "
-        "nothing that may change, but for the parameters' values, guards nothing but its input."
+        "nothing that may change, but for the parameters' values, guards nothing but its input. Where torch runs "
+        "AVX-512 kernels of its own, Inductor takes it that they work."
     ),
     needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
