@@ -109,6 +109,12 @@ def test_a_learning_rate_in_a_tensor_is_its_value(toy_script: Path, toy_recordin
     assert differences(toy_script, toy_recording, tensor) == []
 
 
+def test_networks_out_of_the_collectors_view(toy_script: Path, toy_recording: Recording) -> None:
+    """Converted scripts call gc.freeze(), which hides all that exists from gc.get_objects()."""
+    frozen = edited("    obs = torch.zeros(2, 1)\n", "    obs = torch.zeros(2, 1)\n    __import__('gc').freeze()\n")
+    assert differences(toy_script, toy_recording, frozen) == []
+
+
 def test_logged_scalars(toy_script: Path) -> None:
     logging = TOY.replace("import torch.nn", "from torch.utils.tensorboard import SummaryWriter\nimport torch.nn")
     logging = edited("envs = Walk()", 'envs = Walk(); writer = SummaryWriter(f"runs/{int(start)}")', logging)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import random
 from collections import defaultdict
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .tensors import named_parameters
+from .tensors import named_parameters, objects
 
 
 class Snapshot:
@@ -118,7 +117,7 @@ class Rewound:
 
 def _live(kind: type) -> list[Any]:
     """The instances of `kind` in memory. type() and not isinstance(): some live objects compute when looked at."""
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), kind) and vars(thing)]
+    return [thing for thing in objects() if issubclass(type(thing), kind) and vars(thing)]
 
 
 def _clone_state(entries: Any) -> dict[Any, dict[str, Any]]:

@@ -29,11 +29,17 @@ def dtype_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
+def objects() -> list[object]:
+    """All that the garbage collector tracks, with what the script has taken out of its view by gc.freeze()."""
+    gc.unfreeze()
+    return gc.get_objects()
+
+
 def modules_with(parameters: Iterable[torch.Tensor]) -> list[torch.nn.Module]:
     """The live modules that hold any of `parameters`, the one that holds most of them first."""
     wanted = {id(p) for p in parameters}
     held: list[tuple[int, str, torch.nn.Module]] = []
-    for thing in gc.get_objects():
+    for thing in objects():
         # type() and not isinstance(): some live objects are proxies that import or compute when looked at
         if issubclass(type(thing), torch.nn.Module) and "_parameters" in vars(thing):
             count = sum(id(p) in wanted for p in thing.parameters())
