@@ -9,7 +9,7 @@ import pytest
 from cases import NoOp, turn
 from scripts import PARTS, script
 
-from transformer import Applied
+from transformer import Applied, convert
 
 CONVOLUTIONS = {
     "agent": PARTS["agent"].replace(
@@ -47,6 +47,21 @@ def test_convolutions_of_a_part() -> None:
     part = CONVOLUTIONS["agent"].replace("class Agent", "class Images")
     agent = PARTS["agent"].replace("        self.critic", "        self.images = Images()\n        self.critic", 1)
     assert ADDED in applied({"agent": f"{part}\n\n\n{agent}"})
+
+
+def test_the_rows_of_the_rollout_go_before_the_minibatches() -> None:
+    lines = convert(script(CONVOLUTIONS)).source.splitlines()
+    freed = next(i for i, line in enumerate(lines) if line.strip().startswith("transitions.clear()"))
+    uses = [i for i, line in enumerate(lines) if "transitions" in line and i != freed]
+    loop = next(i for i, line in enumerate(lines) if "for iteration in" in line)
+    minibatches = next(i for i, line in enumerate(lines) if "for mb_inds in" in line)
+    assert loop < max(uses) < freed < minibatches
+
+
+def test_rows_that_go_with_their_function_are_left() -> None:
+    source = convert(script(CONVOLUTIONS), ignore=["evaluate-once", "host-arrays", "narrow-observations"]).source
+    assert "\n    transitions = []\n    for step in range" in source, "they are rollout()'s own"
+    assert "transitions.clear()" not in source
 
 
 NOOPS = [

@@ -1,4 +1,4 @@
-"""Keep the memory of a minibatch of images for the next one, instead of giving it back to the system."""
+"""Keep the memory of a minibatch of images for the next one; free the rollout's rows before the first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ INFO = TransformInfo(
         "Where freed memory waits for its next use changes no value: results are the same bits. It waits in the "
         "process instead of the system, which would take its pages in and zero them anew in each minibatch. At most "
         "256 MiB lie free at the heap's end, and blocks of 64 MiB and more go back at once. Other C libraries than "
-        "glibc have no such call and are left alone."
+        "glibc have no such call and are left alone. The rows that steps recorded are not read again once they are "
+        "stacked."
     ),
     needs=(),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
@@ -49,9 +50,22 @@ def apply(script: Script) -> str:
         if isinstance(node, ast.Attribute) and node.attr in ("mallopt", "malloc_trim"):
             raise Skip(f"line {node.lineno} steers the C library's memory itself")
     edits = Edits(script.source)
+    _free_rows(script, edits)
     edits.before(script.outermost, render("keep_memory", libc=script.names.fresh("libc")), gap=1)
     add_imports(script.tree, edits, *(f"import {name}" for name in ADDED))
     return script.finish(edits)
+
+
+def _free_rows(script: Script, edits: Edits) -> None:
+    """Empty the list of the rollout's rows below its last use, unless it goes with the function that has it."""
+    name = script.facts.transitions
+    uses = [n for n in ast.walk(script.outermost) if isinstance(n, ast.Name) and n.id == name]
+    if name is None or not uses:
+        return
+    uses.sort(key=lambda n: n.lineno)
+    first, last = script.source.statement(uses[0]), script.source.statement(uses[-1])
+    if last in script.source.block(first):
+        edits.after(last, f"{name}.clear()  # the storage has copies; minibatches can use the memory")
 
 
 TRANSFORM = Transform(INFO, apply)
