@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from transformer.checking.harness.instrument import HOOKS_NAME, compile_with_hooks
 from transformer.checking.harness.job import Job
 from transformer.checking.harness.journal import Journal
 from transformer.checking.harness.lockstep import Lockstep as Mode
@@ -244,3 +245,34 @@ def test_iterations_are_counted_although_the_environment_is_stepped_first(
 def test_state_finds_parameters_once(training: Training) -> None:
     names = [name for name, t in State().tensors.items() if t is training.net.weight]
     assert len(names) == 1
+
+
+STEPS = """
+import torch
+
+def evaluate(obs, action=None):
+    return obs.sum(-1) + action, {centre}
+
+steps = [{{"obs": torch.full((2, 3), float(i)), "action": torch.zeros(2)}} for i in range(4)]
+for _ in range(2):
+    total, centred = evaluate(torch.cat([s["obs"] for s in steps]), action=torch.cat([s["action"] for s in steps]))
+    assert total.tolist() == [0, 0, 3, 3, 6, 6, 9, 9]
+other = evaluate(torch.cat([s["obs"] for s in steps]), action=torch.cat([o["action"] for o in steps[:4]]))
+"""
+
+
+@pytest.mark.parametrize(("centre", "mixed"), [("obs * 2", False), ("obs - obs.mean(0)", True)])
+def test_rows_of_all_steps_are_compared_with_those_of_single_steps(centre: str, mixed: bool, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(STEPS.format(centre=centre))
+    journal = Journal(tmp_path, 0)
+    mode = Mode(Job("lockstep", "", [], str(tmp_path), every=5), journal)
+    exec(compile_with_hooks(script, mode.hooks), {HOOKS_NAME: mode.hooks})
+    mode.finish()
+    journal.close(seconds=0.0)
+    lockstep = load_lockstep(tmp_path / "journal.json")
+    assert [(f.name, f.calls) for f in lockstep.functions] == [("evaluate of all steps", 2)]
+    assert len(lockstep.errors) == 2 * 2 * 2, "two calls, the first and the last step, two results"
+    found = wrong(lockstep)
+    assert bool(found) == mixed
+    assert all("output[1]" in f for f in found)

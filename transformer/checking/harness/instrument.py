@@ -12,6 +12,9 @@ Hook = Callable[[Any], Any]
 """Takes the function that the script is about to call; returns the one to call instead."""
 
 HOOKS_NAME = "__lean_hooks__"
+TOGETHER = "all steps in one call"
+"""The hook of calls whose arguments are all of the form `torch.cat([step["name"] for step in steps])`, of the same
+steps, and more than one: what is called instead is given the lists that would be concatenated."""
 
 
 def compile_with_hooks(path: Path, hooks: Mapping[str, Hook]) -> CodeType:
@@ -34,11 +37,54 @@ class _Router(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         called = node.func
+        if TOGETHER in self._names and _of_all_steps(node):
+            node.args = [_listed(a) for a in node.args]
+            for keyword in node.keywords:
+                keyword.value = _listed(keyword.value)
+            return self._hooked(node, TOGETHER)
         if not isinstance(called, ast.Attribute) or called.attr not in self._names:
             return node
         if called.attr == "step" and not (node.args or node.keywords):
             return node
-        hooks = ast.Name(HOOKS_NAME, ast.Load())
-        hook = ast.Subscript(hooks, ast.Constant(called.attr), ast.Load())
-        node.func = ast.copy_location(ast.Call(hook, [called], []), called)
+        return self._hooked(node, called.attr)
+
+    def _hooked(self, node: ast.Call, name: str) -> ast.Call:
+        """The call of what a hook makes of the function called."""
+        hook = ast.Subscript(ast.Name(HOOKS_NAME, ast.Load()), ast.Constant(name), ast.Load())
+        node.func = ast.copy_location(ast.Call(hook, [node.func], []), node.func)
         return node
+
+
+def _listed(value: ast.expr) -> ast.expr:
+    """The list that torch.cat() is given."""
+    assert isinstance(value, ast.Call)
+    return value.args[0]
+
+
+def _of_all_steps(node: ast.Call) -> bool:
+    """Whether each of two arguments or more concatenates one entry of each of the same steps."""
+    values = [*node.args, *(k.value for k in node.keywords if k.arg)]
+    steps = [_steps(v) for v in values]
+    return (
+        len(values) > 1
+        and len(values) == len(node.args) + len(node.keywords)
+        and len({*steps}) == 1
+        and None not in steps
+    )
+
+
+def _steps(value: ast.expr) -> str | None:
+    """The name of `steps` in `torch.cat([step["name"] for step in steps])`."""
+    match value:
+        case ast.Call(
+            func=ast.Attribute(attr="cat"),
+            args=[
+                ast.ListComp(
+                    elt=ast.Subscript(slice=ast.Constant()),
+                    generators=[ast.comprehension(iter=ast.Name(id=name), ifs=[])],
+                )
+            ],
+            keywords=[],
+        ):
+            return name
+    return None

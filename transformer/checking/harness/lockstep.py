@@ -19,12 +19,13 @@ import torch
 from .environments import EnvironmentSteps
 from .errors import SMALL, Error, errors
 from .imports import patch_on_import
-from .instrument import Hook
+from .instrument import TOGETHER, Hook
 from .job import Job
 from .journal import Journal
 from .outputs import HeldOutputs
 from .spread import spread_fault
 from .state import Snapshot, State
+from .together import Together
 from .trees import clone
 
 COMPILE_WARMUP = 1
@@ -44,7 +45,11 @@ class Lockstep:
         self._functions: list[Checked] = []
         self._before_first_step: set[Checked] = set()
         self._state: State | None = None
-        self.hooks: dict[str, Hook] = {"step": EnvironmentSteps(journal, job.iterations).replace_step}
+        self._together = Together(journal, job.every)
+        self.hooks: dict[str, Hook] = {
+            "step": EnvironmentSteps(journal, job.iterations).replace_step,
+            TOGETHER: self._together.replace,
+        }
 
     def install(self) -> None:
         """Replace `torch.compile` and `tensordict.nn.CudaGraphModule`."""
@@ -66,6 +71,7 @@ class Lockstep:
         """Write down how often each function was called, and how often of these after its warm-up."""
         for function in self._functions:
             self.journal.add("functions", function.name, function.calls, max(0, function.calls - function.warmup))
+        self._together.finish()
 
     def state(self) -> State:
         """The modules and optimizers, looked for at the first checked call."""

@@ -29,7 +29,7 @@ def dtype_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def objects() -> list[object]:
+def objects() -> list[Any]:
     """All that the garbage collector tracks, with what the script has taken out of its view by gc.freeze()."""
     gc.unfreeze()
     return gc.get_objects()
