@@ -21,8 +21,8 @@ from transformer.checking import Recording, compare, record
 
 ARGS = tomllib.loads((golden.FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
 FIXTURES = sorted(ARGS)
-REPRESENTATIVE = ["extra_buffer.py", "gym_classic_discrete.py", "gymnasium_continuous.py"]
-"""A masked env in the file and main guard; argparse, gym and CartPole; tyro, gymnasium and Normal actions."""
+REPRESENTATIVE = ["gym_classic_discrete.py", "gymnasium_continuous.py"]
+"""argparse, gym and CartPole; tyro, gymnasium and Normal actions."""
 LIMIT = 300.0
 """Seconds for one run."""
 
