@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from transformer.dataflow import Assignment, Liveness, access, exposed, free_names, scope_access, statements
+from transformer.edits import Edits, without_blank_lines
 from transformer.facts import Function
 from transformer.formatting import fit, fit_all
 from transformer.kinds import Kinds
 from transformer.script import Scope, Script
-from transformer.source import Edits, Line, without_blank_lines
+from transformer.source import Line
 from transformer.transforms.base import Skip
 
 

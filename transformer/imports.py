@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 
-from transformer.source import Edits
+from transformer.edits import Edits
 
 
 def add_imports(tree: ast.Module, edits: Edits, *lines: str) -> None:

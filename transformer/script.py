@@ -19,11 +19,12 @@ import libcst as cst
 from transformer import refusal
 from transformer.dataflow import access, free_names, pairwise, statements
 from transformer.diagnostics import Diagnostic, at
+from transformer.edits import Edits
 from transformer.facts import Facts
 from transformer.helpers import Helper, find_helpers
 from transformer.imports import add_imports
 from transformer.names import Names
-from transformer.source import Edits, Source
+from transformer.source import Source
 from transformer.tensor_env import find_tensor_env
 
 Loop: TypeAlias = ast.For | ast.While

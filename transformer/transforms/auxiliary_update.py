@@ -7,10 +7,10 @@ import ast
 from transformer.aliases import changed_in_place
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
+from transformer.edits import Edits
 from transformer.extraction import extract, signature
 from transformer.kinds import Kinds, inlined
 from transformer.script import Loop, Script, names_in
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

@@ -6,10 +6,10 @@ import ast
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.edits import Edits
 from transformer.pixels import REORDERS
 from transformer.rendering import render
 from transformer.script import Script, names_in
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

@@ -6,10 +6,10 @@ import ast
 
 from transformer.capture import Capture
 from transformer.conversion import TransformInfo
+from transformer.edits import Edits
 from transformer.extraction import extract_inner
 from transformer.rendering import render
 from transformer.script import Script, backwards
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

@@ -7,10 +7,10 @@ import ast
 from transformer.capture import Capture
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.edits import Edits
 from transformer.imports import add_imports
 from transformer.rendering import render
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

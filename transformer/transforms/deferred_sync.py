@@ -8,10 +8,10 @@ import builtins
 from transformer.aliases import HARMLESS, changed_in_place, shared
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
+from transformer.edits import Edits
 from transformer.kinds import Kinds, values
 from transformer.names import singular
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

@@ -9,12 +9,12 @@ from transformer.aliases import is_in_place
 from transformer.capture import Capture
 from transformer.conversion import TransformInfo
 from transformer.dataflow import NONE, Liveness, access, statements
+from transformer.edits import Edits
 from transformer.hosts import names_entry, recorded
 from transformer.rendering import render
 from transformer.results import Results
 from transformer.rowwise import Rowwise
 from transformer.script import Script, names_in
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

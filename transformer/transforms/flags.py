@@ -9,10 +9,10 @@ from typing import TypeGuard
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.edits import Edits
 from transformer.imports import add_below_imports, add_imports
 from transformer.rendering import render
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Transform
 
 INFO = TransformInfo(

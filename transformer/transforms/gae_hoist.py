@@ -11,10 +11,10 @@ from transformer.aliases import changed_in_place, shared
 from transformer.conversion import TransformInfo
 from transformer.dataflow import Liveness, statements
 from transformer.dtypes import Dtypes
+from transformer.edits import Edits
 from transformer.kinds import Kinds
 from transformer.script import Script, backwards, is_number, names_in
 from transformer.shapes import Shapes
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

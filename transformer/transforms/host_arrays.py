@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
+from transformer.edits import Edits
 from transformer.hosts import Hosts, find_chain, flattens, names_entry, recorded, unwrapped
 from transformer.kinds import Kinds, values
 from transformer.rendering import render, tuple_of
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

@@ -8,12 +8,12 @@ import re
 from transformer.conversion import TransformInfo
 from transformer.copying import obstacle
 from transformer.dataflow import statements
+from transformer.edits import Edits
 from transformer.host_work import arguments
 from transformer.imports import add_imports
 from transformer.kinds import Kinds
 from transformer.rendering import render
 from transformer.script import Script, names_in
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

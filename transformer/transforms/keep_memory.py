@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion import TransformInfo
+from transformer.edits import Edits
 from transformer.imports import add_imports
 from transformer.rendering import render
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

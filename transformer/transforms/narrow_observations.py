@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
+from transformer.edits import Edits
 from transformer.hosts import Hosts, find_chain, recorded
 from transformer.kinds import Kinds, values
 from transformer.pixels import divided_first
 from transformer.rendering import render, tuple_of
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

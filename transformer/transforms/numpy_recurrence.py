@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from transformer.conversion import TransformInfo
+from transformer.edits import Edits
 from transformer.rendering import render
 from transformer.script import Script, backwards
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

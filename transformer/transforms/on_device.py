@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.edits import Edits
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion import TransformInfo
+from transformer.edits import Edits
 from transformer.extraction import extract
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

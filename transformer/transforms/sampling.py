@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from transformer.capture import SAMPLED
 from transformer.conversion import TransformInfo
+from transformer.edits import Edits
 from transformer.rendering import render
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

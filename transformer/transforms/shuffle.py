@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.edits import Edits
 from transformer.kinds import Kinds
 from transformer.script import Script, is_number, names_in
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

@@ -9,6 +9,7 @@ from transformer.aliases import holders, roots
 from transformer.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, exposed, pairwise, statements
+from transformer.edits import Edits
 from transformer.freshness import Freshness
 from transformer.imports import add_imports
 from transformer.kinds import Kinds, values
@@ -16,7 +17,6 @@ from transformer.names import singular
 from transformer.rendering import render
 from transformer.results import Results
 from transformer.script import Script, is_number, names_in
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.vector_env import is_vector
 

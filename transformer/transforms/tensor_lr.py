@@ -7,9 +7,9 @@ from typing import TypeGuard
 
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.edits import Edits
 from transformer.rendering import render
 from transformer.script import Optimizer, Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(

@@ -7,9 +7,9 @@ import ast
 from transformer.aliases import changed_in_place, shared
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
+from transformer.edits import Edits
 from transformer.kinds import Kinds
 from transformer.script import Script
-from transformer.source import Edits
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
