@@ -107,11 +107,17 @@ def test_compiled_conversion_trains_to_the_end(fixture: str, tmp_path: Path) -> 
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=2 * LIMIT, check=False
     )
     assert result.returncode == 0, result.stderr[-3000:]
-    prints = sum(len(recording.prints) for recording in (original(fixture), *original(fixture).peers))
-    assert len(result.stdout.splitlines()) == prints
+    prints = [p.line for recording in (original(fixture), *original(fixture).peers) for p in recording.prints]
+    printed = without_numbers(result.stdout)
+    assert all(without_numbers(line) in printed for line in prints), "permutations are others, so numbers are, too"
     if next(s for s in conversion(fixture).steps if s.transform.name == "one-graph").applied:
         assert breaks_in_update(script, result.stderr) == []
         assert fixture == "uneven_minibatches.py" or "Recompiling function update" not in result.stderr
+
+
+def without_numbers(text: str) -> str:
+    """What is printed, without the numbers in it."""
+    return re.sub(r"-?\d[\d.e+-]*|nan|inf", "#", text)
 
 
 def breaks_in_update(script: Path, log: str) -> list[int]:
