@@ -109,22 +109,29 @@ def check_not_shared(scope: Scope, region: Sequence[ast.stmt], binds: frozenset[
         Skip: there is one.
     """
     inside = {id(n) for s in region for n in ast.walk(s)}
-    for node in ast.walk(scope):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and id(node) not in inside:
-            if node is scope:
-                continue
-            shared = sorted(free_names(node) & binds)
-            if shared:
-                name = getattr(node, "name", "the lambda")
-                raise Skip(f"{name} (line {node.lineno}) reads {shared[0]} from the training scope, which sets it here")
+    for node in _functions_in(scope):
+        shared = sorted(free_names(node) & binds)
+        if shared and id(node) not in inside:
+            name = getattr(node, "name", "the lambda")
+            raise Skip(f"{name} (line {node.lineno}) reads {shared[0]} from the training scope, which sets it here")
+
+
+def _functions_in(scope: Scope) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]:
+    """The functions whose free names are the scope's: not those inside other functions, whose names come first."""
+    found: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda] = []
+    pending: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            found.append(node)
+            pending += [node.args, *getattr(node, "decorator_list", ())]
+        else:
+            pending += ast.iter_child_nodes(node)
+    return sorted(found, key=lambda n: n.lineno)
 
 
 def _read_by_functions(scope: Scope) -> frozenset[str]:
-    names: set[str] = set()
-    for node in ast.walk(scope):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and node is not scope:
-            names |= free_names(node)
-    return frozenset(names)
+    return frozenset(name for node in _functions_in(scope) for name in free_names(node))
 
 
 def _where(region: Sequence[ast.stmt]) -> str:

@@ -57,7 +57,10 @@ class Facts:
     sampler: str | None = None
     """The one of them that draws from distributions."""
     even_minibatches: str | None = None
-    """An expression that is true where all minibatches have one size; None where unknown."""
+    """An expression that is true where all minibatches have one size, of names that are bound above the training loop;
+    None where unknown."""
+    uneven_minibatches: bool = False
+    """Whether a smaller last minibatch is possible, and cannot be told from what is bound above the training loop."""
     recurrence: bool = False
     """Whether GAE's loop holds only the recurrence."""
     backwards: int = 0

@@ -65,10 +65,14 @@ def unsuitable(script: Script) -> list[Diagnostic]:
 def no_training_loop(script: Script) -> Diagnostic:
     """No loop holds both an environment step and an optimizer step."""
     if not script.optimizer_steps:
-        return at(None, "LC004", "no optimizer made by torch.optim is stepped in this script")
+        return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
     opt = script.optimizer_steps[0]
     if not script.env_steps:
-        return at(opt, "LC004", "an optimizer is stepped here, but no environment is stepped anywhere in this file")
+        return at(
+            opt,
+            "LC004",
+            "an optimizer is stepped here, but no result of an environment's step() is kept anywhere in this file",
+        )
     env = max(script.env_steps, key=lambda step: len(script.loops_around(step)))  # not that of an evaluation
     here, there = (getattr(script.scope_of(n), "name", "the module") for n in (env, opt))
     if here != there:

@@ -6,7 +6,7 @@ from cases import FLAGS, INFERENCE, NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
 from test_compile import compiled
 
-from transformer import Applied, Skipped
+from transformer import Applied, Skipped, convert
 
 IMPORT = {"third_party": "from tensordict.nn import CudaGraphModule"}
 MARK = "if args.cudagraphs:\n    torch.compiler.cudagraph_mark_step_begin()\n"
@@ -114,6 +114,36 @@ REWRITES = [
         also=("inference-agent", *UPDATED),
     ),
 ]
+
+PER = PARTS["minibatches"].replace("args.minibatch_size", "per")
+
+
+@pytest.mark.parametrize(
+    ("minibatches", "condition"),
+    [
+        (PARTS["minibatches"], "args.batch_size % args.minibatch_size == 0"),
+        ("per = args.batch_size // 4\n" + PER, "args.batch_size % (args.batch_size // 4) == 0"),
+        (
+            "quarter = 4\nper = int(args.batch_size / quarter)\n" + PER,
+            "args.batch_size % int(args.batch_size / 4) == 0",
+        ),
+        (
+            PARTS["minibatches"].replace("args.minibatch_size", "args.batch_size // 4"),
+            "args.batch_size % (args.batch_size // 4) == 0",
+        ),
+        ("per = len(b_obs) // 4\n" + PER, None),
+        ("per = 4\nif iteration > 1:\n    per = 5\n" + PER, None),
+    ],
+)
+def test_the_size_of_minibatches_is_told_above_the_loop(minibatches: str, condition: str | None) -> None:
+    steps = convert(script({**GREEDY, "minibatches": minibatches})).steps
+    step = next(s for s in steps if s.transform.name == "cudagraphs")
+    assert isinstance(step.outcome, Applied)
+    told = any("smaller cannot be told above the training loop" in note for note in step.outcome.notes)
+    assert told == (condition is None)
+    assert ("update = CudaGraphModule" in step.after) == (condition is not None)
+    assert condition is None or f"        if {condition}:  {ONE_SIZE}\n            update = Cuda" in step.after
+
 
 NOT_A_TENSOR = "update() is not captured: {}, which it is given, is not known to be a tensor"
 BRANCHES = "update() is not captured: it branches on a tensor's value"

@@ -70,7 +70,7 @@ REWRITES = [
 ]
 
 BAR = "the script has a progress bar of its own"
-NO_COUNTER = "no counter of environment steps was found in the rollout"
+NO_COUNTER = "no counter of environment steps that begins at 0 was found in the rollout"
 OTHER = "the name time or tqdm stands for something else"
 UNCOUNTED = {
     "rollout": edited("rollout", "\n    global_step += args.num_envs", ""),

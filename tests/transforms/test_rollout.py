@@ -1,5 +1,5 @@
 import pytest
-from cases import NoOp, Rewrite
+from cases import NoOp, Rewrite, turn
 from scripts import PARTS, script
 
 from transformer import convert
@@ -155,6 +155,11 @@ NOOPS = [
         at="for step in range",
     ),
 ]
+
+
+def test_a_function_that_reads_what_the_one_around_it_is_given() -> None:
+    functions = "def make(step):\n    def tell(step_of=lambda: step):\n        print(step)\n\n    return tell\n\n\n"
+    assert turn("rollout", script({"functions": functions, "begin": PARTS["begin"] + "\nmake(1)()"})).applied
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)

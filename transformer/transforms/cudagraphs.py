@@ -81,6 +81,8 @@ def _obstacles(script: Script) -> dict[str, str | None]:
             why = _not_tensors(function.others)
             if role == "update" and not facts.capturable:
                 why = why or "its optimizer cannot be captured"
+            if role == "update" and facts.uneven_minibatches:
+                why = why or "whether its last minibatch is smaller cannot be told above the training loop"
             if role == "update" and not facts.static_update:
                 why = why or "it branches on a tensor's value"
             found[function.name] = why or capture.obstacle(script.definition(function.name))

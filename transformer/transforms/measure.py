@@ -42,7 +42,7 @@ def apply(script: Script) -> str:
         raise Skip("the training loop does not run over a range of iterations")
     counter = script.step_counter
     if counter is None:
-        raise Skip("no counter of environment steps was found in the rollout")
+        raise Skip("no counter of environment steps that begins at 0 was found in the rollout")
     for module in ("time", "tqdm"):
         if script.names.taken(module) and not _is_module(script, module):
             raise Skip("the name time or tqdm stands for something else")

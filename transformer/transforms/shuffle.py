@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
-from transformer.dataflow import statements
+from transformer.dataflow import access, scope_access, statements
 from transformer.edits import Edits
 from transformer.kinds import Kinds
 from transformer.script import Script, is_number, names_in
@@ -63,7 +64,7 @@ def apply(script: Script) -> str:
     edits, source = Edits(script.source), script.source
     device = f", device={script.device}" if script.device else ""
     size, chunk = source.text(found.size), source.text(found.chunk)
-    script.facts.even_minibatches = f"{size} % {chunk} == 0"
+    _note_sizes(script, found.size, found.chunk)
     if found.shuffle is None:
         for cut in found.slices:
             edits.remove(cut)
@@ -138,8 +139,57 @@ def _from_sampler(script: Script) -> str | None:
         edits.substitute(loop.iter, f"{indices}[: {size} // {chunk} * {chunk}].split({chunk})")
     else:
         edits.substitute(loop.iter, f"{drawn}.split({chunk})")
-        script.facts.even_minibatches = f"{size} % {chunk} == 0"
+        _note_sizes(script, whole.args[0], given["batch_size"])
     return script.finish(edits)
+
+
+def _note_sizes(script: Script, size: ast.expr, chunk: ast.expr) -> None:
+    """Keep what tells whether all minibatches have one size, in names that are bound above the training loop."""
+    rest = ast.BinOp(size, ast.Mod(), chunk)
+    try:
+        above = _Above(script).visit(copy.deepcopy(rest))
+    except _Unknown:
+        script.facts.uneven_minibatches = True
+    else:
+        script.facts.even_minibatches = ast.unparse(ast.Compare(above, [ast.Eq()], [ast.Constant(0)]))
+
+
+class _Unknown(Exception):
+    """A name has no value that is known above the training loop."""
+
+
+class _Above(ast.NodeTransformer):
+    """Puts values in the place of names that the training loop binds."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._bound = scope_access([script.outermost]).binds
+        self._inside: list[str] = []
+
+    def _value(self, name: str) -> ast.expr | None:
+        """The only value that a name is given anywhere in the training scope."""
+        made = [value for _, value in self._script.assignments(name)]
+        others = [s for s in statements(self._script.scope.body) if name in access(s).binds]
+        return made[0] if len(made) == 1 == len(others) else None
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self._bound:
+            return node
+        value = self._value(node.id)
+        if value is None or node.id in self._inside or not _is_plain(value):
+            raise _Unknown
+        self._inside.append(node.id)
+        told = self.visit(copy.deepcopy(value))
+        self._inside.pop()
+        assert isinstance(told, ast.expr)
+        return told
+
+
+def _is_plain(value: ast.expr) -> bool:
+    """Whether a value may be computed a second time: a sum, a name, a number, or a rounding of one."""
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func) in ("int", "max", "min") and not value.keywords
+    return isinstance(value, (ast.BinOp, ast.Name, ast.Attribute, ast.Constant))
 
 
 def _match(script: Script) -> Pattern:
@@ -150,8 +200,7 @@ def _match(script: Script) -> Pattern:
     drawn = [n for n in ast.walk(span) if isinstance(n, ast.Call) and script.calls(n, "torch.randperm")]
     if drawn:
         if isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args:
-            sizes = (script.source.text(n) for n in (drawn[0].args[0], span.args[0]))
-            script.facts.even_minibatches = " % ".join(sizes) + " == 0"
+            _note_sizes(script, drawn[0].args[0], span.args[0])
         raise Skip("the minibatches are drawn by torch.randperm already")
     if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
         raise Skip("the minibatch loop does not run over range(0, batch size, minibatch size)")
