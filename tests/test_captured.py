@@ -79,6 +79,7 @@ def test_replays_do_what_the_functions_do(fixture: str, tmp_path: Path) -> None:
         check(script, [*arguments(fixture), "--compile"], graphs(text) - uneven)
 
 
+@pytest.mark.slow
 def test_the_optimizer_of_a_checkpoint_is_captured(tmp_path: Path) -> None:
     earlier = """
         earlier = optim.Adam(agent.parameters(), lr=1e-3)

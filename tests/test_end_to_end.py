@@ -86,6 +86,7 @@ def test_ignored_transforms_are_left_out(tmp_path: Path) -> None:
     assert "applied" in outcomes.values()
 
 
+@pytest.mark.slow
 def test_several_fixtures_in_one_call(tmp_path: Path) -> None:
     fixtures = sorted(golden.FIXTURES.glob("*.py"))[:4]
     assert lean_convert(*fixtures, "--output-dir", tmp_path).returncode == 0

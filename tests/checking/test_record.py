@@ -195,6 +195,7 @@ def test_a_file_named_after_the_time_by_a_module_beside_the_script(tmp_path: Pat
     assert record(script).files == ("run_1234567890", "run_time")
 
 
+@pytest.mark.slow
 def test_tensors_among_an_optimizers_settings(toy_script: Path, toy_recording: Recording) -> None:
     """An optimizer may be told of more tensors than its parameters."""
     told = edited(
