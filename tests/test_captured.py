@@ -95,7 +95,6 @@ def test_the_optimizer_of_a_checkpoint_is_captured(tmp_path: Path) -> None:
     check(path, [], graphs(text))
 
 
-@pytest.mark.slow
 def test_the_draw_of_actions_alone_is_captured(tmp_path: Path) -> None:
     text = emulated(convert(small_script()).source)
     path = tmp_path / "acts.py"
