@@ -60,7 +60,7 @@ def _free_rows(script: Script, edits: Edits) -> None:
     """Empty the list of the rollout's rows below its last use, unless it goes with the function that has it."""
     name = script.facts.transitions
     uses = [n for n in ast.walk(script.outermost) if isinstance(n, ast.Name) and n.id == name]
-    if name is None or not uses:
+    if not uses:
         return
     uses.sort(key=lambda n: n.lineno)
     first, last = script.source.statement(uses[0]), script.source.statement(uses[-1])

@@ -7,7 +7,7 @@ import copy
 from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
-from transformer.dataflow import access, scope_access, statements
+from transformer.dataflow import access, statements
 from transformer.edits import Edits
 from transformer.kinds import Kinds
 from transformer.script import Script, is_number, names_in
@@ -163,7 +163,6 @@ class _Above(ast.NodeTransformer):
 
     def __init__(self, script: Script) -> None:
         self._script = script
-        self._bound = scope_access([script.outermost]).binds
         self._inside: list[str] = []
 
     def _value(self, name: str) -> ast.expr | None:
@@ -173,7 +172,7 @@ class _Above(ast.NodeTransformer):
         return made[0] if len(made) == 1 == len(others) else None
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id not in self._bound:
+        if node.id not in self._script.variant:
             return node
         value = self._value(node.id)
         if value is None or node.id in self._inside or not _is_plain(value):

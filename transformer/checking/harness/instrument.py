@@ -63,14 +63,8 @@ def _listed(value: ast.expr) -> ast.expr:
 
 def _of_all_steps(node: ast.Call) -> bool:
     """Whether each of two arguments or more concatenates one entry of each of the same steps."""
-    values = [*node.args, *(k.value for k in node.keywords if k.arg)]
-    steps = [_steps(v) for v in values]
-    return (
-        len(values) > 1
-        and len(values) == len(node.args) + len(node.keywords)
-        and len({*steps}) == 1
-        and None not in steps
-    )
+    steps = [_steps(v) for v in (*node.args, *(k.value for k in node.keywords))]
+    return len(steps) > 1 and len({*steps}) == 1 and None not in steps
 
 
 def _steps(value: ast.expr) -> str | None:

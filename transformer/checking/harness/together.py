@@ -53,13 +53,12 @@ def _apart(
 ) -> Iterator[Error]:
     """How far the rows of the first and of the last step are from what the function returns for them alone."""
     steps = next(iter((*args, *kwargs.values())))
-    ends = torch.tensor([len(step) for step in steps]).cumsum(0).tolist()
-    for i in dict.fromkeys((0, len(steps) - 1)):
+    ends = ((0, slice(len(steps[0]))), (-1, slice(-len(steps[-1]), None)))
+    for i, rows in ends[: len(steps)]:
         before = random_states()
         try:
             expected = function(*(a[i] for a in args), **{k: v[i] for k, v in kwargs.items()})
         finally:
             set_random_states(before)
-        rows = slice(ends[i] - len(steps[i]), ends[i])
         ours = map_tensors(lambda t, r=rows: t[r] if t.dim() else t, result)  # type: ignore[misc]
         yield from errors(ours, expected, "output", small=SMALL)
