@@ -14,6 +14,8 @@ Patch = Callable[[ModuleType], None]
 
 def patch_on_import(patches: dict[str, Patch]) -> None:
     """Have each of `patches` called on the module of its name, once, when that has been imported."""
+    for name in patches.keys() & sys.modules.keys():  # by a sitecustomize.py, say
+        patches[name](sys.modules[name])
     sys.meta_path.insert(0, _PatchOnImport(patches))
 
 

@@ -51,8 +51,7 @@ class HeldOutputs:
     def _watch(self, call: int, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.requires_grad or tensor.layout != torch.strided:
             return tensor
-        alias = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        alias.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+        alias = tensor.data
         self._held.append(_Held(call, weakref.ref(alias), tensor.clone(), alias._version))
         return alias
 

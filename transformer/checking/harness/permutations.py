@@ -86,12 +86,12 @@ class Permutations:
         np.random.default_rng = lambda seed=None: ServedGenerator(default_rng(seed).bit_generator)
 
     def _install_torch(self) -> None:
-        randperm = torch.randperm
+        randperm, modes = torch.randperm, torch._C._len_torch_dispatch_stack()
 
         def served_randperm(
             n: int, *, out: torch.Tensor | None = None, dtype: Any = torch.int64, device: Any = None, **others: Any
         ) -> torch.Tensor:
-            if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+            if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > modes:
                 # torch's compiler looks at the operation itself, which has no values yet
                 return randperm(n, out=out, dtype=dtype, device=device, **others)
             served = torch.tensor(self.next(n), dtype=dtype, device=device)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .tensors import named_parameters, objects
 
@@ -60,7 +61,7 @@ class State:
 
     def _add(self, name: str, tensor: torch.Tensor) -> None:
         """Take in a tensor whose memory is not known yet, under a name that is not taken yet."""
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        if isinstance(tensor, FakeTensor):
             return  # a compiler's stand-in, without values
         memory = tensor.data_ptr(), tensor.shape, tensor.dtype
         if memory in self._seen:

@@ -1,0 +1,271 @@
+"""A device of type "cuda" whose memory is the host's: what runs on it is computed on the CPU, by CUDA's rules.
+
+To Python a tensor of it is on "cuda:0"; to torch's C++ it is a wrapper on the device "meta", the one device besides the
+CPU that every build of torch knows. Its operations come by `__torch_dispatch__`, which sees that all operands are on one
+device, notes where the host waits for the device, and hands the operation to the CPU.
+
+What it cannot tell: kernels' own numerics, CUDA's random stream, what is asynchronous, and how fast anything is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter, tree_map_only
+
+aten = torch.ops.aten
+
+CUDA = torch.device("cuda", 0)
+META = torch.device("meta")
+CPU = torch.device("cpu")
+
+WAITS = {
+    aten._local_scalar_dense.default: "item",
+    aten.equal.default: "equal",
+    aten.nonzero.default: "nonzero",
+    aten.masked_select.default: "masked_select",
+    aten._unique2.default: "unique",
+    # Both see on the host whether their arguments are valid
+    aten.multinomial.default: "multinomial",
+    aten.normal.Tensor_Tensor: "normal",
+    aten.normal.float_Tensor: "normal",
+}
+"""Operations after which the host has read something from the device."""
+MIXED = {aten._to_copy.default, aten.copy_.default, aten._foreach_copy_.default, aten.set_.source_Tensor}
+"""Operations whose operands may be on different devices."""
+INDEXED = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
+"""Operations on the device that take indices, their second operand, from the host too."""
+ONE_DEVICE = {aten.cat.default, aten.stack.default, aten.mm.default, aten.addmm.default, aten.bmm.default}
+"""Operations that take not even a scalar from the host."""
+
+
+class Devices(RuntimeError):
+    """What CUDA would refuse."""
+
+
+class DeviceTensor(torch.Tensor):
+    """A tensor on the emulated device; `inner` is the tensor on the CPU that has its values."""
+
+    inner: torch.Tensor
+    device = property(lambda _: CUDA)  # type: ignore[assignment]
+    is_cuda = property(lambda _: True)  # type: ignore[assignment]
+    is_meta = property(lambda _: False)  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> DeviceTensor:
+        wrapper = torch.Tensor._make_wrapper_subclass(
+            cls,
+            inner.size(),
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
+            device=META,
+        )
+        wrapper.inner = inner
+        return wrapper
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation on it."""
+        return dispatch(func, args, kwargs or {})
+
+    # With these two, torch.nn.Module exchanges whole tensors where it would exchange their memory
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts: dict[str, torch.Tensor], *_: Any) -> DeviceTensor:
+        return DeviceTensor(parts["inner"])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            copy = DeviceTensor(self.inner.detach().clone()).requires_grad_(self.requires_grad)
+            memo[id(self)] = torch.nn.Parameter(copy, self.requires_grad) if _is_parameter(self) else copy
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.detach().cpu().__reduce_ex__(protocol)  # a file holds it as one of the CPU
+
+    def data_ptr(self) -> int:
+        """Give the address of its memory."""
+        return self.inner.data_ptr()
+
+    def get_device(self) -> int:
+        """Give the number of its device."""
+        return 0
+
+    def numpy(self, *_: Any, **__: Any) -> Any:
+        """Refuse, as CUDA's tensors do."""
+        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
+
+    __array__ = numpy
+
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if self.dim() == 0 else super().__format__(spec)
+
+    def tolist(self) -> Any:
+        """Give its numbers, for which the host waits."""
+        return self.cpu().tolist()
+
+    def pin_memory(self, *_: Any) -> Any:
+        """Refuse, as CUDA's tensors do."""
+        raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned")
+
+
+def _is_parameter(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, torch.nn.Parameter)
+
+
+class Capture(Protocol):
+    """What is told of each operation on the device, with operands and results on the CPU."""
+
+    def before(self, func: Any, args: Any, kwargs: Any) -> None: ...
+    def after(self, func: Any, args: Any, kwargs: Any, result: Any) -> None: ...
+
+
+waits: Counter[str] = Counter()
+"""How often the host has waited for the device, by `kind:line` of the script."""
+capture: Capture | None = None
+"""What keeps the operations for a replay, while a graph is captured."""
+
+
+def _note(kind: str) -> None:
+    if capture is not None:
+        raise Devices(f"operation not permitted when stream is capturing: {kind}")
+    frame: Any = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__") != "__main__":
+        frame = frame.f_back
+    waits[f"{kind}:{frame.f_lineno if frame else 0}"] += 1
+
+
+def _check(func: Any, args: Any, kwargs: Any) -> None:
+    """See that the operands are on one device.
+
+    Raises:
+        Devices: they are not.
+    """
+    if func in INDEXED and isinstance(args[0], DeviceTensor):
+        args = (args[0], *args[2:])
+    host = [x for x in tree_iter((args, kwargs)) if isinstance(x, torch.Tensor) and not isinstance(x, DeviceTensor)]
+    if any(x.dim() or func in ONE_DEVICE for x in host):
+        raise Devices(f"Expected all tensors to be on the same device, but found at least two devices: {func}")
+
+
+def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operation of torch by the rules of the emulated device.
+
+    Raises:
+        Devices: CUDA would not run it.
+    """
+    wrappers: dict[int, DeviceTensor] = {}
+
+    def inner(wrapper: DeviceTensor) -> torch.Tensor:
+        wrappers[id(wrapper.inner)] = wrapper
+        return wrapper.inner
+
+    target = kwargs.get("device")
+    given, named = tree_map_only(DeviceTensor, inner, (args, kwargs))
+    to_device = bool(wrappers) if target is None else target.type == "meta"
+    if target is not None:
+        named["device"] = CPU
+    if wrappers and func not in MIXED:
+        _check(func, args, kwargs)
+    _note_wait(func, args, kwargs, bool(wrappers), to_device)
+    recorded = capture if wrappers or to_device else None
+    if recorded is not None:
+        # A scalar of the host is a kernel's argument: its value is captured, not its place
+        given, named = tree_map_only(torch.Tensor, lambda t: t if id(t) in wrappers else t.clone(), (given, named))
+        recorded.before(func, given, named)
+    result = func(*given, **named)
+    if func is aten._to_copy.default and result is given[0]:
+        result = result.clone()
+    if recorded is not None:
+        recorded.after(func, given, named, result)
+    if not to_device:
+        return result
+    if func is aten.copy_.default and not isinstance(args[0], DeviceTensor):
+        return args[0]
+    return tree_map_only(torch.Tensor, lambda t: wrappers[id(t)] if id(t) in wrappers else DeviceTensor(t), result)
+
+
+def _note_wait(func: Any, args: Any, kwargs: Any, reads_device: bool, to_device: bool) -> None:
+    if func is aten._to_copy.default:
+        if isinstance(args[0], DeviceTensor) != to_device:
+            _note_copy(to_device, kwargs.get("non_blocking", False))
+    elif func is aten.copy_.default:
+        to, source = (isinstance(x, DeviceTensor) for x in args[:2])
+        if to != source and (args[1].dim() or not to):
+            _note_copy(to, len(args) > 2 and args[2])
+    elif reads_device and func in WAITS:
+        _note(WAITS[func])
+    elif reads_device and func in INDEXED:
+        if any(x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1]):
+            _note("mask")
+
+
+def _note_copy(to_device: bool, non_blocking: bool) -> None:
+    """Note a copy between host and device, for which the host waits unless it is from the host and said not to."""
+    if capture is not None:
+        raise Devices(
+            "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned."
+        )
+    if not to_device:
+        _note("download")
+    elif not non_blocking:
+        _note("upload")
+
+
+class _Operations(TorchDispatchMode):
+    """Sees the operations that have no operand on the device, such as those that make a tensor there."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return dispatch(func, args, kwargs or {})
+
+
+NAMING = {torch.device, torch._C._nn._parse_to}
+FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray}
+
+
+class _Names(TorchFunctionMode):
+    """Gives torch's C++ the device "meta" where Python says "cuda"."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in NAMING:
+            return func(*args, **kwargs)
+        if func in FROM_DATA and _is_cuda(kwargs.get("device")):
+            return func(*args, **{**kwargs, "device": None}).to(META)  # on "meta", it would lose the data
+        return func(*map(_renamed, args), **{name: _renamed(x) for name, x in kwargs.items()})
+
+
+def _is_cuda(x: Any) -> bool:
+    return (isinstance(x, torch.device) and x.type == "cuda") or (isinstance(x, str) and x.partition(":")[0] == "cuda")
+
+
+def _renamed(x: Any) -> Any:
+    return META if _is_cuda(x) else x
+
+
+@contextlib.contextmanager
+def emulated() -> Iterator[None]:
+    """Have torch know the device."""
+    load = torch.load
+
+    def load_to(file: Any, map_location: Any = None, **others: Any) -> Any:
+        found = load(file, map_location="cpu", **others)
+        return tree_map_only(torch.Tensor, lambda t: t.to(META), found) if _is_cuda(map_location) else found
+
+    torch.load = load_to
+    try:
+        with _Names(), _Operations():
+            yield
+    finally:
+        torch.load = load

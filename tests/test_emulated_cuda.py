@@ -1,0 +1,139 @@
+"""The emulated CUDA device refuses what CUDA refuses, and computes what the CPU does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+sys.path.append(str(Path(__file__).parent / "emulated_cuda"))
+
+import emulated_device
+from emulated_device import Devices, DeviceTensor
+from emulated_streams import Graph, capturing
+
+
+@pytest.fixture(autouse=True)
+def cuda() -> Iterator[None]:
+    emulated_device.waits.clear()
+    with emulated_device.emulated():
+        yield
+
+
+def on_device(*values: float) -> torch.Tensor:
+    """A tensor there, made without waiting for it."""
+    return torch.tensor(values).to("cuda", non_blocking=True)
+
+
+def kinds() -> dict[str, int]:
+    """How often the host has waited, by kind."""
+    return {place.partition(":")[0]: count for place, count in emulated_device.waits.items()}
+
+
+def train(device: str) -> list[float]:
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).to(device)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.1, eps=1e-5)
+    for _ in range(3):
+        loss = network(torch.randn(5, 3).to(device)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 0.5)
+        optimizer.step()
+    return [x for p in network.parameters() for x in p.detach().cpu().reshape(-1).tolist()]
+
+
+def test_training_there_gives_the_same_bits() -> None:
+    assert train("cuda") == train("cpu")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(2, device="cuda"),
+        lambda: torch.tensor([1.0, 2.0], device="cuda"),
+        lambda: torch.zeros_like(on_device(1.0)),
+        lambda: on_device(1.0, 2.0)[torch.tensor([1])],
+        lambda: on_device(1.0).to("cuda"),
+        lambda: nn.Linear(2, 2).to(torch.device("cuda")).weight,
+        lambda: deepcopy(nn.Linear(2, 2).to("cuda")).weight,
+        lambda: on_device(1.0) * torch.tensor(2.0),
+    ],
+)
+def test_what_is_there(make: Any) -> None:
+    assert isinstance(made := make(), DeviceTensor)
+    assert (made.device.type, made.is_cuda, made.cpu().device.type) == ("cuda", True, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("error", "do"),
+    [
+        (Devices, lambda x, host: x + host),
+        (Devices, lambda x, host: torch.cat([x, host])),
+        (Devices, lambda x, host: torch.stack([x[0], host[0]])),
+        (Devices, lambda x, host: host[x.long()]),
+        (Devices, lambda x, host: nn.functional.mse_loss(x, host)),
+        (TypeError, lambda x, host: x.numpy()),
+        (RuntimeError, lambda x, host: x.pin_memory()),
+    ],
+)
+def test_what_cuda_refuses(error: type[Exception], do: Any) -> None:
+    with pytest.raises(error):
+        do(on_device(1.0, 0.0), torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "do"),
+    [
+        ("item", lambda x: x[0].item()),
+        ("item", lambda x: bool(x.any())),
+        ("download", lambda x: x.cpu()),
+        ("download", lambda x: x.tolist()),
+        ("download", lambda x: torch.zeros(2).copy_(x)),
+        ("upload", lambda x: torch.zeros(2).to("cuda")),
+        ("upload", lambda x: x.copy_(torch.zeros(2))),
+        ("nonzero", lambda x: x.nonzero()),
+        ("mask", lambda x: x[x > 0]),
+        ("multinomial", lambda x: torch.distributions.Categorical(x, validate_args=False).sample()),
+        ("normal", lambda x: torch.distributions.Normal(x, x, validate_args=False).sample()),
+    ],
+)
+def test_where_the_host_waits(kind: str, do: Any) -> None:
+    x = on_device(1.0, 2.0)
+    do(x)
+    assert kinds() == {kind: 1}
+
+
+def test_where_it_does_not() -> None:
+    x = on_device(1.0, 2.0)
+    x.copy_(torch.zeros(2), non_blocking=True)
+    (x * 2 + torch.tensor(1.0)).clone().sum()
+    x[0] = 1.0
+    assert kinds() == {}
+
+
+def test_a_replay_repeats_what_is_done_there_and_nothing_else() -> None:
+    x, host, python = on_device(1.0), torch.tensor(1.0), []
+    graph = Graph()
+    with capturing(graph):
+        python.append(1)
+        result = x.mul_(2) + host
+    assert x.item() == 1  # a capture computes nothing
+    host.fill_(100)
+    graph.replay()
+    assert (x.item(), result.item(), python) == (2, 3, [1])  # the host's number is the captured one
+    graph.replay()
+    assert (x.item(), result.item()) == (4, 5)
+
+
+@pytest.mark.parametrize("do", [lambda x: x.item(), lambda x: x.cpu(), lambda x: x.copy_(torch.zeros(1))])
+def test_what_no_graph_can_hold(do: Any) -> None:
+    x = on_device(1.0)
+    with pytest.raises(Devices, match="captur"), capturing(Graph()):
+        do(x)

@@ -1,0 +1,135 @@
+"""Conversions on a CUDA device, an emulated one: every rung is equal, and the host waits once per environment step."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import golden
+import pytest
+from scripts import script as small_script
+from test_equality import ARGS, FIXTURES, LIMIT, arguments, processes
+
+from transformer import convert
+from transformer.checking.run import Run
+from transformer.checking.rungs import Rung
+from transformer.checking.verify import RUNGS, Task, verify
+
+EMULATED = Path(__file__).parent / "emulated_cuda"
+ON_CUDA = {"setup": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'}
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What gives a process the emulated device."""
+    path = os.pathsep.join(filter(None, (str(EMULATED), os.environ.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", **more}
+
+
+def early(converted: str) -> str:
+    """A converted script that captures its graphs in the second call of a function, not in the twentieth."""
+    text, count = re.subn("warmup=20", "warmup=2", converted)
+    assert count
+    return text
+
+
+def rungs(run: Run) -> dict[str, Rung]:
+    """What becomes of a script on each rung, on the emulated device."""
+    source = run.source or run.script.read_text(encoding="utf-8")
+    task = Task(replace(run, environment=environment()), early(convert(source).source))
+    return {rung.name: rung for rung in verify(task).rungs}
+
+
+def captured(text: str) -> set[str]:
+    """The functions of which a converted script makes CUDA graphs."""
+    return set(re.findall(r"(\w+) = CudaGraphModule\(", text))
+
+
+def seen(rung: Rung) -> set[str]:
+    """The functions that were compared on a rung."""
+    assert rung.lockstep is not None
+    return {function.name for function in rung.lockstep.functions if " " not in function.name}
+
+
+@pytest.mark.slow
+def test_every_rung_is_equal(tmp_path: Path) -> None:
+    path = tmp_path / "small.py"
+    path.write_text(small_script(ON_CUDA), encoding="utf-8")
+    found = rungs(Run(path, timeout=LIMIT))
+    assert {name: rung.status for name, rung in found.items()} == dict.fromkeys(RUNGS, "equal")
+    assert seen(found["cudagraphs"]) == {"policy", "gae", "update"}
+    assert seen(found["compile + cudagraphs"]) == {"act", "gae", "update"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_every_rung_of_a_fixture_is_equal(fixture: str) -> None:
+    if processes(fixture):
+        pytest.skip("the emulated device belongs to one process")
+    run = Run(golden.FIXTURES / fixture, tuple(arguments(fixture)), timeout=LIMIT)
+    found = rungs(run)
+    statuses = {name: (rung.status, rung.reason, rung.findings) for name, rung in found.items()}
+    compiled = ARGS[fixture].get("compiled", True)
+    assert statuses == dict.fromkeys(RUNGS if compiled else RUNGS[:1], ("equal", "", ()))
+    uneven = {"update"} if fixture == "uneven_minibatches.py" else set()  # which is not captured
+    assert seen(found["cudagraphs"]) == captured(golden_text(fixture)) - {"act"} - uneven
+
+
+def golden_text(fixture: str) -> str:
+    """The fixture, converted."""
+    return (golden.FIXTURES / "converted" / fixture).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_optimizer_of_a_checkpoint_is_captured(tmp_path: Path) -> None:
+    earlier = """
+        earlier = optim.Adam(agent.parameters(), lr=1e-3)
+        agent.critic(torch.ones(2, device=device)).backward()
+        earlier.step()
+        torch.save(earlier.state_dict(), "optimizer.pt")
+        optimizer.load_state_dict(torch.load("optimizer.pt"))
+    """
+    path = tmp_path / "loads.py"
+    path.write_text(small_script({**ON_CUDA, "before_loop": earlier}), encoding="utf-8")
+    found = rungs(Run(path, timeout=LIMIT))
+    assert {name: rung.status for name, rung in found.items()} == dict.fromkeys(RUNGS, "equal")
+
+
+def waits(source: str, folder: Path, *args: str) -> Counter[str]:
+    """How often a run waits for the device, by the kind of wait and the text of its line."""
+    script, outcome = folder / "waits.py", folder / "waits.json"
+    script.write_text(source, encoding="utf-8")
+    command = [sys.executable, str(script), *args]
+    subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment(EMULATED_CUDA_WAITS=str(outcome))},
+        capture_output=True,
+        timeout=LIMIT,
+        check=True,
+    )
+    lines = source.splitlines()
+    found: Counter[str] = Counter()
+    for place, count in json.loads(outcome.read_text()).items():
+        kind, _, line = place.partition(":")
+        found[f"{kind} {lines[int(line) - 1].strip()}"] += count
+    return found
+
+
+def each_step(source: str, folder: Path, *flags: str) -> Counter[str]:
+    """How often a run waits for ten more steps of the environment, minibatches remaining as many."""
+    once = *flags, "--num-iterations", "1", "--update-epochs", "1", "--minibatch-size", "100000"
+    few, more = (waits(source, folder, *once, "--num-steps", steps) for steps in ("24", "34"))
+    return more - few
+
+
+def test_an_environment_step_waits_once(tmp_path: Path) -> None:
+    original = small_script(ON_CUDA)
+    assert each_step(original, tmp_path).total() == 70
+    ours = each_step(early(convert(original).source), tmp_path, "--compile", "--cudagraphs")
+    assert ours == {"download next_obs, reward, done, info = envs.step(action.cpu().numpy())": 10}
