@@ -1,8 +1,8 @@
 """A device of type "cuda" whose memory is the host's: what runs on it is computed on the CPU, by CUDA's rules.
 
-To Python a tensor of it is on "cuda:0"; to torch's C++ it is a wrapper on the device "meta", the one device besides the
-CPU that every build of torch knows. Its operations come by `__torch_dispatch__`, which sees that all operands are on one
-device, notes where the host waits for the device, and hands the operation to the CPU.
+To Python a tensor of it is on "cuda:0"; to torch's C++ it is a wrapper on the device "meta", the one device besides
+the CPU that every build of torch knows. Its operations come by `__torch_dispatch__`, which sees that all operands are
+on one device, notes where the host waits for the device, and hands the operation to the CPU.
 
 What it cannot tell: kernels' own numerics, CUDA's random stream, what is asynchronous, and how fast anything is.
 """

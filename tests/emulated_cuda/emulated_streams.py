@@ -1,7 +1,7 @@
 """What torch.cuda has for the emulated device: streams without an effect, and graphs that record and replay.
 
-A capture, like CUDA's, runs Python but leaves the device's memory as it was; a replay repeats the device's operations on
-the memory of the capture, and runs nothing on the host.
+A capture, like CUDA's, runs Python but leaves the device's memory as it was; a replay repeats the device's operations
+on the memory of the capture, and runs nothing on the host.
 """
 
 from __future__ import annotations
