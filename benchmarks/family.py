@@ -31,6 +31,8 @@ from transformer.conversion import Conversion, Skipped  # noqa: E402
 RESULTS = HERE / "results" / "family.json"
 PAGE = HERE / "family.md"
 COLUMNS = ("refactored", "compile")
+NOT_NEEDED = ("late-exit", "auxiliary-update", "on-device")
+"""Transforms whose absence tells nothing of a script."""
 
 INTRODUCTION = """\
 # The family
@@ -88,7 +90,7 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
             rung = rungs.get(column, {"status": "not run", "digest": now})
             cells.append(rung["status"] + ("" if rung["digest"] == now or rung["status"] == "not run" else "*"))
         skipped = {s.transform.name: s.outcome.reason for s in conversion.steps if isinstance(s.outcome, Skipped)}
-        reasons = "; ".join(f"{n}: {r}" for n, r in skipped.items() if n not in ("auxiliary-update", "on-device"))
+        reasons = "; ".join(f"{n}: {r}" for n, r in skipped.items() if n not in NOT_NEEDED)
         applied = f"{sum(s.applied for s in conversion.steps)} of {len(conversion.steps)}"
         lines.append(f"| `{name}` | {generation} | {applied} | {' | '.join(cells)} | {reasons} |")
     return "\n".join([INTRODUCTION, *lines, ""])

@@ -33,7 +33,7 @@ class Member:
     processes: int | None = None
     only: str | None = None
     """The one generation that has it; both where None."""
-    skipped: tuple[str, ...] = ("auxiliary-update",)
+    skipped: tuple[str, ...] = ("late-exit", "auxiliary-update")
     """Transforms that have nothing to do in it, but for those of BY_DATA."""
 
     def __str__(self) -> str:
@@ -75,19 +75,23 @@ FAMILY = [
         newer=("--local-num-envs", "2"),
         older=("--num-envs", "2"),
         processes=2,
-        skipped=("auxiliary-update", "one-graph"),  # gradients are exchanged between backward and step
+        skipped=("late-exit", "auxiliary-update", "one-graph"),  # gradients are exchanged between backward and step
     ),
     Member("ppo_procgen", PIXELS),
     Member("ppo_pettingzoo_ma_atari", PIXELS),
     Member(
         "ppo_continuous_action_isaacgym/ppo_continuous_action_isaacgym",
         ["--num-envs", "8", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "384", *SHORT],
-        skipped=("gae-hoist", "auxiliary-update"),  # which dtype the environment's dones have cannot be told
+        skipped=(
+            "gae-hoist",
+            "late-exit",
+            "auxiliary-update",
+        ),  # which dtype the environment's dones have cannot be told
     ),
     Member(
         "ppg_procgen",
         [*PIXELS[:-4], "--total-timesteps", "192", "--n-iteration", "2", "--e-auxiliary", "2"],
-        skipped=("one-graph",),  # gradients are kept from minibatch to minibatch in the auxiliary phase
+        skipped=("late-exit", "one-graph"),  # gradients are kept from minibatch to minibatch in the auxiliary phase
     ),
     Member(
         "ppo_trxl/ppo_trxl",

@@ -35,7 +35,15 @@ def renamed(source: str, names: dict[str, str]) -> str:
 
 def test_the_template_is_fully_converted() -> None:
     left = [t.name for t in all_transforms() if t.name not in EXPECTED]
-    expected = ["on-device", "narrow-observations", "auxiliary-update", "channels-last", "keep-memory", "idle-threads"]
+    expected = [
+        "on-device",
+        "late-exit",
+        "narrow-observations",
+        "auxiliary-update",
+        "channels-last",
+        "keep-memory",
+        "idle-threads",
+    ]
     assert left == expected, "it makes nothing on the host, has no images, one update, and no parallel environments"
 
 

@@ -29,6 +29,8 @@ class Signature:
 
     params: tuple[str, ...]
     results: tuple[str, ...]
+    late: tuple[str, ...] = ()
+    """Further results, which only the last statement, an `if`, binds: there are none where it does not run."""
 
 
 def signature(
@@ -66,7 +68,8 @@ def signature(
     flow.after(scope.body, given)
     at_entry = flow.before[begin] | scope_access(above).binds
     bound = Assignment(once).after(region) or frozenset()
-    results = binds & live
+    late = (_bound_in_guard(script, region, once) - bound) & binds & live
+    results = binds & live - late
     perhaps = frozenset(n for n in results if n not in bound)
     params = (reads & (binds | variant)) | perhaps
     for name in sorted(params):
@@ -76,7 +79,16 @@ def signature(
     return Signature(
         tuple(sorted(params, key=lambda n: order.get(n, 0))),
         tuple(sorted(results, key=lambda n: order.get(n, 0))),
+        tuple(sorted(late, key=lambda n: order.get(n, 0))),
     )
+
+
+def _bound_in_guard(script: Script, region: Sequence[ast.stmt], once: Sequence[ast.stmt]) -> frozenset[str]:
+    """What is bound where a region ends in the `if` that a late exit skips, and that runs."""
+    last = region[-1]
+    if isinstance(last, ast.If) and script.facts.stop and ast.unparse(last.test) == f"not {script.facts.stop}":
+        return Assignment(once).after([*region[:-1], *last.body]) or frozenset()
+    return frozenset()
 
 
 def check_moveable(script: Script, region: Sequence[ast.stmt]) -> None:
@@ -178,32 +190,54 @@ def extract(
     begin, end = region[0], region[-1]
     region = [s for s in region if s not in above]
     given = {n: s for s in above for n in access(s).binds}
+    # What only the last statement binds is known at its own end
+    ends = {**dict.fromkeys(sig.results, end), **dict.fromkeys(sig.late, getattr(end, "body", [end])[-1])}
     function = Function(
         name,
         sig.params,
-        sig.results,
+        tuple(ends),
         others=tuple(
             p
             for p in sig.params
             if p != script.facts.storage
             and not (kinds.tensor_after(p, given[p]) if p in given else kinds.tensors_before(p, begin))
         ),
-        tensor_results=frozenset(r for r in sig.results if kinds.tensor_after(r, end)),
-        tuple_results=frozenset(r for r in sig.results if kinds.tensors_after(r, end)),
+        tensor_results=frozenset(r for r in ends if kinds.tensor_after(r, ends[r])),
+        tuple_results=frozenset(r for r in ends if kinds.tensors_after(r, ends[r])),
     )
     nested = not isinstance(script.scope, ast.Module)
     anchor = script.outermost if nested else top_level(script, script.outermost)
     indent = anchor.col_offset
-    in_graph = {r for r in sig.results if kinds.tensor_after(r, end) and not _without_graph(script, region, r)}
-    results = [f"{r}.detach()" if detach and r in in_graph else r for r in sig.results]
-    call = f"{', '.join(sig.results)} = " if sig.results else ""
-    call += f"{name}({', '.join(sig.params)})"
+    in_graph = {r for r in function.tensor_results if not _without_graph(script, region, r)}
+    results, late = (
+        [f"{r}.detach()" if detach and r in in_graph else r for r in names] for names in (sig.results, sig.late)
+    )
+    call = _call(script, name, sig)
     _rejoin(script, edits, region, indent + 4 - region[0].col_offset)
     edits.before(region[0], [edits.move(stmt) for stmt in above])
     lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
     lines[0] = without_blank_lines(lines[0])
+    if late:
+        lines[-1] = _returning(script, lines[-1], [*results, *late], indent + 8)
     edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
     return function
+
+
+def _call(script: Script, name: str, sig: Signature) -> str:
+    """The statements that call a region's function."""
+    call = f"{name}({', '.join(sig.params)})"
+    if not sig.late:
+        return f"{', '.join(sig.results)} = {call}" if sig.results else call
+    rest = script.names.fresh("rest")
+    late = ", ".join(sig.late) if len(sig.late) > 1 else f"({sig.late[0]},)"
+    return f"{', '.join(sig.results)}, *{rest} = {call}\nif not {script.facts.stop}:\n    {late} = {rest}\n"
+
+
+def _returning(script: Script, line: Line, results: Sequence[str], indent: int) -> Line:
+    """An `if` with a return at the end of its block."""
+    assert isinstance(line, cst.If) and isinstance(line.body, cst.IndentedBlock)
+    end = cst.parse_module(fit(f"return {', '.join(results)}", indent, script.source.width)).body
+    return line.with_changes(body=line.body.with_changes(body=[*line.body.body, *end]))
 
 
 def _rejoin(script: Script, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:

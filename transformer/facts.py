@@ -61,6 +61,8 @@ class Facts:
     None where unknown."""
     uneven_minibatches: bool = False
     """Whether a smaller last minibatch is possible, and cannot be told from what is bound above the training loop."""
+    stop: str | None = None
+    """The condition under which the minibatch loop is left, and the optimizer not stepped."""
     recurrence: bool = False
     """Whether GAE's loop holds only the recurrence."""
     backwards: int = 0

@@ -35,6 +35,13 @@ class Event(Stream):
         """Record nothing."""
 
 
+class Generator(torch.Generator):
+    """A stream of random numbers that is the host's, whatever device it is for."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Generator:
+        return super().__new__(cls)
+
+
 class Graph:
     """A CUDA graph: the operations of a capture, to be repeated in the same memory."""
 
@@ -100,7 +107,8 @@ def capturing(graph: Graph, **_: Any) -> Iterator[None]:
 
 
 def start() -> None:
-    """Put all this where torch.cuda has its own."""
+    """Put all this where torch has its own."""
+    torch.Generator = Generator
     cuda = torch.cuda
     cuda.Stream, cuda.Event, cuda.CUDAGraph, cuda.graph = Stream, Event, Graph, capturing
     cuda.stream = lambda _: contextlib.nullcontext()

@@ -18,5 +18,6 @@ if waits := os.environ.get("EMULATED_CUDA_WAITS"):
 # Inductor has no code for this device: what is compiled, and captured, is the eager code
 torch.compile = lambda function, **_: function
 emulated_streams.start()
-EMULATED = emulated_device.emulated()  # kept, as a generator that nobody holds would end
-EMULATED.__enter__()
+emulated = emulated_device.emulated()
+emulated.__enter__()
+atexit.register(emulated.__exit__, None, None, None)

@@ -73,6 +73,8 @@ def _branches(kinds: Kinds, node: ast.AST) -> bool:
     """Whether control flow hangs on a tensor's value, which a CUDA graph would freeze."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
         return any(kinds.tensor(n) or _method(n) == "item" for n in ast.walk(node.test) if isinstance(n, ast.expr))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("bool", "float", "int"):
+        return any(kinds.tensor(n) for a in node.args for n in ast.walk(a) if isinstance(n, ast.expr))
     return _method(node) in ("item", "tolist", "numpy", "cpu")
 
 
