@@ -98,6 +98,12 @@ class DeviceTensor(torch.Tensor):
         """Give the address of its memory."""
         return self.inner.data_ptr()
 
+    def t_(self) -> DeviceTensor:
+        """Transpose itself, the wrapper and what it wraps."""
+        self.inner = self.inner.t()
+        self.data = DeviceTensor(self.inner)
+        return self
+
     def get_device(self) -> int:
         """Give the number of its device."""
         return 0
@@ -173,7 +179,7 @@ def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
 
     target = kwargs.get("device")
     given, named = tree_map_only(DeviceTensor, inner, (args, kwargs))
-    to_device = bool(wrappers) if target is None else target.type == "meta"
+    to_device = bool(wrappers) if target is None else target.type != "cpu"  # "cuda" by default
     if target is not None:
         named["device"] = CPU
     if wrappers and func not in MIXED:
@@ -187,6 +193,8 @@ def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
     result = func(*given, **named)
     if func is aten._to_copy.default and result is given[0]:
         result = result.clone()
+    if any(wrapper.shape != tensor.shape for wrapper, tensor in ((w, w.inner) for w in wrappers.values())):
+        raise NotImplementedError(f"{func} changes a shape in place")
     if recorded is not None:
         recorded.after(func, given, named, result)
     if not to_device:
@@ -237,12 +245,15 @@ FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray}
 class _Names(TorchFunctionMode):
     """Gives torch's C++ the device "meta" where Python says "cuda"."""
 
+    default: Any = None
+    """The device of new tensors."""
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in NAMING:
             return func(*args, **kwargs)
-        if func in FROM_DATA and _is_cuda(kwargs.get("device")):
-            return func(*args, **{**kwargs, "device": None}).to(META)  # on "meta", it would lose the data
+        if func in FROM_DATA and _is_cuda(kwargs.get("device") or self.default):
+            return func(*args, **{**kwargs, "device": CPU}).to(META)  # on "meta", it would lose the data
         return func(*map(_renamed, args), **{name: _renamed(x) for name, x in kwargs.items()})
 
 
@@ -257,15 +268,19 @@ def _renamed(x: Any) -> Any:
 @contextlib.contextmanager
 def emulated() -> Iterator[None]:
     """Have torch know the device."""
-    load = torch.load
+    load, set_default_device, names = torch.load, torch.set_default_device, _Names()
 
     def load_to(file: Any, map_location: Any = None, **others: Any) -> Any:
         found = load(file, map_location="cpu", **others)
         return tree_map_only(torch.Tensor, lambda t: t.to(META), found) if _is_cuda(map_location) else found
 
-    torch.load = load_to
+    def set_default(device: Any) -> None:
+        names.default = device
+        set_default_device(_renamed(device))
+
+    torch.load, torch.set_default_device = load_to, set_default
     try:
-        with _Names(), _Operations():
+        with names, _Operations():
             yield
     finally:
-        torch.load = load
+        torch.load, torch.set_default_device = load, set_default_device
