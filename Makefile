@@ -14,7 +14,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-browser screenshots lint golden docs fuzz bench bench-speed family wild clean
+.PHONY: help setup demo test test-slow test-gpu test-browser screenshots lint golden docs fuzz bench bench-speed waits family wild clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -71,6 +71,9 @@ bench: $(STAMP) ## what a conversion and its verification cost: seconds and memo
 bench-speed: $(STAMP) ## how fast converted scripts train (15 minutes, nothing else running); LEANRL=checkout of theirs
 	$(BIN)/python benchmarks/speed.py $(if $(LEANRL),--leanrl $(LEANRL))
 	$(BIN)/python tests/docs.py
+
+waits: $(STAMP) ## how often scripts wait for a CUDA device, on an emulated one (8 minutes)
+	$(BIN)/python benchmarks/waits.py
 
 family: $(STAMP) ## cleanrl's own PPO scripts: verifies them (two hours); WHEEL= of cleanrl 1.2.0, CLEANRL= a checkout
 	$(BIN)/python benchmarks/family.py $(WHEEL) $(CLEANRL)

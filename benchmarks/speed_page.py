@@ -32,6 +32,10 @@ those of [`lean-convert bench`](../docs/bench.md), which defines each of them.
 - Figures depend on the machine. Compare ratios, not steps per second; and not a CPU's with a GPU's.
 """
 
+_WITHOUT_GPU = """No CUDA device was at hand.
+
+What can be counted without one is how often the host waits for the device: [waits.md](waits.md)."""
+
 _MENDED = """\
 ## LeanRL's scripts
 
@@ -99,8 +103,7 @@ def page() -> str:
         parts.append(f"## On a {name}\n")
         measured = load(device)
         if not measured["rows"]:
-            reason = "No CUDA device was at hand." if device == "gpu" else ""
-            parts.append(f"{NOT_YET.capitalize()}. {reason}".strip() + "\n")
+            parts.append(f"{NOT_YET.capitalize()}. {_WITHOUT_GPU if device == 'gpu' else ''}".strip() + "\n")
             continue
         parts.append(_machine(next(iter(measured["rows"].values())), measured["minutes"]))
         parts += [_row(row, device, measured["rows"].get(row.key)) for row in ROWS if device in row.goals]
