@@ -20,6 +20,16 @@ def filled(target: str, value: str) -> str:
 
 
 GROUP_RATE = 'g["lr"]'
+EACH_GROUP = "for g in {name}.param_groups:\n    {write}"
+IN_A_FUNCTION = "def set_rate(rate):\n    for g in optimizer.param_groups:\n        {write}\n\n\n"
+OWN = """
+class Own(optim.SGD):
+    def set_rate(self, rate):
+        for g in self.param_groups:
+            g["lr"] = rate
+
+
+"""
 RATE = 'optimizer.param_groups[0]["lr"]'
 FILLED = {"anneal": edited("anneal", f"{RATE} = frac * args.learning_rate", filled(RATE, "frac * args.learning_rate"))}
 READ = {"report": edited("report", RATE, f"float({RATE})")}
@@ -263,6 +273,44 @@ NOOPS = [
         "Adam without annealing that is fused or capturable already",
         {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=1e-3, capturable=True)", "anneal": ""},
         "optimizer: its learning rate never changes and stays a float",
+    ),
+]
+
+
+REWRITES += [
+    Rewrite(
+        "written in a function",
+        {"functions": IN_A_FUNCTION.format(write=f"{GROUP_RATE} = rate"), "anneal": "set_rate(1 / iteration)"},
+        {
+            "functions": IN_A_FUNCTION.format(write=indent(indent(filled(GROUP_RATE, "rate"))).lstrip()),
+            **ADAM,
+            **READ,
+        },
+    ),
+    Rewrite(
+        "groups of another optimizer under the same name",
+        {
+            "functions": OWN,
+            "before_loop": "other = Own(agent.parameters(), lr=0.0)",
+            "anneal": EACH_GROUP.format(name="optimizer", write=f"{GROUP_RATE} = 1 / iteration")
+            + "\n"
+            + EACH_GROUP.format(name="other", write=f"{GROUP_RATE} = 0.0"),
+        },
+        {
+            **ADAM,
+            "anneal": EACH_GROUP.format(name="optimizer", write=indent(filled(GROUP_RATE, "1 / iteration")).lstrip())
+            + "\n"
+            + EACH_GROUP.format(name="other", write=f"{GROUP_RATE} = 0.0"),
+            **READ,
+        },
+    ),
+]
+NOOPS += [
+    NoOp(
+        "a group that is updated as a dictionary",
+        {"anneal": EACH_GROUP.format(name="optimizer", write="g.update(lr=1 / iteration)")},
+        "optimizer: line {line} uses a parameter group in a way that is not understood",
+        at="g.update",
     ),
 ]
 

@@ -6,7 +6,7 @@ import ast
 from typing import TypeGuard
 
 from transformer.conversion import TransformInfo
-from transformer.dataflow import statements
+from transformer.dataflow import access, statements
 from transformer.edits import Edits
 from transformer.rendering import render
 from transformer.script import Optimizer, Script
@@ -164,11 +164,10 @@ class Uses:
         self.scheduled = False
         self.obstacle: str | None = None
         self._script, self._name = script, name
-        groups = {f"{name}.param_groups"}
+        loops = [n for n in ast.walk(script.scope) if isinstance(n, ast.For)]
+        members = {member for loop in loops for member in _members(loop, f"{name}.param_groups")}
         schedulers = set()
         for stmt in statements(script.scope.body):
-            if isinstance(stmt, ast.For):
-                groups |= _members(stmt, f"{name}.param_groups")
             if isinstance(stmt, ast.Assign) and isinstance(stmt.value, ast.Call):
                 made = script.qualified(stmt.value.func) or ""
                 if made.startswith("torch.optim.lr_scheduler.") and stmt.value.args:
@@ -183,13 +182,34 @@ class Uses:
             elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == name:
                 self._attribute(node)
             elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr":
-                root = ast.unparse(node.value)
-                if root in groups or any(root.startswith(f"{g}[") for g in groups):
+                if self._is_group(node.value):
                     self._use(node)
+            elif isinstance(node, ast.Name) and node.id in members and self._is_passed_on(node):
+                self.obstacle = f"line {node.lineno} uses a parameter group in a way that is not understood"
             elif isinstance(node, ast.Name) and node.id == name and self._is_shown(node):
                 self.obstacle = f"line {node.lineno} prints the optimizer"
             elif isinstance(node, ast.Name) and node.id == name and self._is_given(node):
                 self.obstacle = f"line {node.lineno} gives the optimizer to a function that may read its learning rate"
+
+    def _is_group(self, node: ast.expr) -> bool:
+        """Whether an expression is one of its parameter groups: `optimizer.param_groups[0]`, or a loop's variable."""
+        groups = f"{self._name}.param_groups"
+        if not isinstance(node, ast.Name):
+            return ast.unparse(node).startswith(f"{groups}[")
+        scope = self._script.scope_of(node)
+        loops = [
+            n
+            for n in ast.walk(scope)
+            if isinstance(n, ast.For) and node.id in access(n.target).binds and self._script.scope_of(n) is scope
+        ]
+        around = [n for n in self._script.source.ancestors(node) if n in loops]
+        return any(node.id in _members(n, groups) for n in around[:1] or loops)
+
+    def _is_passed_on(self, node: ast.Name) -> bool:
+        """Whether one of its parameter groups is used otherwise than by `group["key"]`."""
+        parent = self._script.source.parents[node]
+        entry = isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant)
+        return isinstance(node.ctx, ast.Load) and not entry and self._is_group(node)
 
     def _call(self, node: ast.Call, func: ast.Attribute, schedulers: set[str]) -> None:
         receiver = ast.unparse(func.value)
