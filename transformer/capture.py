@@ -62,6 +62,8 @@ class Capture:
             call: how it is called: a parameter that it is not given has its default.
         """
         self._seen, self._draws, self._unsampled = set(), None, None
+        if self._changes.by_text is not None:
+            return f"line {self._changes.by_text} sets names or attributes that only a run can tell"
         why = self._search(function, call)
         if why is None and self._draws is not None and self._unsampled is not None:
             why = f"line {self._draws.lineno} draws from {self._unsampled}, which may wait for the device"
@@ -155,7 +157,7 @@ class Capture:
         if isinstance(node, ast.Subscript) and is_mask(node.slice, part.masks):
             return f"picks elements by a condition: {ast.unparse(node)}"
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
-            line = self._changes.stored.get(node.attr)
+            line = self._changes.stored.get(node.attr) or self._changes.grown.get(node.attr)
             parent = self._script.source.parents[node]
             method = isinstance(parent, ast.Call) and parent.func is node
             if line is not None and not method and self._script.qualified(node) is None:
@@ -168,6 +170,9 @@ class Capture:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in part.bound:
             if node.id in self._script.variant and self._script.is_ours(node):
                 return f"reads {node.id}, which the training loop binds"
+            line = self._changes.bound.get(node.id) or self._changes.grown.get(node.id)
+            if line is not None:
+                return f"reads {node.id}, which line {line} changes"
         return None
 
     def _call(self, call: ast.Call, part: _Part) -> str | None:

@@ -315,3 +315,39 @@ def test_what_the_training_loop_binds_is_not_read_by_a_replay() -> None:
     step = turn("cudagraphs", script({**in_helper("loss = loss * weight"), "head": "weight = 1 / iteration"}), UPDATED)
     assert isinstance(step.outcome, Skipped), step.outcome
     assert "reads weight, which the training loop binds" in step.outcome.reason
+
+
+CLIP = PARTS["minibatch"].replace("args.clip_coef", "{clip}")
+ANNEAL = "clip = {made}\n\n\ndef anneal():\n    {changed}\n\n\n"
+BY_TEXT = "sets names or attributes that only a run can tell"
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (
+            {"functions": ANNEAL.format(made="0.2", changed="global clip\n    clip *= 0.9"), "anneal": "anneal()"},
+            "reads clip, which",
+        ),
+        (
+            {"functions": ANNEAL.format(made="[0.2]", changed="clip.append(0.1)"), "anneal": "anneal()"},
+            "reads clip, which",
+        ),
+        (
+            {"functions": ANNEAL.format(made="{}", changed="clip['x'] = 0.1"), "anneal": "anneal()"},
+            "reads clip['x'], which",
+        ),
+        ({"anneal": "setattr(args, 'clip_coef', 0.2 / iteration)"}, "reads args.clip_coef, which"),
+        ({"anneal": "setattr(args, 'clip' + '_coef', 0.2 / iteration)"}, BY_TEXT),
+        ({"anneal": "vars(args)['clip_coef'] = 0.2 / iteration"}, BY_TEXT),
+        ({"anneal": "args.__dict__.update(clip_coef=0.2 / iteration)"}, BY_TEXT),
+        ({"functions": "clip = 0.2\n\n\n", "anneal": "globals()['clip'] = 0.2 / iteration"}, BY_TEXT),
+    ],
+    ids=lambda x: x["anneal"] if isinstance(x, dict) else "",
+)
+def test_what_changes_from_iteration_to_iteration_is_not_read_by_a_replay(parts: dict[str, str], reason: str) -> None:
+    made = parts.get("functions", "")
+    clip = "args.clip_coef" if not made else "clip[-1]" if "[0.2]" in made else "clip['x']" if "{}" in made else "clip"
+    step = turn("cudagraphs", script({**ON_DEVICE, "minibatch": CLIP.replace("{clip}", clip), **parts}), UPDATED)
+    assert isinstance(step.outcome, Skipped), step.outcome
+    assert "update() is not captured: line" in step.outcome.reason and reason in step.outcome.reason
