@@ -162,7 +162,7 @@ class Capture:
             method = isinstance(parent, ast.Call) and parent.func is node
             if line is not None and not method and self._script.qualified(node) is None:
                 return f"reads {ast.unparse(node)}, which line {line} changes"
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and _is_entry(node):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and self._is_of_host(node):
             holder = ast.unparse(node.value)
             line = self._changes.touched.get(holder.rpartition(".")[2])
             if line is not None and holder not in part.bound:
@@ -174,6 +174,21 @@ class Capture:
             if line is not None:
                 return f"reads {node.id}, which line {line} changes"
         return None
+
+    def _is_of_host(self, node: ast.Subscript) -> bool:
+        """Whether a node is an entry of a dict, a list or an array of the host, as far as that is known."""
+        return _is_entry(node) or ast.unparse(node.value) in self._host_containers
+
+    @cached_property
+    def _host_containers(self) -> frozenset[str]:
+        """Names, anywhere in the file, that stand for dicts, lists or arrays of numpy."""
+        return frozenset(
+            ast.unparse(target)
+            for stmt in self._script.nodes
+            if isinstance(stmt, ast.Assign)
+            for target, value in pairwise(stmt)
+            if _is_new_container(value) or (isinstance(value, ast.Call) and _of_numpy(self._script, value))
+        )
 
     def _call(self, call: ast.Call, part: _Part) -> str | None:
         """What a call does on the host, as far as its name and its arguments tell."""
@@ -276,6 +291,10 @@ def _is_new_container(value: ast.expr) -> bool:
 def _is_entry(node: ast.Subscript) -> bool:
     """Whether a node is an entry of a dict: `config["clip_coef"]`."""
     return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+
+
+def _of_numpy(script: Script, call: ast.Call) -> bool:
+    return (script.qualified(call.func) or "").startswith("numpy.")
 
 
 def _is_torch_module(script: Script, value: ast.expr) -> bool:

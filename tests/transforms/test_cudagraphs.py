@@ -331,11 +331,15 @@ BY_TEXT = "sets names or attributes that only a run can tell"
         ),
         (
             {"functions": ANNEAL.format(made="[0.2]", changed="clip.append(0.1)"), "anneal": "anneal()"},
-            "reads clip, which",
+            "reads clip[-1], which",
         ),
         (
             {"functions": ANNEAL.format(made="{}", changed="clip['x'] = 0.1"), "anneal": "anneal()"},
             "reads clip['x'], which",
+        ),
+        (
+            {"functions": ANNEAL.format(made="{}", changed="clip[KEY] = 0.1") + "KEY = 1\n\n\n", "anneal": "anneal()"},
+            "reads clip[KEY], which",
         ),
         ({"anneal": "setattr(args, 'clip_coef', 0.2 / iteration)"}, "reads args.clip_coef, which"),
         ({"anneal": "setattr(args, 'clip' + '_coef', 0.2 / iteration)"}, BY_TEXT),
@@ -347,7 +351,8 @@ BY_TEXT = "sets names or attributes that only a run can tell"
 )
 def test_what_changes_from_iteration_to_iteration_is_not_read_by_a_replay(parts: dict[str, str], reason: str) -> None:
     made = parts.get("functions", "")
-    clip = "args.clip_coef" if not made else "clip[-1]" if "[0.2]" in made else "clip['x']" if "{}" in made else "clip"
+    read = {"[0.2]": "clip[-1]", "['x']": "clip['x']", "[KEY]": "clip[KEY]"}
+    clip = next((text for piece, text in read.items() if piece in made), "clip" if made else "args.clip_coef")
     step = turn("cudagraphs", script({**ON_DEVICE, "minibatch": CLIP.replace("{clip}", clip), **parts}), UPDATED)
     assert isinstance(step.outcome, Skipped), step.outcome
     assert "update() is not captured: line" in step.outcome.reason and reason in step.outcome.reason
