@@ -276,3 +276,17 @@ def test_rows_of_all_steps_are_compared_with_those_of_single_steps(centre: str, 
     found = wrong(lockstep)
     assert bool(found) == mixed
     assert all("output[1]" in f for f in found)
+
+
+def test_counters_among_an_optimizers_settings_are_taken_back() -> None:
+    training = Training()
+    (group,) = training.optimizer.param_groups
+    group["steps"] = 1
+    state = State()
+    before = state.take()
+    group["steps"] = 2
+    rewound = state.rewind(before)
+    assert group["steps"] == 1
+    group["steps"] = 7
+    rewound.undo()
+    assert group["steps"] == 2

@@ -21,6 +21,7 @@ class Snapshot:
         self.tensors = {name: t.detach().clone() for name, t in state.tensors.items()}
         self.gradients = {name: None if t.grad is None else t.grad.clone() for name, t in state.tensors.items()}
         self.optimizers = [_clone_state(o.state) for o in state.optimizers]
+        self.groups = [[_settings(group) for group in o.param_groups] for o in state.optimizers]
         self.random = random_states()
 
     def same_tensors(self, other: Snapshot) -> bool:
@@ -80,6 +81,9 @@ class State:
 
     def fill(self, snapshot: Snapshot) -> None:
         """Copy a snapshot's values into the tensors; addresses stay, so that captured graphs remain valid."""
+        for optimizer, settings in zip(self.optimizers, snapshot.groups, strict=True):
+            for group, values in zip(optimizer.param_groups, settings, strict=True):
+                group.update(values)
         with torch.no_grad():
             for name, tensor in self.tensors.items():
                 tensor.detach().copy_(snapshot.tensors[name])
@@ -119,6 +123,11 @@ class Rewound:
 def _live(kind: type) -> list[Any]:
     """The instances of `kind` in memory. type() and not isinstance(): some live objects compute when looked at."""
     return [thing for thing in objects() if issubclass(type(thing), kind) and vars(thing)]
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    """What is set for a group of parameters and is no tensor, such as a counter that its optimizer keeps there."""
+    return {key: value for key, value in group.items() if isinstance(value, (bool, int, float, tuple))}
 
 
 def _clone_state(entries: Any) -> dict[Any, dict[str, Any]]:
