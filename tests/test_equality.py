@@ -87,7 +87,7 @@ def test_every_state_is_equal(fixture: str) -> None:
             check(fixture, step.after)
 
 
-@pytest.mark.parametrize("transform", ["storage", "rollout"])
+@pytest.mark.parametrize("transform", ["rollout"])
 def test_state_in_between_is_equal(transform: str) -> None:
     (step,) = (s for s in conversion("extra_buffer.py").steps if s.transform.name == transform)
     assert step.applied

@@ -48,6 +48,7 @@ def test_equal(toy_script: Path, converted: Path, tmp_path: Path, monkeypatch: p
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_different_as_json(toy_script: Path, converted: Path) -> None:
     converted.write_text(edited("1 - update / args.updates", "1 - max(update - 1, 0) / args.updates"))
     result = run(toy_script, converted, "--format", "json")

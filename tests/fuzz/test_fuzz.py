@@ -24,6 +24,7 @@ _MUTATIONS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(changes=_MUTATIONS)
 def test_mutants_of_a_short_script(changes: list[Mutation]) -> None:
