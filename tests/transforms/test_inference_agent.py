@@ -119,7 +119,7 @@ REWRITES = [
     ),
     Rewrite(
         "evaluation mode where no module knows it",
-        {"head": "agent.eval()"},
+        {"head": "agent.eval()", "functions": "Distribution = torch.distributions.Normal\n\n\n"},
         INFERENCE,
     ),
     Rewrite(
@@ -189,6 +189,17 @@ NOOPS = [
         "switched between training and evaluation",
         {
             "agent": edited("agent", "nn.Tanh(), nn.Linear(8, 1)", "nn.Tanh(), nn.Dropout(0.1), nn.Linear(8, 1)"),
+            "head": "agent.eval()",
+        },
+        "line {line} switches agent between training and evaluation",
+        at="agent.eval()",
+    ),
+    NoOp(
+        "switched, with a part whose option says that it drops",
+        {
+            "agent": edited(
+                "agent", "super().__init__()", "super().__init__()\nself.lstm = nn.LSTM(2, 2, 2, dropout=0.1)"
+            ),
             "head": "agent.eval()",
         },
         "line {line} switches agent between training and evaluation",

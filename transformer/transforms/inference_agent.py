@@ -34,6 +34,9 @@ INFO = TransformInfo(
 
 PARAMETRIZED = ("spectral_norm", "weight_norm", "parametrize", "BatchNorm1d", "BatchNorm2d")
 
+MODES = ("ropout", "BatchNorm", "InstanceNorm", "RReLU", "MultiheadAttention", "Transformer", "spectral_norm")
+"""Parts of the names of torch's modules, and of their options, that act differently in training and evaluation."""
+
 
 def apply(script: Script) -> str:
     """Make the copy after the last statement that sets the networks up, and call it where no gradient is needed.
@@ -190,7 +193,8 @@ def _check_copyable(script: Script, name: str) -> None:
 def _has_modes(script: Script) -> bool:
     """Whether a module of the file may act differently in training and evaluation."""
     names = {n.attr for n in script.nodes if isinstance(n, ast.Attribute)} | names_in([script.tree])
-    return any(part in name for name in names for part in ("ropout", "Norm", "training", "RReLU"))
+    names |= {n.arg for n in script.nodes if isinstance(n, ast.keyword) and n.arg is not None}
+    return "training" in names or any(part in name for name in names for part in MODES)
 
 
 def _handed_over(script: Script, name: str, cls: ast.ClassDef) -> set[str]:
