@@ -32,7 +32,7 @@ WRAPPER = "class Wrapped:\n    def __init__(self, envs):\n        self.envs = en
 WRAPPED = "envs = Wrapped(envs)\n" + PARTS["make_agent"]
 NOT_NEEDED = {
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
-    "late-exit": "nothing leaves the minibatch loop above the optimizer's step",
+    "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",
 }
 
 VARIATIONS = [

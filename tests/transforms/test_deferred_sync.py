@@ -32,6 +32,11 @@ REWRITES = [
         },
     ),
     Rewrite(
+        "a minibatch that is left before its computation",
+        {"learn": "if len(mb_inds) < args.minibatch_size:\n    break\n<minibatch>"},
+        {**AFTER, "learn": "if len(mb_inds) < args.minibatch_size:\n    break\n<minibatch>"},
+    ),
+    Rewrite(
         "a number under a name",
         reading(KL, report="print(iteration, kl, v_loss.item())"),
         reading(KL.replace(".item()", ".detach()"), report="print(iteration, kl.item(), v_loss.item())"),

@@ -56,12 +56,17 @@ REWRITES = [
     ),
 ]
 
-NOTHING = "nothing leaves the minibatch loop above the optimizer's step"
+NOTHING = "nothing leaves the minibatch loop between its computation and the optimizer's step"
 OTHERWISE = "line {line} leaves the minibatch loop in another way than at the end of a condition"
 
 NOOPS = [
     NoOp("nothing leaves", {}, NOTHING),
     NoOp("below the step", {"optimize": edited("optimize", "optimizer.step()", "optimizer.step()\nbreak")}, NOTHING),
+    NoOp(
+        "above the computation",
+        {"minibatch": "if len(mb_inds) < args.minibatch_size:\n    break\n" + PARTS["minibatch"]},
+        NOTHING,
+    ),
     NoOp("of a loop inside", leaving("for _ in range(3):\n    if kl > 1:\n        break"), NOTHING),
     NoOp(
         "two conditions",

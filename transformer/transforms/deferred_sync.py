@@ -10,6 +10,7 @@ from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
 from transformer.edits import Edits
 from transformer.kinds import Kinds, values
+from transformer.minibatch import first_computation
 from transformer.names import singular
 from transformer.script import Script
 from transformer.transforms.base import Skip, Transform
@@ -38,7 +39,7 @@ def apply(script: Script) -> str:
         Skip: nothing in it reads a tensor on the host, or the loop may leave a minibatch before its step.
     """
     work = Deferral(script)
-    for stmt in statements(work.computing):
+    for stmt in statements(work.computing[first_computation(script) or 0 :]):
         if isinstance(stmt, (ast.Break, ast.Continue, ast.Return)):
             raise Skip(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
     for stmt in work.computing:

@@ -9,6 +9,7 @@ import libcst as cst
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.edits import Edits, without_blank_lines
+from transformer.minibatch import first_computation, last_step
 from transformer.script import Script
 from transformer.transforms.base import Skip, Transform
 
@@ -38,10 +39,12 @@ def apply(script: Script) -> str:
         Skip: nothing leaves the loop above the step, or not by one condition of the loop's own.
     """
     loop = script.minibatch_loop
-    last = max(i for i, s in enumerate(loop.body) if any(n in script.optimizer_steps for n in ast.walk(s)))
-    exits = [i for i, s in enumerate(loop.body[:last]) if any(map(_leaves, _own(s)))]
+    first, last = first_computation(script), last_step(script)
+    if first is None or last is None:
+        raise Skip("no tensor computation was found above the optimizer's step")
+    exits = [i for i in range(first, last) if any(map(_leaves, _own(loop.body[i])))]
     if not exits and not any(map(_leaves, _own(loop.body[last]))):
-        raise Skip("nothing leaves the minibatch loop above the optimizer's step")
+        raise Skip("nothing leaves the minibatch loop between its computation and the optimizer's step")
     if len(exits) != 1:
         raise Skip(f"the minibatch loop is left above the optimizer's step in {len(exits) or 'other'} places")
     place = loop.body[exits[0]]

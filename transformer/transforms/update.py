@@ -8,6 +8,7 @@ from transformer.conversion import TransformInfo
 from transformer.edits import Edits
 from transformer.extraction import extract
 from transformer.kinds import Kinds
+from transformer.minibatch import first_computation, last_step
 from transformer.script import Script
 from transformer.transforms.base import Skip, Transform
 
@@ -32,14 +33,12 @@ def apply(script: Script) -> str:
     """
     loop = script.minibatch_loop
     kinds = Kinds(script)
-    ends = [i for i, s in enumerate(loop.body) if any(n in script.optimizer_steps for n in ast.walk(s))]
-    starts = [i for i, s in enumerate(loop.body) if _computes(kinds, s) or _calls_network(script, s)]
-    if not starts or not ends or starts[0] > ends[-1]:
+    first, last = first_computation(script), last_step(script)
+    if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
-    last = ends[-1]
     while last + 1 < len(loop.body) and _clears(loop.body[last + 1]):
         last += 1
-    region = loop.body[starts[0] : last + 1]
+    region = loop.body[first : last + 1]
     script.facts.backwards = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
     if not script.facts.backwards:
         raise Skip("the minibatch loop steps the optimizer but calls no backward()")
@@ -53,20 +52,6 @@ def apply(script: Script) -> str:
 def _clears(stmt: ast.stmt) -> bool:
     """Whether a statement below the optimizer's step does nothing but clear the gradients."""
     return isinstance(stmt, ast.Expr) and _method(stmt.value) == "zero_grad"
-
-
-def _computes(kinds: Kinds, stmt: ast.stmt) -> bool:
-    return any(
-        kinds.tensor(n) or kinds.produced(n)
-        for n in ast.walk(stmt)
-        if isinstance(n, (ast.Call, ast.Subscript, ast.BinOp))
-    )
-
-
-def _calls_network(script: Script, stmt: ast.stmt) -> bool:
-    """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph."""
-    calls = [ast.unparse(n.func) for n in ast.walk(stmt) if isinstance(n, ast.Call)]
-    return any(call == path or call.startswith(f"{path}.") for call in calls for path in script.networks)
 
 
 def _branches(kinds: Kinds, node: ast.AST) -> bool:
