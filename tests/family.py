@@ -82,11 +82,8 @@ FAMILY = [
     Member(
         "ppo_continuous_action_isaacgym/ppo_continuous_action_isaacgym",
         ["--num-envs", "8", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "384", *SHORT],
-        skipped=(
-            "gae-hoist",
-            "late-exit",
-            "auxiliary-update",
-        ),  # which dtype the environment's dones have cannot be told
+        # Which dtype the environment's dones have cannot be told
+        skipped=("gae-hoist", "late-exit", "auxiliary-update"),
     ),
     Member(
         "ppg_procgen",

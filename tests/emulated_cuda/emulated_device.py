@@ -88,7 +88,9 @@ class DeviceTensor(torch.Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             copy = DeviceTensor(self.inner.detach().clone()).requires_grad_(self.requires_grad)
-            memo[id(self)] = torch.nn.Parameter(copy, self.requires_grad) if _is_parameter(self) else copy
+            memo[id(self)] = (
+                torch.nn.Parameter(copy, self.requires_grad) if isinstance(self, torch.nn.Parameter) else copy
+            )
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -124,10 +126,6 @@ class DeviceTensor(torch.Tensor):
     def pin_memory(self, *_: Any) -> Any:
         """Refuse, as CUDA's tensors do."""
         raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned")
-
-
-def _is_parameter(tensor: torch.Tensor) -> bool:
-    return isinstance(tensor, torch.nn.Parameter)
 
 
 class Capture(Protocol):

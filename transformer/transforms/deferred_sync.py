@@ -10,7 +10,7 @@ from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
 from transformer.edits import Edits
 from transformer.kinds import Kinds, values
-from transformer.minibatch import first_computation
+from transformer.minibatch import first_computation, last_step
 from transformer.names import singular
 from transformer.script import Script
 from transformer.transforms.base import Skip, Transform
@@ -63,9 +63,8 @@ class Deferral:
         self.kinds = Kinds(script)
         self.reasons: list[str] = []
         loop = script.minibatch_loop
-        last = max(
-            i for i, s in enumerate(loop.body) for n in ast.walk(s) if any(n is step for step in script.optimizer_steps)
-        )
+        last = last_step(script)
+        assert last is not None, "the minibatch loop is the one that steps the optimizer"
         self.loop, self.last = loop, loop.body[last]
         self.computing = loop.body[: last + 1]
         self.below = loop.body[last + 1 :]

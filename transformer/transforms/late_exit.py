@@ -7,7 +7,7 @@ import ast
 import libcst as cst
 
 from transformer.conversion import TransformInfo
-from transformer.dataflow import statements
+from transformer.dataflow import blocks, statements
 from transformer.edits import Edits, without_blank_lines
 from transformer.minibatch import first_computation, last_step
 from transformer.script import Script
@@ -78,9 +78,7 @@ def _own(stmt: ast.stmt) -> list[ast.stmt]:
         if isinstance(one, (ast.For, ast.AsyncFor, ast.While)):
             pending += one.orelse
         elif not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            pending += [s for s in ast.iter_child_nodes(one) if isinstance(s, ast.stmt)]
-            pending += [s for h in getattr(one, "handlers", ()) for s in h.body]
-            pending += [s for c in getattr(one, "cases", ()) for s in c.body]
+            pending += [s for block in blocks(one) for s in block]
     return found
 
 
@@ -109,11 +107,8 @@ def _conditions(stmt: ast.stmt) -> tuple[list[ast.expr], list[ast.stmt]]:
 def _operand(script: Script, test: ast.expr) -> str:
     """A condition as written, in brackets where `and` would bind more closely than what it is made of."""
     text = script.source.text(test)
-    return f"({text})" if isinstance(test, (ast.IfExp, ast.Lambda, ast.NamedExpr)) or _is_or(test) else text
-
-
-def _is_or(test: ast.expr) -> bool:
-    return isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
+    either = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
+    return f"({text})" if either or isinstance(test, (ast.IfExp, ast.Lambda, ast.NamedExpr)) else text
 
 
 TRANSFORM = Transform(INFO, apply)
