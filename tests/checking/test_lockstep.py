@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from transformer.checking.harness import state, tensors
+from transformer.checking.harness import tensors
 from transformer.checking.harness.instrument import HOOKS_NAME, compile_with_hooks
 from transformer.checking.harness.job import Job
 from transformer.checking.harness.journal import Journal
@@ -105,8 +105,8 @@ def wrong(lockstep: Lockstep) -> list[str]:
 @pytest.fixture
 def training(monkeypatch: pytest.MonkeyPatch) -> Training:
     made = Training()
-    for module in (state, tensors):  # a test process has millions of objects to look through
-        monkeypatch.setattr(module, "objects", lambda: [*made.net.modules(), made.optimizer])
+    # a test process has millions of objects to look through
+    monkeypatch.setattr(tensors, "objects", lambda: [*made.net.modules(), made.optimizer])
     return made
 
 
@@ -293,3 +293,14 @@ def test_counters_among_an_optimizers_settings_are_taken_back(training: Training
     group["steps"] = 7
     rewound.undo()
     assert group["steps"] == 2
+
+
+def test_networks_made_between_calls_are_taken_back(training: Training, tmp_path: Path) -> None:
+    """An inner network that is trained for one iteration and thrown away."""
+
+    def use(call: int, result: Any) -> None:
+        training.__init__()  # type: ignore[misc]
+
+    lockstep = run(tmp_path, training.update, lambda f: f, use)
+    assert wrong(lockstep) == []
+    assert {e.kind for e in lockstep.errors} == {"output", "parameter change", "optimizer state"}

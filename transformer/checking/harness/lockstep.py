@@ -44,7 +44,6 @@ class Lockstep:
         self.inside_reference = False
         self._functions: list[Checked] = []
         self._before_first_step: set[Checked] = set()
-        self._state: State | None = None
         self._together = Together(journal, job.every)
         self.hooks: dict[str, Hook] = {
             "step": EnvironmentSteps(journal, job.iterations).replace_step,
@@ -72,12 +71,6 @@ class Lockstep:
         for function in self._functions:
             self.journal.add("functions", function.name, function.calls, max(0, function.calls - function.warmup))
         self._together.finish()
-
-    def state(self) -> State:
-        """The modules and optimizers, looked for at the first checked call."""
-        if self._state is None:
-            self._state = State()
-        return self._state
 
     def note_call(self, function: Checked) -> None:
         """Tell update from rollout: an update trains, or is called once in many environment steps.
@@ -153,7 +146,7 @@ class Checked:
             fault = spread_fault(self.fast, self._reference, args, kwargs)
             if fault is not None:
                 self._fault(fault)
-        state = self._mode.state()
+        state = State()  # anew: scripts may make networks and optimizers in the training loop
         before = state.take()
         given = clone((args, dict(kwargs)))
         result = self.fast(*args, **kwargs)

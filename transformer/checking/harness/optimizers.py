@@ -9,7 +9,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .journal import Journal
 from .randomness import state_digests
-from .tensors import digest, dtype_name, named_parameters, raw
+from .tensors import digest, dtype_name, live, named_parameters, raw
 
 
 class OptimizerRecorder:
@@ -62,7 +62,7 @@ class OptimizerRecorder:
         for number, (known, _) in enumerate(self._known):
             if known is optimizer:
                 return number
-        parameters, buffers = named_parameters(optimizer)
+        parameters, buffers = named_parameters(optimizer, live()[0])
         self._buffers.update(buffers)
         self._known.append((optimizer, parameters))
         self._journal.add("optimizers", type(optimizer).__name__)

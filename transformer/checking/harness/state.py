@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .tensors import named_parameters, objects
+from .tensors import live, named_parameters
 
 
 class Snapshot:
@@ -48,15 +48,15 @@ class State:
     """The live modules and optimizers of a run."""
 
     def __init__(self) -> None:
-        """Look for them in memory; call this once they have been made."""
-        self.optimizers = _live(torch.optim.Optimizer)
+        """Look for them in memory, which takes some tens of milliseconds; none made later is known."""
+        modules, self.optimizers = live()
         self.tensors: dict[str, torch.Tensor] = {}
         self._seen: set[tuple[Any, ...]] = set()
         for optimizer in self.optimizers:
-            for tensors in named_parameters(optimizer):
+            for tensors in named_parameters(optimizer, modules):
                 for name, tensor in tensors.items():
                     self._add(name, tensor)
-        for module in _live(torch.nn.Module):
+        for module in modules:
             for name, tensor in (*module.named_parameters(), *module.named_buffers()):
                 self._add(f"{type(module).__name__}.{name} (not trained)", tensor)
 
@@ -118,11 +118,6 @@ class Rewound:
             tensor.grad = self._gradients[name]
         self._state.fill(self._now)
         return left
-
-
-def _live(kind: type) -> list[Any]:
-    """The instances of `kind` in memory. type() and not isinstance(): some live objects compute when looked at."""
-    return [thing for thing in objects() if issubclass(type(thing), kind) and vars(thing)]
 
 
 def _settings(group: dict[str, Any]) -> dict[str, Any]:

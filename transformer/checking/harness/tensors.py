@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,30 +35,39 @@ def objects() -> list[Any]:
     return gc.get_objects()
 
 
-def modules_with(parameters: Iterable[torch.Tensor]) -> list[torch.nn.Module]:
-    """The live modules that hold any of `parameters`, the one that holds most of them first."""
-    wanted = {id(p) for p in parameters}
-    held: list[tuple[int, str, torch.nn.Module]] = []
+def live() -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
+    """The modules and the optimizers in memory whose `__init__` has run."""
+    modules, optimizers = [], []
     for thing in objects():
-        # type() and not isinstance(): some live objects are proxies that import or compute when looked at
-        if issubclass(type(thing), torch.nn.Module) and "_parameters" in vars(thing):
-            count = sum(id(p) in wanted for p in thing.parameters())
-            if count:
-                held.append((-count, type(thing).__name__, thing))
+        kind = type(thing)  # not isinstance(): some live objects are proxies that import or compute when looked at
+        if issubclass(kind, torch.nn.Module) and "_parameters" in vars(thing):
+            modules.append(thing)
+        elif issubclass(kind, torch.optim.Optimizer) and "param_groups" in vars(thing):
+            optimizers.append(thing)
+    return modules, optimizers
+
+
+def _modules_with(parameters: Iterable[torch.Tensor], modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
+    """Those of the live modules that hold any of `parameters`, the one that holds most of them first."""
+    wanted = {id(p) for p in parameters}
+    counts = ((module, sum(id(p) in wanted for p in module.parameters())) for module in modules)
+    held = [(-count, type(module).__name__, module) for module, count in counts if count]
     # of modules that hold equally many, gc lists the inner ones first as they were made first
     held.reverse()
     return [module for *_, module in sorted(held, key=lambda entry: entry[:2])]
 
 
-def named_parameters(optimizer: torch.optim.Optimizer) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """An optimizer's parameters by name, in its own order, and the buffers of the modules that they belong to.
+def named_parameters(
+    optimizer: torch.optim.Optimizer, modules: Sequence[torch.nn.Module]
+) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """An optimizer's parameters by name, in its own order, and the buffers of the live modules that they belong to.
 
     Names are `Class.path.to.parameter`, so that they are the same in two runs of differently written scripts.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     names: dict[int, str] = {}
     buffers: dict[str, torch.Tensor] = {}
-    for module in modules_with(parameters):
+    for module in _modules_with(parameters, modules):
         own = [(path, p) for path, p in module.named_parameters() if id(p) not in names]
         prefix = type(module).__name__
         if any(f"{prefix}.{path}" in names.values() for path, _ in own):
