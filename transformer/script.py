@@ -377,7 +377,7 @@ class Script:
         """The counter that the rollout raises by the number of environments at every step."""
         if self.rollout is None:
             return self.facts.step_counter
-        for stmt in self.rollout.body:
+        for stmt in _without_with(self.rollout.body):
             if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
                 starts = [value for _, value in self.assignments(stmt.target.id)]
                 if starts and all(is_number(value, 0) for value in starts):
@@ -540,6 +540,12 @@ class Phases:
     env_step: ast.Call
     """Steps the environment, or calls a function of this file that does."""
     opt_step: ast.Call
+
+
+def _without_with(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, those of its `with` blocks in the place of these."""
+    for stmt in block:
+        yield from _without_with(stmt.body) if isinstance(stmt, ast.With) else [stmt]
 
 
 def backwards(iterable: ast.expr) -> ast.expr | None:

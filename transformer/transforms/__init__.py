@@ -23,6 +23,7 @@ from transformer.transforms import (
     late_exit,
     measure,
     narrow_observations,
+    no_grad,
     numpy_recurrence,
     on_device,
     one_graph,
@@ -38,6 +39,7 @@ from transformer.transforms.base import Transform
 
 ORDER: tuple[Transform, ...] = (
     flags.TRANSFORM,
+    no_grad.TRANSFORM,
     tensor_lr.TRANSFORM,
     inference_agent.TRANSFORM,
     storage.TRANSFORM,

@@ -33,7 +33,8 @@ def apply(script: Script) -> str:
     block = script.phases.block
     work: list[ast.AST] = [*script.gae_loops, *(helper.call for helper in script.gae_helpers)]
     tops = sorted({i for node in work for i, s in enumerate(block) if node in ast.walk(s)})
-    tops = [i for i in tops if i < block.index(script.phases.learn)]
+    phases = script.phases
+    tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
     if not tops:
         raise Skip("no loop backwards over the rollout's steps was found between rollout and update")
     first, last = _widen(script, block, tops[0], tops[-1])

@@ -36,12 +36,13 @@ def objects() -> list[Any]:
 
 
 def live() -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
-    """The modules and the optimizers in memory whose `__init__` has run."""
+    """The modules and the optimizers in memory whose `__init__` has run; not the modules that a compiler traced."""
     modules, optimizers = [], []
     for thing in objects():
         kind = type(thing)  # not isinstance(): some live objects are proxies that import or compute when looked at
         if issubclass(kind, torch.nn.Module) and "_parameters" in vars(thing):
-            modules.append(thing)
+            if not issubclass(kind, torch.fx.GraphModule):  # keeps optimizers' state as its buffers
+                modules.append(thing)
         elif issubclass(kind, torch.optim.Optimizer) and "param_groups" in vars(thing):
             optimizers.append(thing)
     return modules, optimizers
