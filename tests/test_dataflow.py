@@ -126,6 +126,8 @@ def test_a_binding_that_is_overwritten_does_not_reach() -> None:
         ("def f(x=w):\n    return x", ""),
         ("def f():\n    global g\n    g = 1", "g"),
         ("def f(*a, **k):\n    return lambda b: (a, b, c)", "c"),
+        ("def f():\n    return [x for x in x if x]", "x"),
+        ("def f():\n    return {x: y for x in z for y in x}", "z"),
     ],
 )
 def test_free_names(text: str, expected: str) -> None:

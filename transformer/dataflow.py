@@ -94,9 +94,15 @@ class _Access(ast.NodeVisitor):
         self.reads |= free_names(node)
 
     def visit_comp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
+        first = node.generators[0].iter
+        self.visit(first)  # it sees the names outside, whatever the comprehension binds
         inner = _Access()
         for part in ast.iter_child_nodes(node):
-            inner.visit(part)
+            if part is node.generators[0]:
+                for inside in (part.target, *part.ifs):
+                    inner.visit(inside)
+            else:
+                inner.visit(part)
         bound = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
         self.reads |= inner.reads - bound
         self.binds |= inner.binds - bound  # a walrus inside binds outside

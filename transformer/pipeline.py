@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import libcst as cst
 
 from transformer.conversion import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
 from transformer.diagnostics import Diagnostic, at
-from transformer.script import Unconvertible, recognise
+from transformer.script import Script, Unconvertible, changed, read, recognise
 from transformer.transforms import ORDER
-from transformer.transforms.base import Skip
+from transformer.transforms.base import Skip, Transform
 
 DEFAULT_LINE_LENGTH = 127
 """cleanrl's own line length, used where the script's project does not say."""
@@ -69,46 +70,92 @@ def _marked(conversion: Conversion) -> Conversion:
 
 
 def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
+    first, *others = ORDER  # the first brings scripts into the form that the others expect
     try:
-        script = recognise(source, line_length)
+        turn = _turn(first, read(source, line_length), chosen, set())
+        _recognise(turn)
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
-    diagnostics: list[Diagnostic] = list(script.warnings)
-    steps: list[Step] = []
-    applied: set[str] = set()
-    for transform in ORDER:
-        info, before = transform.info, script.code
-        missing = [n for n in info.needs if n not in applied]
-        outcome: Outcome
-        if info.name not in chosen:
-            outcome = Skipped("not selected", chosen=False)
-        elif missing:
-            outcome = Skipped(f"needs {', '.join(missing)}, which did not apply")
-        else:
-            script.notes.clear()
-            script.warnings.clear()
-            try:
-                after = transform.apply(script)
-                notes = tuple(script.in_original(n) for n in script.notes)
-                if after != before:
-                    script = recognise(after, line_length, earlier=script)
-                    outcome = Applied(notes)
-                    applied.add(info.name)
-                else:
-                    outcome = Skipped("nothing to change")
-            except Skip as skip:
-                outcome = Skipped(script.in_original(str(skip)))
-            except (Unconvertible, SyntaxError, cst.ParserSyntaxError) as broken:
-                return Conversion(source, (), (at(None, "LC007", f"transform {info.name}: {broken}"),))
-            diagnostics += script.warnings
-        steps.append(Step(info, outcome, before, script.code))
-    if not applied:
+    except _BROKEN as broken:
+        return _fault(source, first, broken)
+    steps = [turn.step]
+    diagnostics = list(turn.warnings)
+    for transform in others:
+        applied = {s.transform.name for s in steps if s.applied}
+        try:
+            turn = _turn(transform, turn.script, chosen, applied)
+            _ = turn.script.phases
+        except (Unconvertible, *_BROKEN) as broken:
+            return _fault(source, transform, broken)
+        steps.append(turn.step)
+        diagnostics += turn.warnings
+    code = turn.script.code
+    if code == source:
         reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))
         diagnostics.append(at(None, "LC006", f"no transform applies ({reasons})"))
     else:
-        ast.parse(script.code)
-    options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in script.facts.flags.items())
+        ast.parse(code)
+    flags = turn.script.facts.flags.items()
+    options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in flags)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
+
+
+_BROKEN = (SyntaxError, cst.ParserSyntaxError)
+"""Raised where a transform emits what is not Python."""
+
+
+def _fault(source: str, transform: Transform, error: Exception) -> Conversion:
+    return Conversion(source, (), (at(None, "LC007", f"transform {transform.info.name}: {error}"),))
+
+
+class _Turn(NamedTuple):
+    """One transform's turn: the script after it, and what is told of it."""
+
+    script: Script
+    step: Step
+    warnings: Sequence[Diagnostic]
+
+
+def _turn(transform: Transform, script: Script, chosen: set[str], applied: set[str]) -> _Turn:
+    info, before, after = transform.info, script.code, script
+    missing = [n for n in info.needs if n not in applied]
+    outcome: Outcome
+    warnings: Sequence[Diagnostic] = ()
+    if info.name not in chosen:
+        outcome = Skipped("not selected", chosen=False)
+    elif missing:
+        outcome = Skipped(f"needs {', '.join(missing)}, which did not apply")
+    else:
+        script.notes.clear()
+        script.warnings.clear()
+        try:
+            code = transform.apply(script)
+            outcome = Applied(tuple(script.in_original(n) for n in script.notes))
+            if code == before:
+                outcome = Skipped("nothing to change")
+            else:
+                after = changed(script, code)
+        except Skip as skip:
+            outcome = Skipped(script.in_original(str(skip)))
+        warnings = tuple(script.warnings)
+    return _Turn(after, Step(info, outcome, before, after.code), warnings)
+
+
+def _recognise(turn: _Turn) -> None:
+    """Find the training loop; where a function that stays one hides a part of it, say why it does.
+
+    Raises:
+        Unconvertible: there is none.
+    """
+    try:
+        recognise(turn.script)
+    except Unconvertible as refusal:
+        outcome = turn.step.outcome
+        if not isinstance(outcome, Skipped) or not outcome.chosen or outcome.reason == "nothing to change":
+            raise
+        raise Unconvertible(
+            *(replace(d, message=f"{d.message}; {outcome.reason}") for d in refusal.diagnostics)
+        ) from refusal
 
 
 def _choose(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:

@@ -574,31 +574,40 @@ def is_number(node: ast.AST, value: float) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == value
 
 
-def recognise(code: str, line_length: int, *, earlier: Script | None = None) -> Script:
-    """Recognise one state of a script; `earlier` is the state before it, whose facts are carried on.
+def read(code: str, line_length: int) -> Script:
+    """A script of a kind that can be converted, whose training loop is yet to be found.
 
     Raises:
-        Unconvertible: the text is not a script that this tool converts.
+        Unconvertible: the text is not Python, or a script of another kind.
     """
-    if earlier is None:
-        diagnostic = refusal.not_python(code)
-        if diagnostic:
-            raise Unconvertible(diagnostic)
-    source = Source(code, line_length, earlier.module if earlier else None)
-    script = Script(source, earlier.facts if earlier else Facts(original=code))
-    if earlier is None:
-        found = refusal.unsuitable(script)
-        if found:
-            raise Unconvertible(*found)
-        apart = {n for w in script.nodes if script.is_autocast(w) for i in w.items for n in ast.walk(i)}
-        script.facts.single_precision = not any(_other_precision(script, n) for n in script.nodes if n not in apart)
-    _ = script.phases
-    if earlier is None:
-        found = refusal.no_policy(script)
-        if found:
-            raise Unconvertible(*found)
-        script.facts.tensor_env = find_tensor_env(script)
+    diagnostic = refusal.not_python(code)
+    if diagnostic:
+        raise Unconvertible(diagnostic)
+    script = Script(Source(code, line_length), Facts(original=code))
+    found = refusal.unsuitable(script)
+    if found:
+        raise Unconvertible(*found)
     return script
+
+
+def recognise(script: Script) -> None:
+    """Find the training loop, and what must be known of the whole script before its first transform.
+
+    Raises:
+        Unconvertible: there is no such loop, or nothing in it that decides on the actions.
+    """
+    _ = script.phases
+    found = refusal.no_policy(script)
+    if found:
+        raise Unconvertible(*found)
+    script.facts.tensor_env = find_tensor_env(script)
+    apart = {n for w in script.nodes if script.is_autocast(w) for i in w.items for n in ast.walk(i)}
+    script.facts.single_precision = not any(_other_precision(script, n) for n in script.nodes if n not in apart)
+
+
+def changed(script: Script, code: str) -> Script:
+    """The state that a transform made of a script; what is known of it is carried on."""
+    return Script(Source(code, script.source.width, script.module), script.facts)
 
 
 PRECISIONS = frozenset("autocast half double bfloat16 float64 float16 set_default_dtype".split())

@@ -19,6 +19,7 @@ from transformer.transforms import (
     host_arrays,
     idle_threads,
     inference_agent,
+    inline,
     keep_memory,
     late_exit,
     measure,
@@ -38,6 +39,7 @@ from transformer.transforms import (
 from transformer.transforms.base import Transform
 
 ORDER: tuple[Transform, ...] = (
+    inline.TRANSFORM,
     flags.TRANSFORM,
     no_grad.TRANSFORM,
     tensor_lr.TRANSFORM,

@@ -1,0 +1,191 @@
+import contextlib
+import io
+import random
+import re
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cases import NoOp, Rewrite
+from scripts import PARTS, script
+
+from transformer import convert
+from transformer.calls import only_calls
+from transformer.facts import Facts
+from transformer.inlining import NotInlined
+from transformer.script import Script
+from transformer.source import Source
+from transformer.transforms.inline import inlined
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program with a function f that is called once, and what is expected: a line, or a piece of the reason."""
+
+    title: str
+    code: str
+    expected: str
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def rewritten(self) -> str:
+        """The program with f's statements in the place of the call."""
+        state = Script(Source(self.code, 100), Facts(original=self.code))
+        (only,) = [c for f, c in only_calls(state).items() if f.name == "f"]
+        return inlined(state, only)
+
+
+def programs(name: str) -> list[Program]:
+    """Programs of a file: `=== title`, the code, and `--- ` before what is expected."""
+    text = (DATA / name).read_text(encoding="utf-8")
+    found = re.findall(r"^=== (.*)\n((?:(?!===|---).*\n)+)(?:--- (.*)\n)?", text, flags=re.MULTILINE)
+    assert len(found) == text.count("===")
+    return [Program(title, code.strip("\n") + "\n", expected) for title, code, expected in found]
+
+
+def printed(code: str) -> str:
+    """What a program prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(code, "program", "exec"), {"__name__": "__main__"})
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("program", programs("inline_same.txt"), ids=str)
+def test_the_same_happens(program: Program) -> None:
+    code = program.rewritten
+    assert "def f(" not in code
+    assert printed(code) == printed(program.code)
+    assert program.expected in code.splitlines() or not program.expected, code
+
+
+@pytest.mark.parametrize("program", programs("inline_stays.txt"), ids=str)
+def test_what_only_works_in_a_function_stays_one(program: Program) -> None:
+    with pytest.raises(NotInlined) as refused:
+        _ = program.rewritten
+    assert program.expected
+    assert program.expected in str(refused.value)
+
+
+@pytest.mark.parametrize("program", programs("inline_used_otherwise.txt"), ids=str)
+def test_other_uses_are_seen(program: Program) -> None:
+    functions = only_calls(Script(Source(program.code, 100), Facts(original=program.code)))
+    assert "f" not in {f.name for f in functions}
+
+
+COLLECT = """
+def collect(agent, next_obs, next_done, global_step):
+    <rollout>
+    return next_obs, next_done, global_step
+"""
+CALL = "next_obs, next_done, global_step = collect(agent, next_obs, next_done, global_step)"
+UPDATE = """
+def train(agent, optimizer, epochs):
+    <epochs>
+    return v_loss, clipfracs
+"""
+EPOCHS = PARTS["minibatches"]
+
+REWRITES = [
+    Rewrite("the rollout", {"functions": COLLECT, "collect": CALL}, {"functions": "", "collect": "<rollout>"}),
+    Rewrite(
+        "the update",
+        {
+            "functions": UPDATE,
+            "epochs": EPOCHS.replace("args.update_epochs", "epochs"),
+            "minibatches": "v_loss, clipfracs = train(agent, optimizer, args.update_epochs)",
+        },
+        {"functions": "", "minibatches": EPOCHS},
+    ),
+    Rewrite(
+        "the update, in a method",
+        {
+            "agent": PARTS["agent"]
+            + "\n\n    "
+            + textwrap.indent(UPDATE.strip("\n"), "    ").strip().replace("agent", "self"),
+            "epochs": EPOCHS.replace("args.update_epochs", "epochs"),
+            "learn": PARTS["learn"],
+            "minibatches": "v_loss, clipfracs = agent.train(optimizer, args.update_epochs)",
+            "before_loop": "",
+        },
+        {"agent": PARTS["agent"], "minibatches": EPOCHS},
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrites(rewrite: Rewrite) -> None:
+    rewrite.check("inline")
+
+
+def test_one_loop_needs_nothing() -> None:
+    NoOp("one loop", {}, "nothing to change").check("inline")
+
+
+def test_the_reason_is_told() -> None:
+    early = COLLECT.replace("    return", "    if global_step < 0:\n        return 0, 0, 0\n    return")
+    (diagnostic,) = convert(script({"functions": early, "collect": CALL})).errors
+    assert diagnostic.code == "LC004"
+    assert re.search(
+        r"no rollout loop to extract; collect\(\) \(line \d+\) .* line \d+ returns before", diagnostic.message
+    )
+
+
+def statements(chance: random.Random, names: str, depth: int = 0) -> list[str]:
+    """Random statements that print, read and bind names."""
+    lines: list[str] = []
+    for _ in range(chance.randint(1, 4)):
+        x, y, z = (chance.choice(names) for _ in range(3))
+        inner = ["    " + line for line in statements(chance, names, depth + 1)] if depth < 2 else ["    pass"]
+        lines += chance.choice(
+            [
+                [f"{x} = {y} + {z}"],
+                [f"{x} += {y}"],
+                [f"print({x}, [{y} for {y} in range({z} % 3)])"],
+                [f"{x}, {y} = {z}, {x}"],
+                [f"show({x})"],
+                [f"if {x} % 2:", *inner],
+                [f"for {x} in range({y} % 3):", *inner],
+                ["try:", *inner, f"    {x} = 1 // ({y} % 2)", "except ZeroDivisionError:", f"    print({z})"],
+            ]
+        )
+    return lines
+
+
+def made(seed: int) -> str:
+    """A program that calls a random function among random statements."""
+    chance = random.Random(seed)
+    names, params = "abcde", chance.sample("abcde", 3)
+    results = [chance.choice(names) for _ in range(2)]
+    body = [f"{n} = {i}" for i, n in enumerate(names) if n not in params and chance.random() < 0.8]
+    body += [*statements(chance, names), f"return {results[0]}, {results[1]} + 1"]
+    call = f"{', '.join(chance.sample(names, 2))} = f({', '.join(chance.choice([*names, '7']) for _ in params)})"
+    turns = ["    " + line for line in (*statements(chance, names), call, *statements(chance, names))]
+    inside = chance.random() < 0.5
+    lines = [f"{', '.join(names)} = 1, 2, 3, 4, 5", "for turn in range(3):", *turns, f"print({', '.join(names)})"]
+    main = ["def main():", *["    " + line for line in lines], "main()"] if inside else lines
+    show = f"def show(x):\n    print(x{', ' + chance.choice(names) if chance.random() < 0.5 else ''})"
+    return "\n".join(
+        [f"{chance.choice(names)} = 9", show, f"def f({', '.join(params)}):", *("    " + b for b in body), *main, ""]
+    )
+
+
+def test_random_programs_print_the_same() -> None:
+    compared = 0
+    for seed in range(300):
+        code = made(seed)
+        try:
+            before = printed(code)
+        except NameError:
+            continue
+        try:
+            after = Program(str(seed), code, "").rewritten
+        except NotInlined:
+            continue
+        assert printed(after) == before, f"{code}\n# ---\n{after}"
+        compared += 1
+    assert compared > 100

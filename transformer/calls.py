@@ -1,0 +1,125 @@
+"""Functions and methods of a script that are called in one place, and the loops that train through such calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from transformer.script import Loop, Script
+
+
+@dataclass(frozen=True)
+class OnlyCall:
+    """The only use of a function of the file: a call of it by its name, or of a method on a known object."""
+
+    call: ast.Call
+    function: ast.FunctionDef
+    receiver: ast.expr | None
+    """The object whose method is called."""
+
+
+def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
+    """Functions of the file that are used nowhere but in one call."""
+    defined: dict[str, list[ast.AST]] = {}
+    names: dict[str, list[ast.AST]] = {}
+    attributes: dict[str, list[ast.Attribute]] = {}
+    texts: set[object] = set()
+    for node in script.nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            defined.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Name):
+            names.setdefault(node.id, []).append(node)
+        elif isinstance(node, ast.Attribute):
+            attributes.setdefault(node.attr, []).append(node)
+        elif isinstance(node, ast.Constant):
+            texts.add(node.value)
+    found: dict[ast.FunctionDef, OnlyCall] = {}
+    for name, nodes in defined.items():
+        function = nodes[0]
+        if len(nodes) > 1 or not isinstance(function, ast.FunctionDef) or name in texts or name in script.imports:
+            continue
+        owner = script.source.parents[function]
+        uses = attributes.get(name, []) if isinstance(owner, ast.ClassDef) else names.get(name, [])
+        call = script.source.parents[uses[0]] if len(uses) == 1 else None
+        if not isinstance(call, ast.Call) or call.func is not uses[0] or function in script.source.ancestors(call):
+            continue
+        if isinstance(owner, ast.ClassDef):
+            receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
+            if receiver is None or not _is_instance(script, receiver, owner):
+                continue
+            found[function] = OnlyCall(call, function, receiver)
+        elif isinstance(owner, (ast.Module, ast.FunctionDef)):
+            found[function] = OnlyCall(call, function, None)
+    return found
+
+
+def _is_instance(script: Script, value: ast.expr, owner: ast.ClassDef) -> bool:
+    """Whether a name stands for an object of just this class: `self` in its methods, or what its call has made."""
+    if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in script.classes.values()):
+        return False
+    scope = script.scope_of(value)
+    if isinstance(scope, ast.FunctionDef) and scope.args.args and scope.args.args[0].arg == value.id:
+        return script.source.parents[scope] is owner and not scope.decorator_list
+    bound = [
+        n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == value.id and isinstance(n.ctx, ast.Store)
+    ]
+    made = script.source.parents[bound[0]] if len(bound) == 1 else None
+    call = script.constructor(made.value) if isinstance(made, ast.Assign) else None
+    return call is not None and ast.unparse(call.func) == owner.name
+
+
+def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """A call in the training loop behind which the rollout or the update stands; None where there is none."""
+    environment, optimizer = (_reaching(script, calls, s) for s in (script.env_steps, script.optimizer_steps))
+    loops = [
+        loop
+        for loop in (n for n in script.nodes if isinstance(n, (ast.For, ast.While)))
+        if _steps(script, calls, loop, script.env_steps, environment)
+        and _steps(script, calls, loop, script.optimizer_steps, optimizer)
+    ]
+    for loop in loops:
+        inside = _entered(script, calls, loop)
+        if any(other is not loop and (other in inside or script.scope_of(other) in inside) for other in loops):
+            continue
+        for steps, reaching in ((script.optimizer_steps, optimizer), (script.env_steps, environment)):
+            if not any(loop in script.loops_around(step) for step in steps):
+                return next(c for c in calls.values() if c.function in reaching and loop in script.loops_around(c.call))
+    return None
+
+
+def _reaching(
+    script: Script, calls: dict[ast.FunctionDef, OnlyCall], steps: Iterable[ast.Call]
+) -> Collection[ast.FunctionDef]:
+    """The functions that make one of the steps, themselves or in the functions that they call."""
+    found: set[ast.FunctionDef] = set()
+    stack: list[ast.AST] = list(steps)
+    while stack:
+        scope = script.scope_of(stack.pop())
+        if isinstance(scope, ast.FunctionDef) and scope in calls and scope not in found:
+            found.add(scope)
+            stack.append(calls[scope].call)
+    return found
+
+
+def _steps(
+    script: Script,
+    calls: dict[ast.FunctionDef, OnlyCall],
+    loop: Loop,
+    steps: Iterable[ast.Call],
+    reaching: Collection[ast.FunctionDef],
+) -> bool:
+    """Whether a loop makes one of the steps, itself or in a function that it calls."""
+    nodes = [*steps, *(calls[f].call for f in reaching)]
+    return any(loop in script.loops_around(node) for node in nodes)
+
+
+def _entered(script: Script, calls: dict[ast.FunctionDef, OnlyCall], loop: Loop) -> set[ast.AST]:
+    """A loop's nodes, and the functions that it calls, and that these call."""
+    nodes = set(ast.walk(loop))
+    grown = True
+    while grown:
+        inside = {c.function for c in calls.values() if c.call in nodes or script.scope_of(c.call) in nodes}
+        grown = not inside <= nodes
+        nodes |= inside
+    return nodes

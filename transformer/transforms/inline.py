@@ -1,0 +1,168 @@
+"""Put functions that hold the rollout or the update in the place of their calls, so that both stand in one loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import libcst as cst
+
+from transformer.calls import OnlyCall, call_to_inline, only_calls
+from transformer.conversion import TransformInfo
+from transformer.edits import Edits, lines_of
+from transformer.inlining import Inlining, NotInlined, plan
+from transformer.script import Script
+from transformer.source import Line, Source
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="inline",
+    summary="put functions that hold the rollout or the update in the place of their calls",
+    safety=(
+        "The function is called in this place alone, with arguments that are written out, and returns at its end "
+        "only. Its statements run in the same order; names that would meet others of the script get new ones."
+    ),
+    needs=(),
+    before=(
+        "def train(agent, batch):\n    for epoch in range(args.update_epochs):\n        ...\n    return v_loss\n\n"
+        "for iteration in range(1, args.num_iterations + 1):\n    ...\n    loss = train(agent, batch)"
+    ),
+    after=(
+        "for iteration in range(1, args.num_iterations + 1):\n    ...\n    for epoch in range(args.update_epochs):\n"
+        "        ...\n    loss = v_loss"
+    ),
+)
+
+MOST = 20
+"""So many calls are replaced at the most."""
+
+
+def apply(script: Script) -> str:
+    """Replace calls until environment and optimizer are stepped in one loop.
+
+    Raises:
+        Skip: they are already, or no call stands between them, or a function must stay one.
+    """
+    code = script.code
+    for _ in range(MOST):
+        state = Script(Source(code, script.source.width), script.facts)
+        only = call_to_inline(state, only_calls(state))
+        if only is None:
+            break
+        try:
+            code = inlined(state, only)
+        except NotInlined as refused:
+            where = f"{only.function.name}() (line {only.function.lineno})"
+            raise Skip(f"{where} cannot be put in the place of its call: {refused}") from refused
+    return code
+
+
+def inlined(script: Script, only: OnlyCall) -> str:
+    """The script with a function's statements in the place of its call.
+
+    Raises:
+        NotInlined: they would do something else there, or this cannot be told.
+    """
+    inlining = plan(script, only)
+    edits, stmt = Edits(script.source), inlining.stmt
+    renamed = _Rename(inlining.names)
+    doc = ast.get_docstring(only.function)
+    body = _body(script, only.function)
+    if doc is not None and isinstance(body[0], cst.SimpleStatementLine):
+        rest = body[0].body[1:]  # behind a semicolon
+        body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
+    lines = [cast(Line, line.visit(renamed)) for line in body]
+    for decorator in only.function.decorator_list:
+        lines = [cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(lines))]
+    above = [f"{name} = {script.source.text(value)}" for name, value in inlining.bindings]
+    below = _assigned(script, inlining, renamed)
+    lines = [*_parsed("\n".join(above)), *_returning(lines, _parsed(below))]
+    if doc is not None and lines:
+        comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
+        lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
+    edits.replace(stmt, lines or "pass")
+    edits.remove(only.function)
+    return script.finish(edits)
+
+
+def _body(script: Script, function: ast.FunctionDef) -> Sequence[Line]:
+    """The function's lines."""
+    node = cast(cst.FunctionDef, script.source.pairs[function].node)
+    if isinstance(node.body, cst.IndentedBlock):
+        return cast(Sequence[Line], node.body.body)
+    return [cst.SimpleStatementLine(cast(cst.SimpleStatementSuite, node.body).body)]
+
+
+def _assigned(script: Script, inlining: Inlining, renamed: _Rename) -> str:
+    """The statement that does with the results what the call's statement did."""
+
+    def text(value: ast.expr) -> str:
+        tree = value if value in script.source.parents else None
+        code = script.source.text(value) if tree is not None else ast.unparse(value)
+        return cst.Module([]).code_for_node(cast(cst.BaseExpression, cst.parse_expression(code).visit(renamed)))
+
+    if inlining.value is not None:
+        return text(inlining.value)
+    targets = ", ".join(script.source.text(t) for t, _ in inlining.results)
+    return f"{targets} = {', '.join(text(v) for _, v in inlining.results)}" if targets else ""
+
+
+def _parsed(code: str) -> list[Line]:
+    return lines_of(cst.parse_module(code)) if code else []
+
+
+def _returning(lines: list[Line], last: list[Line]) -> list[Line]:
+    """Lines whose last statement, in the `with` blocks that they end with, is replaced where it is a return."""
+    if not lines:
+        return last
+    end = lines[-1]
+    if isinstance(end, cst.With) and isinstance(end.body, cst.IndentedBlock) and _ends_with_return(end):
+        inner = _returning(list(cast(Sequence[Line], end.body.body)), last) or _parsed("pass")
+        return [*lines[:-1], end.with_changes(body=end.body.with_changes(body=inner))]
+    if isinstance(end, cst.SimpleStatementLine) and isinstance(end.body[-1], cst.Return):
+        kept = [end.with_changes(body=end.body[:-1])] if len(end.body) > 1 else []
+        if last and not kept:
+            last = [last[0].with_changes(leading_lines=end.leading_lines), *last[1:]]
+        return [*lines[:-1], *kept, *last]
+    return [*lines, *last]
+
+
+def _ends_with_return(line: cst.With) -> bool:
+    last = line.body.body[-1]
+    if isinstance(last, cst.With):
+        return _ends_with_return(last)
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
+
+
+class _Rename(cst.CSTTransformer):
+    """Replaces names by other names, or by what they stand for."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        super().__init__()
+        self._new = {old: cst.parse_expression(new) for old, new in names.items() if old != new}
+        self._kept: set[int] = set()
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Note names that are no variables."""
+        self._kept.update(map(id, self._others(node)))
+        return super().on_visit(node)
+
+    @staticmethod
+    def _others(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        if isinstance(node, cst.Attribute):
+            yield node.attr
+        elif isinstance(node, cst.Arg) and node.keyword is not None:
+            yield node.keyword
+        elif isinstance(node, (cst.Param, cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.NameItem)):
+            yield node.name
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
+        """Replace a variable's name."""
+        new = self._new.get(original_node.value)
+        if new is None or id(original_node) in self._kept:
+            return updated_node
+        return new.deep_clone()
+
+
+TRANSFORM = Transform(INFO, apply)
