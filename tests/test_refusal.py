@@ -93,7 +93,9 @@ def test_warning_points_at_the_line_of_the_original() -> None:
 
 def test_environment_and_optimizer_in_different_functions() -> None:
     collect = "def collect():\n    for step in range(8):\n        state = envs.step(step)\n\n\n"
-    source = script({"functions": collect, "collect": "collect()", "minibatch": edited("minibatch", "<metrics>\n", "")})
+    source = script(
+        {"functions": collect, "collect": "collect()\ncollect()", "minibatch": edited("minibatch", "<metrics>\n", "")}
+    )
     (found,) = convert(source).diagnostics
     assert found.code == "LC005"
     assert "state = envs.step(step)" in source.splitlines()[found.line - 1]

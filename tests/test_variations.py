@@ -31,12 +31,53 @@ class Variation:
 WRAPPER = "class Wrapped:\n    def __init__(self, envs):\n        self.envs = envs\n\n"
 WRAPPED = "envs = Wrapped(envs)\n" + PARTS["make_agent"]
 NOT_NEEDED = {
+    "inline": "nothing to change",
+    "no-grad": "no torch.no_grad() stands around the rollout loop",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
     "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",
 }
 
 VARIATIONS = [
     Variation("the skeleton", {}),
+    Variation(
+        "phases in functions",
+        {
+            "functions": """
+                def collect(envs, agent, obs, actions, logprobs, rewards, dones, values, start, next_done, steps_done):
+                    next_obs = start
+                    <rollout>
+                    return next_obs, next_done, steps_done
+
+                def train(agent, optimizer, obs, actions, logprobs, advantages, returns, clip=0.2):
+                    <flatten_inside>
+                    <epochs>
+                    return v_loss.item(), clipfracs
+
+
+            """,
+            "rollout": PARTS["rollout"].replace("global_step", "steps_done"),
+            "flatten_inside": PARTS["flatten"],
+            "flatten": "",
+            "learn": PARTS["minibatch"].replace("args.clip_coef", "clip"),
+            "metrics": PARTS["metrics"].replace("args.clip_coef", "clip"),
+            "collect": "next_obs, next_done, global_step = collect(envs, agent, obs, actions, logprobs, rewards, "
+            "dones, values, next_obs, next_done, global_step)",
+            "epochs": PARTS["minibatches"],
+            "minibatches": "",
+            "report": "value_loss, clipfracs = train(agent, optimizer, obs, actions, logprobs, advantages, returns, "
+            "clip=args.clip_coef)\n" + PARTS["report"].replace("v_loss.item()", "value_loss"),
+        },
+        {"inline": None},
+    ),
+    Variation(
+        "one block of no_grad around rollout and advantages",
+        {
+            "collect": "with torch.no_grad():\n    <rollout>\n    <estimation>",
+            "estimation": PARTS["advantages"].partition("\n")[2],
+            "estimate": "",
+        },
+        {"no-grad": None},
+    ),
     Variation(
         "an environment on the device",
         {

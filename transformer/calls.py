@@ -6,7 +6,11 @@ import ast
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from transformer.script import Loop, Script
+from transformer.dataflow import statements
+from transformer.script import Loop, Script, backwards
+
+ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
+"""Methods of modules that return the module."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,24 @@ def _is_instance(script: Script, value: ast.expr, owner: ast.ClassDef) -> bool:
     bound = [
         n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == value.id and isinstance(n.ctx, ast.Store)
     ]
-    made = script.source.parents[bound[0]] if len(bound) == 1 else None
-    call = script.constructor(made.value) if isinstance(made, ast.Assign) else None
-    return call is not None and ast.unparse(call.func) == owner.name
+    made = [script.source.parents[n] for n in bound]
+    values = [m.value for m in made if isinstance(m, ast.Assign) and len(m.targets) == 1]
+    first, *others = values if len(values) == len(made) > 0 else [value]
+    call = script.constructor(first)
+    same = all(_is_itself(v, value.id) for v in others)
+    return call is not None and ast.unparse(call.func) == owner.name and same
+
+
+def _is_itself(value: ast.expr, name: str) -> bool:
+    """Whether an expression is `name.to(...)` or the like, which returns the module that it is called on."""
+    func = value.func if isinstance(value, ast.Call) else None
+    if not isinstance(func, ast.Attribute) or func.attr not in ITSELF:
+        return False
+    return isinstance(func.value, ast.Name) and func.value.id == name
 
 
 def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """A call in the training loop behind which the rollout or the update stands; None where there is none."""
+    """A call in the training loop behind which the rollout or the update stands, or a method's advantages."""
     environment, optimizer = (_reaching(script, calls, s) for s in (script.env_steps, script.optimizer_steps))
     loops = [
         loop
@@ -85,7 +100,15 @@ def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> On
         for steps, reaching in ((script.optimizer_steps, optimizer), (script.env_steps, environment)):
             if not any(loop in script.loops_around(step) for step in steps):
                 return next(c for c in calls.values() if c.function in reaching and loop in script.loops_around(c.call))
+        for only in calls.values():
+            if only.receiver is not None and loop in script.loops_around(only.call) and _goes_back(only.function):
+                return only
     return None
+
+
+def _goes_back(function: ast.FunctionDef) -> bool:
+    """Whether a function has a loop backwards over time."""
+    return any(isinstance(s, ast.For) and backwards(s.iter) is not None for s in statements(function.body))
 
 
 def _reaching(

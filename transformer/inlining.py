@@ -242,7 +242,7 @@ class _Planner:
             taken = name in self.used or name in around or name in names.values()
             argument = given.get(name)
             same = argument is not None and ast.unparse(argument) == name
-            if taken and (same or name not in replaceable or name in self.read_by(given)):
+            if taken and (name not in replaceable or (name in self.read_by(given) and not same)):
                 names[name] = self.script.names.fresh(name)
             else:
                 names[name] = name

@@ -189,9 +189,31 @@ class Script:
                     continue
                 name, qualified = ast.unparse(target), self.qualified(node.value.func) or ""
                 known = qualified.startswith("torch.optim.") and not qualified.startswith("torch.optim.lr_scheduler")
-                if known or methods.get(name, set()) >= {"zero_grad", "step"}:
-                    found.append(Optimizer(name, node, node.value, qualified.rsplit(".", 1)[-1] if known else None))
+                kind = qualified.rsplit(".", 1)[-1] if known else None
+                elsewhere = [f"{owner}.{name.partition('.')[2]}" for owner in self._instances_of_self(target)]
+                used = [n for n in (name, *elsewhere) if methods.get(n, set()) >= {"zero_grad", "step"}]
+                found += [Optimizer(n, node, node.value, kind) for n in used or ([name] if known else [])]
         return tuple(sorted(found, key=lambda o: o.stmt.lineno))
+
+    def _instances_of_self(self, target: ast.expr) -> list[str]:
+        """For `self.x` in a class's methods: the names that an object of the class is assigned to."""
+        root = target.value if isinstance(target, ast.Attribute) else None
+        method = self.scope_of(target)
+        owner = self.source.parents.get(method)
+        if (
+            not isinstance(root, ast.Name)
+            or not isinstance(owner, ast.ClassDef)
+            or not isinstance(method, ast.FunctionDef)
+        ):
+            return []
+        if not method.args.args or method.args.args[0].arg != root.id:
+            return []
+        return [
+            stmt.targets[0].id
+            for stmt in self.nodes
+            if isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name) and len(stmt.targets) == 1
+            if (made := self.constructor(stmt.value)) is not None and ast.unparse(made.func) == owner.name
+        ]
 
     @cached_property
     def optimizer_steps(self) -> tuple[ast.Call, ...]:

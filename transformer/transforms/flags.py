@@ -11,6 +11,7 @@ from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.edits import Edits
 from transformer.imports import add_below_imports, add_imports
+from transformer.options import holds_options
 from transformer.rendering import render
 from transformer.script import Script
 from transformer.transforms.base import Transform
@@ -132,15 +133,18 @@ def _destination(call: ast.Call) -> str | None:
 
 
 def _reader(script: Script, fields: frozenset[str]) -> str | None:
-    """The expression in the training scope on which the most argument names are read."""
+    """The expression in the training scope on which the most argument names are read; it must be what was parsed."""
     counts: dict[str, int] = {}
+    values: dict[str, ast.expr] = {}
     for node in script.nodes:
         if not isinstance(node, ast.Attribute) or node.attr not in fields:
             continue
         if isinstance(node.value, (ast.Name, ast.Attribute)) and script.scope_of(node) is script.scope:
             reader = ast.unparse(node.value)
+            values[reader] = node.value
             counts[reader] = counts.get(reader, 0) + 1
-    return max(sorted(counts), key=lambda k: counts[k]) if counts else None
+    parsed = [reader for reader in sorted(counts) if holds_options(script, values[reader], script.scope)]
+    return max(parsed, key=lambda k: counts[k]) if parsed else None
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -12,7 +12,7 @@ from transformer.calls import OnlyCall, call_to_inline, only_calls
 from transformer.conversion import TransformInfo
 from transformer.edits import Edits, lines_of
 from transformer.inlining import Inlining, NotInlined, plan
-from transformer.script import Script
+from transformer.script import Script, Unconvertible
 from transformer.source import Line, Source
 from transformer.transforms.base import Skip, Transform
 
@@ -44,17 +44,22 @@ def apply(script: Script) -> str:
     Raises:
         Skip: they are already, or no call stands between them, or a function must stay one.
     """
-    code = script.code
+    code, kept = script.code, dict[str, str]()
     for _ in range(MOST):
         state = Script(Source(code, script.source.width), script.facts)
-        only = call_to_inline(state, only_calls(state))
+        only = call_to_inline(state, {f: c for f, c in only_calls(state).items() if f.name not in kept})
         if only is None:
             break
         try:
             code = inlined(state, only)
         except NotInlined as refused:
             where = f"{only.function.name}() (line {only.function.lineno})"
-            raise Skip(f"{where} cannot be put in the place of its call: {refused}") from refused
+            kept[only.function.name] = f"{where} cannot be put in the place of its call: {refused}"
+    try:
+        _ = state.phases
+    except Unconvertible:
+        if kept:
+            raise Skip(next(iter(kept.values()))) from None
     return code
 
 
