@@ -31,7 +31,7 @@ class Variation:
 WRAPPER = "class Wrapped:\n    def __init__(self, envs):\n        self.envs = envs\n\n"
 WRAPPED = "envs = Wrapped(envs)\n" + PARTS["make_agent"]
 NOT_NEEDED = {
-    "inline": "nothing to change",
+    "inline": "rollout and update stand in one training loop already",
     "no-grad": "no torch.no_grad() stands around the rollout loop",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
     "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",

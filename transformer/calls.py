@@ -85,7 +85,7 @@ def _is_itself(value: ast.expr, name: str) -> bool:
 
 
 def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """A call in the training loop behind which the rollout or the update stands, or a method's advantages."""
+    """A call in the training loop behind which the rollout or the update stands; None where there is none."""
     environment, optimizer = (_reaching(script, calls, s) for s in (script.env_steps, script.optimizer_steps))
     loops = [
         loop
@@ -100,8 +100,14 @@ def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> On
         for steps, reaching in ((script.optimizer_steps, optimizer), (script.env_steps, environment)):
             if not any(loop in script.loops_around(step) for step in steps):
                 return next(c for c in calls.values() if c.function in reaching and loop in script.loops_around(c.call))
-        for only in calls.values():
-            if only.receiver is not None and loop in script.loops_around(only.call) and _goes_back(only.function):
+    return None
+
+
+def advantages_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """The call of a method that estimates the advantages; None where there is none."""
+    for only in calls.values():
+        if only.receiver is not None and script.phases.loop in script.loops_around(only.call):
+            if _goes_back(only.function):
                 return only
     return None
 

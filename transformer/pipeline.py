@@ -142,13 +142,15 @@ def _turn(transform: Transform, script: Script, chosen: set[str], applied: set[s
 
 
 def _recognise(turn: _Turn) -> None:
-    """Find the training loop; where a function that stays one hides a part of it, say why it does.
+    """Find the training loop, and what must be known of it.
+
+    Where a function that stays one hides a part of it, the refusal says why it does.
 
     Raises:
         Unconvertible: there is none.
     """
     try:
-        recognise(turn.script)
+        _ = turn.script.phases
     except Unconvertible as refusal:
         outcome = turn.step.outcome
         if not isinstance(outcome, Skipped) or not outcome.chosen or outcome.reason == "nothing to change":
@@ -156,6 +158,7 @@ def _recognise(turn: _Turn) -> None:
         raise Unconvertible(
             *(replace(d, message=f"{d.message}; {outcome.reason}") for d in refusal.diagnostics)
         ) from refusal
+    recognise(turn.script)
 
 
 def _choose(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:

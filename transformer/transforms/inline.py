@@ -8,12 +8,12 @@ from typing import cast
 
 import libcst as cst
 
-from transformer.calls import OnlyCall, call_to_inline, only_calls
+from transformer.calls import OnlyCall, advantages_to_inline, call_to_inline, only_calls
 from transformer.conversion import TransformInfo
 from transformer.edits import Edits, lines_of
 from transformer.inlining import Inlining, NotInlined, plan
-from transformer.script import Script, Unconvertible
-from transformer.source import Line, Source
+from transformer.script import Script, Unconvertible, changed
+from transformer.source import Line
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -34,6 +34,7 @@ INFO = TransformInfo(
     ),
 )
 
+ALREADY = "rollout and update stand in one training loop already"
 MOST = 20
 """So many calls are replaced at the most."""
 
@@ -44,23 +45,31 @@ def apply(script: Script) -> str:
     Raises:
         Skip: they are already, or no call stands between them, or a function must stay one.
     """
-    code, kept = script.code, dict[str, str]()
+    state, kept = script, dict[str, str]()
     for _ in range(MOST):
-        state = Script(Source(code, script.source.width), script.facts)
-        only = call_to_inline(state, {f: c for f, c in only_calls(state).items() if f.name not in kept})
+        calls = {f: c for f, c in only_calls(state).items() if f.name not in kept}
+        only = advantages_to_inline(state, calls) if _recognised(state) else call_to_inline(state, calls)
         if only is None:
             break
         try:
-            code = inlined(state, only)
+            state = changed(state, inlined(state, only))
         except NotInlined as refused:
             where = f"{only.function.name}() (line {only.function.lineno})"
             kept[only.function.name] = f"{where} cannot be put in the place of its call: {refused}"
+    if not _recognised(state) and kept:
+        raise Skip(next(iter(kept.values())))
+    if _recognised(state) and state is script:
+        raise Skip(ALREADY)
+    script.module = state.source.module if state is not script else None
+    return state.code
+
+
+def _recognised(script: Script) -> bool:
     try:
-        _ = state.phases
+        _ = script.phases
     except Unconvertible:
-        if kept:
-            raise Skip(next(iter(kept.values()))) from None
-    return code
+        return False
+    return True
 
 
 def inlined(script: Script, only: OnlyCall) -> str:
