@@ -1,3 +1,4 @@
+import ast
 import contextlib
 import io
 import random
@@ -19,6 +20,7 @@ from transformer.source import Source
 from transformer.transforms.inline import ALREADY, inlined
 
 DATA = Path(__file__).parent / "data"
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 
 
 @dataclass(frozen=True)
@@ -189,3 +191,28 @@ def test_random_programs_print_the_same() -> None:
         assert printed(after) == before, f"{code}\n# ---\n{after}"
         compared += 1
     assert compared > 100
+
+
+def without_detaching(code: str) -> str:
+    """The syntax of a script without assignments that only detach what extraction returns."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        for name in ("body", "orelse"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                setattr(node, name, [s for s in block if not (isinstance(s, ast.Assign) and detaches(s.value))])
+    return ast.dump(tree)
+
+
+def detaches(value: ast.expr) -> bool:
+    return isinstance(value, ast.Tuple) and all(ast.unparse(e).endswith(".detach()") for e in value.elts)
+
+
+@pytest.mark.parametrize("fixture", ["renamed", "two_optimizers", "in_train_function", "module_level", "target_kl"])
+def test_it_takes_back_what_extraction_does(fixture: str) -> None:
+    source = (FIXTURES / f"{fixture}.py").read_text(encoding="utf-8")
+    extracted = convert(source, select={"rollout", "update"}).source
+    assert "def rollout(" in extracted and "def update" in extracted
+    back = convert(extracted, select={"inline"})
+    assert back.converted, back.diagnostics
+    assert without_detaching(back.source) == without_detaching(source)
