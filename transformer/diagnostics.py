@@ -85,7 +85,8 @@ CODES: dict[str, Code] = {
             "error",
             "a training loop that cannot be understood",
             "Rollout and update are not separate phases of one loop, so extracting either could change results.",
-            "Bring the script to the form: for iteration: rollout loop; advantages; epoch and minibatch loops.",
+            "Bring the script to the form: for iteration: rollout loop; advantages; epoch and minibatch loops. "
+            "Phases may be functions that are called in one place and return at their end.",
         ),
         Code(
             "LC006",

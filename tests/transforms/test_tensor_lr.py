@@ -1,8 +1,11 @@
 import textwrap
+from pathlib import Path
 
 import pytest
 from cases import FLAGS, NoOp, Rewrite
 from scripts import edited
+
+from transformer import Skipped, convert
 
 IN_A_FLAG = "if args.compile or args.cudagraphs:"
 PLACE = ', device=device if args.cudagraphs else "cpu"'
@@ -329,3 +332,26 @@ def test_flag_is_read_under_the_name_of_the_training_scope() -> None:
     helper = "def show(config):\n" + 40 * "    print(config.seed, config.gamma)\n" + "\n\n"
     rewrite = Rewrite("", {"functions": helper}, {**ADAM, **FILLED, **READ})
     rewrite.check("tensor-lr", FLAGS)
+
+
+METHODS = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py").read_text(encoding="utf-8")
+COLLECTED = "            obs, done = self.collect(obs, done)\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "left_alone"),
+    [
+        ("print(len(self.optimizer.state_dict()))", True),
+        ("o = self.optimizer", False),
+        ("for g in self.optimizer.param_groups: g['lr'] *= 0.9", False),
+        ("vars(self)['optimizer'].param_groups[0]['lr'] = 0.1", False),
+    ],
+)
+def test_an_objects_optimizer_that_is_only_stepped_has_a_steady_rate(statement: str, left_alone: bool) -> None:
+    assert COLLECTED in METHODS
+    conversion = convert(
+        METHODS.replace(COLLECTED, f"            {statement}\n{COLLECTED}"), select={"inline", "flags", "tensor-lr"}
+    )
+    (step,) = (s for s in conversion.steps if s.transform.name == "tensor-lr")
+    assert isinstance(step.outcome, Skipped)
+    assert ("never changes" in step.outcome.reason) == left_alone

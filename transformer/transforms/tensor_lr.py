@@ -70,7 +70,10 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
     if any(n is optimizer.stmt for n in ast.walk(script.outermost)):
         raise Skip("it is made in the training loop")
     if script.scope_of(optimizer.stmt) is not script.scope:
-        raise Skip("it is made in a function, where the flags are not at hand")
+        if not _is_left_alone(script, optimizer):
+            raise Skip("it is made in a function, where the flags are not at hand")
+        script.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+        return False
     given = {k.arg for k in optimizer.call.keywords}
     if None in given:
         raise Skip("its arguments are passed as **keywords")
@@ -121,6 +124,23 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
     for read in uses.reads:
         edits.substitute(read, f"float({script.source.text(read)})")
     return capturable
+
+
+def _is_left_alone(script: Script, optimizer: Optimizer) -> bool:
+    """Whether all that happens to an object's optimizer is that it is stepped, in the training scope."""
+    attribute, inside, made = (
+        optimizer.name.rpartition(".")[2],
+        set(ast.walk(script.scope)),
+        set(ast.walk(optimizer.stmt)),
+    )
+    for node in script.nodes:
+        if isinstance(node, ast.Attribute) and node.attr == attribute and node not in made:
+            user = script.source.parents[node]
+            if node not in inside or getattr(user, "attr", None) not in ("zero_grad", "step", "state_dict"):
+                return False
+        elif isinstance(node, ast.Constant) and node.value == attribute:
+            return False
+    return "." in optimizer.name
 
 
 def _add_arguments(script: Script, edits: Edits, optimizer: Optimizer, extra: list[str]) -> None:
