@@ -37,6 +37,19 @@ NOT_NEEDED = {
     "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",
 }
 
+LOSS = {
+    "functions": """
+        def ppo_loss(agent, b_obs, b_actions, b_logprobs, b_advantages, b_returns, mb_inds, clipfracs):
+            <computation>
+            return loss, v_loss
+
+
+    """,
+    "computation": PARTS["minibatch"].removesuffix("\n<optimize>"),
+    "learn": "loss, v_loss = ppo_loss(agent, b_obs, b_actions, b_logprobs, b_advantages, b_returns, mb_inds, "
+    "clipfracs)\n<optimize>",
+}
+
 VARIATIONS = [
     Variation("the skeleton", {}),
     Variation(
@@ -68,6 +81,15 @@ VARIATIONS = [
             "clip=args.clip_coef)\n" + PARTS["report"].replace("v_loss.item()", "value_loss"),
         },
         {"inline": None},
+    ),
+    Variation("a loss in a function", LOSS, {"inline": None}),
+    Variation(
+        "a loss in a function that must stay one",
+        {**LOSS, "end": "print(ppo_loss.__name__)"},
+        {
+            "shuffle": "mb_inds is used otherwise than to index a tensor",
+            "deferred-sync": "the minibatch loop reads no tensor on the host",
+        },
     ),
     Variation(
         "one block of no_grad around rollout and advantages",

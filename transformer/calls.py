@@ -112,6 +112,14 @@ def advantages_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall])
     return None
 
 
+def computation_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """The call of a function in a minibatch's computation, which may read tensors on the host; None where none is."""
+    for only in calls.values():
+        if script.loops_around(only.call)[:1] == [script.minibatch_loop]:
+            return only
+    return None
+
+
 def _goes_back(function: ast.FunctionDef) -> bool:
     """Whether a function has a loop backwards over time."""
     return any(isinstance(s, ast.For) and backwards(s.iter) is not None for s in statements(function.body))

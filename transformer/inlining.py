@@ -58,6 +58,8 @@ class _Planner:
         self.scope = script.scope_of(only.call)
         inner = scope_access(self.function.body)
         self.bound = inner.binds
+        grown = [s for s in statements(self.function.body) if not _extends(s)]
+        self.rebound = frozenset(n for s in grown for n in access(s).binds | block_names(s))
         self.params = [p.arg for p in _parameters(self.function)]
         self.locals = inner.binds | frozenset(self.params)
         self.free = free_names(self.function)
@@ -188,7 +190,7 @@ class _Planner:
 
     def in_place(self, param: str, value: ast.expr) -> str | None:
         """What can be written for a parameter wherever it is read: a name, an option, a number."""
-        if param in self.bound | self.inner:
+        if param in self.rebound | self.inner or (param in self.bound and not isinstance(value, ast.Name)):
             return None
         if isinstance(value, ast.Constant) and (value.value is None or isinstance(value.value, (bool, int, float))):
             read = (n for s in self.function.body for n in ast.walk(s) if isinstance(n, ast.Attribute))
@@ -329,6 +331,11 @@ class _Planner:
                 raise NotInlined(
                     f"line {getattr(node, 'lineno', 0)} binds {name}, a name that the script uses elsewhere"
                 )
+
+
+def _extends(stmt: ast.stmt) -> bool:
+    """Whether a statement is `x += [...]`, after which x is the same list."""
+    return isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.value, ast.List)
 
 
 def _makes(scope: ast.Module | ast.FunctionDef) -> bool:

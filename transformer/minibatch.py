@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import builtins
+from collections.abc import Sequence, Set
 
+from transformer.dataflow import scope_access
 from transformer.kinds import Kinds
-from transformer.script import Script
+from transformer.script import Script, names_in
 
 
 def first_computation(script: Script) -> int | None:
     """The place, in the loop's body, of the first statement that computes with tensors; None where none does."""
     kinds = Kinds(script)
     body = script.minibatch_loop.body
-    return next((i for i, s in enumerate(body) if _computes(kinds, s) or _calls_network(script, s)), None)
+    computing = {i for i, s in enumerate(body) if _computes(kinds, s) or _calls_network(script, s)}
+    return min(computing | _makes_loss(script, body, computing), default=None)
 
 
 def last_step(script: Script) -> int | None:
@@ -27,6 +31,32 @@ def _computes(kinds: Kinds, stmt: ast.stmt) -> bool:
         kinds.tensor(n) or kinds.produced(n)
         for n in ast.walk(stmt)
         if isinstance(n, (ast.Call, ast.Subscript, ast.BinOp))
+    )
+
+
+def _makes_loss(script: Script, body: Sequence[ast.stmt], computing: Set[int]) -> set[int]:
+    """Places of statements that get the loss from some other function: its graph must not enter update()."""
+    found: set[int] = set()
+    needed: set[str] = set()
+    for i in reversed(range(len(body))):
+        own = scope_access([body[i]])
+        if own.binds & needed and i not in computing:
+            if any(isinstance(n, ast.Call) and _may_compute(script, n) for n in ast.walk(body[i])):
+                found.add(i)
+            else:
+                needed |= own.reads
+        for node in ast.walk(body[i]):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+                needed |= names_in([node.func.value])
+    return found
+
+
+def _may_compute(script: Script, call: ast.Call) -> bool:
+    """Whether a call may return tensors with a graph: not one of a builtin, of numpy, or of Python's generator."""
+    """Whether a call may return tensors with a graph: not one of a builtin, of numpy, or of Python's generator."""
+    module = (script.qualified(call.func) or "").partition(".")[0]
+    return module not in ("numpy", "random") and not (
+        isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id)
     )
 
 

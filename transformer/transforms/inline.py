@@ -8,7 +8,7 @@ from typing import cast
 
 import libcst as cst
 
-from transformer.calls import OnlyCall, advantages_to_inline, call_to_inline, only_calls
+from transformer.calls import OnlyCall, advantages_to_inline, call_to_inline, computation_to_inline, only_calls
 from transformer.conversion import TransformInfo
 from transformer.edits import Edits, lines_of
 from transformer.inlining import Inlining, NotInlined, plan
@@ -18,7 +18,7 @@ from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
     name="inline",
-    summary="put functions that hold the rollout or the update in the place of their calls",
+    summary="put functions that hold the rollout, the update or its loss in the place of their calls",
     safety=(
         "The function is called in this place alone, with arguments that are written out, and returns at its end "
         "only. Its statements run in the same order; names that would meet others of the script get new ones."
@@ -48,7 +48,10 @@ def apply(script: Script) -> str:
     state, kept = script, dict[str, str]()
     for _ in range(MOST):
         calls = {f: c for f, c in only_calls(state).items() if f.name not in kept}
-        only = advantages_to_inline(state, calls) if _recognised(state) else call_to_inline(state, calls)
+        if _recognised(state):
+            only = advantages_to_inline(state, calls) or computation_to_inline(state, calls)
+        else:
+            only = call_to_inline(state, calls)
         if only is None:
             break
         try:
