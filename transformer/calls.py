@@ -71,9 +71,16 @@ def _is_instance(script: Script, value: ast.expr, owner: ast.ClassDef) -> bool:
     made = [script.source.parents[n] for n in bound]
     values = [m.value for m in made if isinstance(m, ast.Assign) and len(m.targets) == 1]
     first, *others = values if len(values) == len(made) > 0 else [value]
-    call = script.constructor(first)
+    made_by = _constructed(first)
     same = all(_is_itself(v, value.id) for v in others)
-    return call is not None and ast.unparse(call.func) == owner.name and same
+    return made_by == owner.name and same
+
+
+def _constructed(value: ast.expr) -> str | None:
+    """The class in `Class(...)`, `Class(...).to(device)` and the like; an object that wraps another is none of it."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ITSELF:
+        value = value.func.value
+    return value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
 
 
 def _is_itself(value: ast.expr, name: str) -> bool:

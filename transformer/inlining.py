@@ -206,10 +206,12 @@ class _Planner:
 
     def is_option(self, attribute: str) -> bool:
         """Whether attributes of this name are what the file sets before training, and never changes."""
-        declared = False
+        declared, by_name = False, self.script.names.taken("setattr")
         for node in self.script.nodes:
             if isinstance(node, ast.FunctionDef) and node.name == attribute:
                 return False  # a method, or a property
+            if by_name and isinstance(node, ast.Constant) and node.value == attribute:
+                return False
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == attribute:
                 declared = declared or isinstance(self.script.source.parents[node], ast.ClassDef)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
