@@ -36,6 +36,8 @@ def renamed(source: str, names: dict[str, str]) -> str:
 def test_the_template_is_fully_converted() -> None:
     left = [t.name for t in all_transforms() if t.name not in EXPECTED]
     expected = [
+        "inline",
+        "no-grad",
         "on-device",
         "late-exit",
         "narrow-observations",
@@ -44,7 +46,9 @@ def test_the_template_is_fully_converted() -> None:
         "keep-memory",
         "idle-threads",
     ]
-    assert left == expected, "it makes nothing on the host, has no images, one update, and no parallel environments"
+    assert left == expected, (
+        "it has one loop, makes nothing on the host, has no images, one update, and no parallel environments"
+    )
 
 
 @few

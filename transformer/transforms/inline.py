@@ -13,7 +13,7 @@ from transformer.conversion import TransformInfo
 from transformer.edits import Edits, lines_of
 from transformer.inlining import Inlining, NotInlined, plan
 from transformer.script import Script, Unconvertible, changed
-from transformer.source import Line
+from transformer.source import Line, Source
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -98,7 +98,9 @@ def inlined(script: Script, only: OnlyCall) -> str:
     if doc is not None and lines:
         comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
-    edits.replace(stmt, lines or "pass")
+    column = only.function.body[0].col_offset - 4 * len(only.function.decorator_list)
+    fit = _Fit(script.source, column, stmt.col_offset)
+    edits.replace(stmt, [cast(Line, line.visit(fit)) for line in lines] or "pass")
     edits.remove(only.function)
     return script.finish(edits)
 
@@ -150,6 +152,39 @@ def _ends_with_return(line: cst.With) -> bool:
     if isinstance(last, cst.With):
         return _ends_with_return(last)
     return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
+
+
+class _Fit(cst.CSTTransformer):
+    """Breaks statements into lines that stand too far to the right in their new place."""
+
+    def __init__(self, source: Source, column: int, new_column: int) -> None:
+        super().__init__()
+        self._source, self._column, self._new_column = source, column, new_column
+        self._depth = 0
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:  # noqa: N802
+        """Count the blocks around."""
+        self._depth += 1
+
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.BaseSuite:
+        """Count the blocks around."""
+        self._depth -= 1
+        return updated_node
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement:
+        """Break a statement that was short enough, and is too long now."""
+        code = cst.Module([updated_node.with_changes(leading_lines=())]).code
+        longest, inside = max(map(len, code.splitlines()), default=0), 4 * self._depth
+        width = self._source.width
+        if not self._column + inside + longest <= width < self._new_column + inside + longest:
+            return updated_node
+        (line,) = cst.parse_module(self._source.laid_out(code, self._new_column + inside)).body
+        assert isinstance(line, cst.SimpleStatementLine)
+        return line.with_changes(leading_lines=updated_node.leading_lines)
 
 
 class _Rename(cst.CSTTransformer):
