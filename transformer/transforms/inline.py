@@ -95,7 +95,7 @@ def inlined(script: Script, only: OnlyCall) -> str:
     above = [f"{name} = {script.source.text(value)}" for name, value in inlining.bindings]
     below = _assigned(script, inlining, renamed)
     lines = [*_parsed("\n".join(above)), *_returning(lines, _parsed(below))]
-    if doc is not None and lines:
+    if doc and lines:
         comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
     column = only.function.body[0].col_offset - 4 * len(only.function.decorator_list)
