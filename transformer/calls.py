@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from transformer.dataflow import statements
+from transformer.dataflow import parameters, statements
 from transformer.script import Loop, Script, backwards
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
@@ -63,32 +63,24 @@ def _is_instance(script: Script, value: ast.expr, owner: ast.ClassDef) -> bool:
     if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in script.classes.values()):
         return False
     scope = script.scope_of(value)
-    if isinstance(scope, ast.FunctionDef) and scope.args.args and scope.args.args[0].arg == value.id:
-        return script.source.parents[scope] is owner and not scope.decorator_list
+    if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
+        return script.class_of_self(value, scope) is owner and not scope.decorator_list
     bound = [
         n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == value.id and isinstance(n.ctx, ast.Store)
     ]
     made = [script.source.parents[n] for n in bound]
     values = [m.value for m in made if isinstance(m, ast.Assign) and len(m.targets) == 1]
     first, *others = values if len(values) == len(made) > 0 else [value]
-    made_by = _constructed(first)
-    same = all(_is_itself(v, value.id) for v in others)
-    return made_by == owner.name and same
+    made_by = _bare(first)
+    same = all(isinstance(bare := _bare(v), ast.Name) and bare.id == value.id for v in others)
+    return isinstance(made_by, ast.Call) and ast.unparse(made_by.func) == owner.name and same
 
 
-def _constructed(value: ast.expr) -> str | None:
-    """The class in `Class(...)`, `Class(...).to(device)` and the like; an object that wraps another is none of it."""
+def _bare(value: ast.expr) -> ast.expr:
+    """`x` in `x.to(device).eval()` and the like; an object that wraps x stays."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ITSELF:
         value = value.func.value
-    return value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
-
-
-def _is_itself(value: ast.expr, name: str) -> bool:
-    """Whether an expression is `name.to(...)` or the like, which returns the module that it is called on."""
-    func = value.func if isinstance(value, ast.Call) else None
-    if not isinstance(func, ast.Attribute) or func.attr not in ITSELF:
-        return False
-    return isinstance(func.value, ast.Name) and func.value.id == name
+    return value
 
 
 def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:

@@ -112,13 +112,18 @@ class _Access(ast.NodeVisitor):
 
 def free_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Names:
     """Names that a function reads from around it (builtins included: the caller knows what is bound there)."""
-    a = node.args
-    params = {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))}
+    params = set(parameters(node))
     if isinstance(node, ast.Lambda):
         return access(node.body).reads - params
     inner = scope_access(node.body)
     outside = {n for s in ast.walk(node) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
     return (inner.reads - inner.binds - params) | outside
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
+    """The names of a function's parameters, `*args` and `**kwargs` last."""
+    a = function.args
+    return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))]
 
 
 def scope_access(body: Iterable[ast.stmt]) -> Access:

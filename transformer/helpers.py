@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from transformer.dataflow import access, statements
+from transformer.dataflow import access, parameters, statements
 
 if TYPE_CHECKING:
     from transformer.script import Script
@@ -71,35 +71,41 @@ def find_helpers(script: Script) -> dict[ast.FunctionDef, Helper]:
         producers = {*script.modules, *script.facts.inference.values(), *script.facts.aliases.values()}
         if any(p in producers and ast.unparse(a.value) != p for p, a in given.items()):
             continue  # something else under the name of a network
-        own = frozenset(n for s in statements(function.body) for n in access(s).binds) | _params(function)
+        own = frozenset(n for s in statements(function.body) for n in access(s).binds) | frozenset(parameters(function))
         stmt, module = script.source.statement(call), isinstance(script.scope, ast.Module)
         found[function] = Helper(function, call, stmt, given, own, module)
     return found
 
 
-def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] | None:
-    """What a call gives each parameter; None where that is not plain."""
+def match(
+    function: ast.FunctionDef, call: ast.Call, receiver: ast.expr | None = None
+) -> tuple[dict[str, ast.expr], dict[str, ast.expr]] | None:
+    """The arguments of a call by parameter, in the order in which they are evaluated, and the defaults.
+
+    None where arguments are spread or the parameters take any. `receiver` is the object whose method is called.
+    """
     a = function.args
-    params = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
-    positional = params[: len(a.posonlyargs) + len(a.args)]
-    if a.vararg or a.kwarg or len(call.args) > len(positional) or any(isinstance(x, ast.Starred) for x in call.args):
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    values = [*([receiver] if receiver is not None else []), *call.args]
+    spread = any(isinstance(v, ast.Starred) for v in values) or any(k.arg is None for k in call.keywords)
+    if a.vararg or a.kwarg or spread or len(values) > len(positional):
         return None
     defaults = dict(zip(reversed(positional), reversed(a.defaults), strict=False))
     defaults |= {p.arg: d for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None}
-    given = defaults | dict(zip(positional, call.args, strict=False))
-    for keyword in call.keywords:
-        if keyword.arg is None:
-            return None
-        given[keyword.arg] = keyword.value
-    if set(given) != set(params):
+    return dict(zip(positional, values, strict=False)) | {str(k.arg): k.value for k in call.keywords}, defaults
+
+
+def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] | None:
+    """What a call gives each parameter; None where that is not plain."""
+    matched = match(function, call)
+    if matched is None:
+        return None
+    defaults = matched[1]
+    given = defaults | matched[0]
+    if set(given) != set(parameters(function)):
         return None
     return {
         name: ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), call)
         for name, value in given.items()
         if value is not defaults.get(name) or isinstance(value, ast.Constant)  # others are as the definition saw them
     }
-
-
-def _params(function: ast.FunctionDef) -> frozenset[str]:
-    a = function.args
-    return frozenset(p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs))

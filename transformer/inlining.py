@@ -8,8 +8,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.calls import OnlyCall
-from transformer.dataflow import TRY, Liveness, Names, access, block_names, free_names, scope_access, statements
-from transformer.helpers import HARMLESS
+from transformer.dataflow import (
+    TRY,
+    Liveness,
+    Names,
+    access,
+    block_names,
+    free_names,
+    parameters,
+    scope_access,
+    statements,
+)
+from transformer.helpers import HARMLESS, match
 from transformer.script import Script
 
 Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -27,7 +37,6 @@ class NotInlined(Exception):
 class Inlining:
     """How a function's statements are to stand in the place of its call."""
 
-    function: ast.FunctionDef
     stmt: ast.Assign | ast.Expr
     """The statement that is the call, or that assigns what it returns."""
     names: dict[str, str]
@@ -60,7 +69,7 @@ class _Planner:
         self.bound = inner.binds
         grown = [s for s in statements(self.function.body) if not _extends(s)]
         self.rebound = frozenset(n for s in grown for n in access(s).binds | block_names(s))
-        self.params = [p.arg for p in _parameters(self.function)]
+        self.params = parameters(self.function)
         self.locals = inner.binds | frozenset(self.params)
         self.free = free_names(self.function)
 
@@ -78,7 +87,7 @@ class _Planner:
         ignored = (
             isinstance(stmt, ast.Expr) and value is not None and any(isinstance(n, ast.Call) for n in ast.walk(value))
         )
-        return Inlining(self.function, stmt, names, tuple(bindings), tuple(results), value if ignored else None)
+        return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None)
 
     def check(self) -> None:
         """Refuse what only works in a function."""
@@ -102,7 +111,7 @@ class _Planner:
         self.check_kept()
         outer = self.script.scope_of(function)
         if not isinstance(self.scope, ast.Module) and outer is not self.scope:
-            own = scope_access(self.scope.body).binds | {p.arg for p in _parameters(self.scope)}
+            own = scope_access(self.scope.body).binds | set(parameters(self.scope))
             for name in sorted(self.free & own):
                 raise NotInlined(
                     f"it reads {name} from outside, and the function that calls it has a {name} of its own"
@@ -139,22 +148,17 @@ class _Planner:
 
     def given(self) -> dict[str, ast.expr]:
         """The argument of each parameter, in the order in which they are evaluated."""
-        a, call = self.function.args, self.call
-        positional = [p.arg for p in (*a.posonlyargs, *a.args)]
-        values = [*([self.receiver] if self.receiver is not None else []), *call.args]
-        starred = any(isinstance(v, ast.Starred) for v in values) or any(k.arg is None for k in call.keywords)
-        if a.vararg or a.kwarg or starred or len(values) > len(positional):
-            raise NotInlined(f"line {call.lineno} does not say which parameter gets what")
-        given = dict(zip(positional, values, strict=False)) | {str(k.arg): k.value for k in call.keywords}
-        defaults = dict(zip(reversed(positional), reversed(a.defaults), strict=False))
-        defaults |= {p.arg: d for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None}
+        matched = match(self.function, self.call, self.receiver)
+        if matched is None:
+            raise NotInlined(f"line {self.call.lineno} does not say which parameter gets what")
+        given, defaults = matched
         for name in self.params:
             if name not in given:
                 if not isinstance(defaults.get(name), ast.Constant):
                     raise NotInlined(f"the default of {name} is no constant")
                 given[name] = defaults[name]
         if set(given) != set(self.params):
-            raise NotInlined(f"line {call.lineno} gives it an unknown argument")
+            raise NotInlined(f"line {self.call.lineno} gives it an unknown argument")
         return given
 
     def targets(self, stmt: ast.Assign | ast.Expr, value: ast.expr | None) -> list[tuple[ast.expr, ast.expr]]:
@@ -261,7 +265,7 @@ class _Planner:
         live = self.liveness.after[stmt] - assigned
         own = set(scope_access(self.scope.body).binds)
         if isinstance(self.scope, ast.FunctionDef):
-            own |= {p.arg for p in _parameters(self.scope)}
+            own |= set(parameters(self.scope))
         return own - live - self.closures - self.free - self.guarded(stmt)
 
     def guarded(self, stmt: ast.stmt) -> set[str]:
@@ -289,7 +293,7 @@ class _Planner:
             if isinstance(node, ast.comprehension):
                 found |= {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
             elif isinstance(node, Nested):
-                found |= {p.arg for p in _parameters(node)}
+                found |= set(parameters(node))
                 if not isinstance(node, ast.Lambda):
                     found |= scope_access(node.body).binds
         return found
@@ -303,7 +307,7 @@ class _Planner:
     def used(self) -> Names:
         """Names that the scope of the call uses."""
         inner = scope_access(self.scope.body)
-        params = {p.arg for p in _parameters(self.scope)} if isinstance(self.scope, ast.FunctionDef) else set()
+        params = set(parameters(self.scope)) if isinstance(self.scope, ast.FunctionDef) else set()
         return inner.reads | inner.binds | params | self.closures
 
     @cached_property
@@ -328,7 +332,7 @@ class _Planner:
             elif isinstance(node, ast.stmt):
                 bound = block_names(node)
             if isinstance(node, Nested):
-                bound |= {p.arg for p in _parameters(node)}
+                bound |= set(parameters(node))
             for name in sorted(bound & renamed):
                 raise NotInlined(
                     f"line {getattr(node, 'lineno', 0)} binds {name}, a name that the script uses elsewhere"
@@ -342,11 +346,6 @@ def _extends(stmt: ast.stmt) -> bool:
 
 def _makes(scope: ast.Module | ast.FunctionDef) -> bool:
     return isinstance(scope, ast.Module) or scope.name in ("__init__", "__post_init__")
-
-
-def _parameters(function: Nested) -> list[ast.arg]:
-    a = function.args
-    return [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
 
 
 def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:

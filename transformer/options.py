@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.dataflow import statements
+from transformer.dataflow import parameters, statements
 from transformer.script import Scope, Script
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
@@ -42,8 +42,7 @@ def _sources(script: Script, value: ast.expr, scope: Scope) -> Iterator[tuple[as
                 found = True
                 yield assigned, scope
     if isinstance(scope, ast.FunctionDef):
-        params = [a.arg for a in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)]
-        if value.id in params:
+        if value.id in parameters(scope):
             yield from _passed(script, scope, value.id)
         elif not found:
             yield value, script.scope_of(scope)
@@ -54,21 +53,15 @@ def _assigned(stmt: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield stmt.target, stmt.value
     if isinstance(stmt, ast.Assign):
         for target in stmt.targets:
-            known = isinstance(target, ast.Tuple) and isinstance(
-                stmt.value, ast.Call
-            )  # args, others = parse_known_args()
-            yield (target.elts[0] if known and isinstance(target, ast.Tuple) else target), stmt.value
+            if isinstance(target, ast.Tuple) and isinstance(stmt.value, ast.Call):
+                yield target.elts[0], stmt.value  # args, others = parser.parse_known_args()
+            else:
+                yield target, stmt.value
 
 
 def _attributes(script: Script, value: ast.Attribute, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-    owner = script.source.parents.get(scope)
-    if (
-        not isinstance(owner, ast.ClassDef)
-        or not isinstance(value.value, ast.Name)
-        or not isinstance(scope, ast.FunctionDef)
-    ):
-        return
-    if not scope.args.args or scope.args.args[0].arg != value.value.id:
+    owner = script.class_of_self(value.value, scope)
+    if owner is None:
         return
     for method in (m for m in owner.body if isinstance(m, ast.FunctionDef)):
         for stmt in statements(method.body):

@@ -195,18 +195,17 @@ class Script:
                 found += [Optimizer(n, node, node.value, kind) for n in used or ([name] if known else [])]
         return tuple(sorted(found, key=lambda o: o.stmt.lineno))
 
+    def class_of_self(self, value: ast.expr, scope: Scope) -> ast.ClassDef | None:
+        """The class in whose method `scope` a name stands for the object, as `self` does."""
+        owner = self.source.parents.get(scope)
+        if not isinstance(owner, ast.ClassDef) or not isinstance(scope, ast.FunctionDef) or not scope.args.args:
+            return None
+        return owner if isinstance(value, ast.Name) and value.id == scope.args.args[0].arg else None
+
     def _instances_of_self(self, target: ast.expr) -> list[str]:
         """For `self.x` in a class's methods: the names that an object of the class is assigned to."""
-        root = target.value if isinstance(target, ast.Attribute) else None
-        method = self.scope_of(target)
-        owner = self.source.parents.get(method)
-        if (
-            not isinstance(root, ast.Name)
-            or not isinstance(owner, ast.ClassDef)
-            or not isinstance(method, ast.FunctionDef)
-        ):
-            return []
-        if not method.args.args or method.args.args[0].arg != root.id:
+        owner = self.class_of_self(target.value, self.scope_of(target)) if isinstance(target, ast.Attribute) else None
+        if owner is None:
             return []
         return [
             stmt.targets[0].id

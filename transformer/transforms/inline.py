@@ -117,8 +117,7 @@ def _assigned(script: Script, inlining: Inlining, renamed: _Rename) -> str:
     """The statement that does with the results what the call's statement did."""
 
     def text(value: ast.expr) -> str:
-        tree = value if value in script.source.parents else None
-        code = script.source.text(value) if tree is not None else ast.unparse(value)
+        code = script.source.text(value) if value in script.source.parents else ast.unparse(value)
         return cst.Module([]).code_for_node(cast(cst.BaseExpression, cst.parse_expression(code).visit(renamed)))
 
     if inlining.value is not None:
