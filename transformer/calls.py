@@ -5,12 +5,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import TypeGuard
 
-from transformer.dataflow import parameters, statements
+from transformer.buffers import find_allocations
+from transformer.dataflow import free_names, parameters, scope_access, statements
 from transformer.script import Loop, Script, backwards
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
 """Methods of modules that return the module."""
+
+
+NAMESPACES = frozenset("globals locals vars eval exec sys importlib".split())
+BY_NAME = frozenset("getattr hasattr setattr delattr methodcaller attrgetter operator".split())
+"""What finds functions, and methods, by their names."""
+
+
+class _MethodCall(ast.Call):
+    """A call of a method, for type checkers."""
+
+    func: ast.Attribute
 
 
 @dataclass(frozen=True)
@@ -28,7 +41,6 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
     defined: dict[str, list[ast.AST]] = {}
     names: dict[str, list[ast.AST]] = {}
     attributes: dict[str, list[ast.Attribute]] = {}
-    texts: set[object] = set()
     for node in script.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             defined.setdefault(node.name, []).append(node)
@@ -36,14 +48,14 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
             names.setdefault(node.id, []).append(node)
         elif isinstance(node, ast.Attribute):
             attributes.setdefault(node.attr, []).append(node)
-        elif isinstance(node, ast.Constant):
-            texts.add(node.value)
     found: dict[ast.FunctionDef, OnlyCall] = {}
     for name, nodes in defined.items():
         function = nodes[0]
-        if len(nodes) > 1 or not isinstance(function, ast.FunctionDef) or name in texts or name in script.imports:
+        if len(nodes) > 1 or not isinstance(function, ast.FunctionDef) or name in script.imports:
             continue
         owner = script.source.parents[function]
+        if may_be_asked_for(script, name, owner):
+            continue
         uses = attributes.get(name, []) if isinstance(owner, ast.ClassDef) else names.get(name, [])
         call = script.source.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not uses[0] or function in script.source.ancestors(call):
@@ -56,6 +68,23 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
             found[function] = OnlyCall(call, function, None)
     return found
+
+
+def may_be_asked_for(script: Script, name: str, owner: ast.AST) -> bool:
+    """Whether a function, class or method (of the class `owner`) may be looked up by its name as a text."""
+    texts = any(isinstance(n, ast.Constant) and n.value == name for n in script.nodes)
+    return texts and any(
+        isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in BY_NAME and isinstance(owner, ast.ClassDef)))
+        for n in script.nodes
+        if not _is_vars_of_options(script, n)
+    )
+
+
+def _is_vars_of_options(script: Script, name: ast.AST) -> bool:
+    """Whether a name is that of `vars(args)`, whose argument is no module."""
+    call = script.source.parents.get(name)
+    given = call.args if isinstance(name, ast.Name) and name.id == "vars" and isinstance(call, ast.Call) else []
+    return any(isinstance(a, ast.Name) and a.id not in script.imports for a in given)
 
 
 def _is_instance(script: Script, value: ast.expr, owner: ast.ClassDef) -> bool:
@@ -103,11 +132,12 @@ def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> On
 
 
 def advantages_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
-    """The call of a method that estimates the advantages; None where there is none."""
+    """The call of a function that estimates the advantages of what it is not given; None where there is none."""
+    buffers = set(find_allocations(script))
     for only in calls.values():
-        if only.receiver is not None and script.phases.loop in script.loops_around(only.call):
-            if _goes_back(only.function):
-                return only
+        takes = only.receiver is not None or not buffers.isdisjoint(free_names(only.function))
+        if takes and script.phases.loop in script.loops_around(only.call) and _goes_back(only.function):
+            return only
     return None
 
 
@@ -117,6 +147,32 @@ def computation_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]
         if script.loops_around(only.call)[:1] == [script.minibatch_loop]:
             return only
     return None
+
+
+def training_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """The call of a function that trains networks with an optimizer made outside of it; None where none does."""
+    stepping = _reaching(script, calls, script.env_steps)
+    for only in calls.values():
+        function = only.function
+        if function not in stepping or script.loops_around(only.call) or only.receiver is not None:
+            continue
+        own = scope_access(function.body).binds
+        cleared = [n.func.value for n in script.nodes if clears_gradients(n) and script.scope_of(n) is function]
+        if any(isinstance(root := root_of(held), ast.Name) and root.id not in own for held in cleared):
+            return only
+    return None
+
+
+def clears_gradients(node: ast.AST) -> TypeGuard[_MethodCall]:
+    """Whether a node is `optimizer.zero_grad()`, whatever stands before the dot."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "zero_grad"
+
+
+def root_of(value: ast.expr) -> ast.expr:
+    """`x` in `x.y.z`."""
+    while isinstance(value, ast.Attribute):
+        value = value.value
+    return value
 
 
 def _goes_back(function: ast.FunctionDef) -> bool:

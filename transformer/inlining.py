@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from transformer.calls import OnlyCall
+import libcst as cst
+
+from transformer.calls import OnlyCall, root_of
 from transformer.dataflow import (
     TRY,
     Liveness,
@@ -47,6 +49,8 @@ class Inlining:
     """Targets and values to be assigned below; the values in the function's names."""
     value: ast.expr | None
     """What is left of its result to be evaluated where nothing is assigned."""
+    aliases: tuple[ast.Assign, ...]
+    """Its statements that only gave something another name."""
 
 
 def plan(script: Script, only: OnlyCall) -> Inlining:
@@ -66,12 +70,16 @@ class _Planner:
         self.receiver = only.receiver
         self.scope = script.scope_of(only.call)
         inner = scope_access(self.function.body)
-        self.bound = inner.binds
+        self.declared = {
+            n for s in statements(self.function.body) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names
+        }
+        self.bound = inner.binds - self.declared
         grown = [s for s in statements(self.function.body) if not _extends(s)]
         self.rebound = frozenset(n for s in grown for n in access(s).binds | block_names(s))
         self.params = parameters(self.function)
-        self.locals = inner.binds | frozenset(self.params)
+        self.locals = self.bound | frozenset(self.params)
         self.free = free_names(self.function)
+        self.placed: dict[str, str] = {}
 
     def plan(self) -> Inlining:
         self.check()
@@ -84,10 +92,12 @@ class _Planner:
             (t, v) for t, v in targets if not (isinstance(v, ast.Name) and names.get(v.id, v.id) == ast.unparse(t))
         ]
         self.check_renamed({old for old, new in names.items() if old != new})
+        self.check_steady(stmt, names)
         ignored = (
             isinstance(stmt, ast.Expr) and value is not None and any(isinstance(n, ast.Call) for n in ast.walk(value))
         )
-        return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None)
+        aliases = tuple(s for x, s in self.aliases.items() if x in self.placed)
+        return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None, aliases)
 
     def check(self) -> None:
         """Refuse what only works in a function."""
@@ -97,8 +107,10 @@ class _Planner:
             if not plain or not self.script.calls(decorator, *HARMLESS):
                 raise NotInlined(f"line {decorator.lineno} decorates it")
         for node in (n for s in function.body for n in ast.walk(s)):
-            if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)):
+            if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
                 raise NotInlined(f"line {node.lineno} has a {type(node).__name__.lower()}")
+            if isinstance(node, (ast.Global, ast.Nonlocal)) and not self.is_owner(node):
+                raise NotInlined(f"line {node.lineno} binds variables of another function or of the module")
             if isinstance(node, ast.Name) and node.id in ("locals", "vars", "eval", "exec", "super", "__class__"):
                 raise NotInlined(f"line {node.lineno} uses {node.id}")
             if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
@@ -108,7 +120,9 @@ class _Planner:
         for stmt in returns:
             if stmt is not last:
                 raise NotInlined(f"line {stmt.lineno} returns before its end")
-        self.check_kept()
+        if self.kept and self.script.loops_around(self.call):
+            name, line = next(iter(self.kept.items()))
+            raise NotInlined(f"line {line} may keep {name} for later")
         outer = self.script.scope_of(function)
         if not isinstance(self.scope, ast.Module) and outer is not self.scope:
             own = scope_access(self.scope.body).binds | set(parameters(self.scope))
@@ -119,20 +133,39 @@ class _Planner:
         if isinstance(outer, ast.FunctionDef) and outer is not self.scope:
             raise NotInlined(f"it stands in {outer.name}(), and is called elsewhere")
 
-    def check_kept(self) -> None:
-        """Refuse functions made inside that may be called later: each call made variables of their own for them."""
+    def is_owner(self, declaration: ast.Global | ast.Nonlocal) -> bool:
+        """Whether the variables that the function binds for others are those of the scope of its call."""
+        if declaration not in self.function.body:
+            return False
+        if isinstance(declaration, ast.Global):
+            return isinstance(self.scope, ast.Module)
+        return self.script.scope_of(self.function) is self.scope
+
+    @cached_property
+    def kept(self) -> dict[str, int]:
+        """Variables that functions made inside may read later, with the line: each call made others for them."""
+        found: dict[str, int] = {}
         for node in (n for s in self.function.body for n in ast.walk(s)):
-            kept: Names = frozenset()
+            names: Names = frozenset()
             if isinstance(node, Nested):
-                kept = self.locals & free_names(node)
+                names = self.locals & free_names(node)
             elif isinstance(node, ast.GeneratorExp):
                 user = self.script.source.parents[node]
                 if not (isinstance(user, ast.Call) and ast.unparse(user.func) in CONSUMERS):
-                    kept = self.locals & access(node).reads
+                    names = self.locals & access(node).reads
             elif isinstance(node, ast.ClassDef):
-                kept = frozenset({node.name})
-            if kept:
-                raise NotInlined(f"line {getattr(node, 'lineno', 0)} may keep {min(kept)} for later")
+                raise NotInlined(f"line {node.lineno} makes a class")
+            for name in sorted(names):
+                found.setdefault(name, getattr(node, "lineno", 0))
+        return found
+
+    def check_steady(self, stmt: ast.stmt, names: dict[str, str]) -> None:
+        """Refuse where functions made inside would see a variable of the function change below the call."""
+        for name, line in self.kept.items():
+            root = names.get(name, name).partition(".")[0]
+            bound = [s for s in statements(self.scope.body) if root in access(s).binds | block_names(s)]
+            if root in self.shared - self.declared or any(s.lineno > stmt.lineno for s in bound):
+                raise NotInlined(f"line {line} may keep {name} for later, and the script has another {root} then")
 
     def statement(self) -> ast.Assign | ast.Expr:
         """The statement of the call."""
@@ -178,6 +211,15 @@ class _Planner:
     ) -> tuple[dict[str, str], list[tuple[str, ast.expr]]]:
         """The name of each parameter and variable, and the parameters to be assigned."""
         placed = {p: text for p, value in given.items() if (text := self.in_place(p, value)) is not None}
+        for name, alias in self.aliases.items():
+            root = root_of(alias.value)
+            assert isinstance(root, ast.Name)
+            stays = placed.get(root.id, root.id)[:1].isidentifier() and root.id not in self.locals - set(placed)
+            stays = stays and root.id not in self.declared
+            text = self.in_place(name, alias.value) if stays else None
+            if text is not None:
+                first, dot, rest = text.partition(".")
+                placed[name] = placed.get(first, first) + dot + rest
         while True:
             names = self.named(stmt, given, targets, placed)
             own = {new for old, new in names.items() if old not in placed}
@@ -185,6 +227,7 @@ class _Planner:
             if lost is None:
                 break
             del placed[lost]  # the statements bind what it would be called
+        self.placed = placed
         bindings = [(names[p], v) for p, v in given.items() if p not in placed and ast.unparse(v) != names[p]]
         for i, (name, _) in enumerate(bindings):
             for _, value in bindings[i + 1 :]:
@@ -192,9 +235,26 @@ class _Planner:
                     raise NotInlined(f"an argument reads {name}, the name of a parameter")
         return names, bindings
 
+    @cached_property
+    def aliases(self) -> dict[str, ast.Assign]:
+        """Variables that are only another name for something: `s = self.settings`, with the statement."""
+        found: dict[str, ast.Assign] = {}
+        for stmt in self.function.body:
+            if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
+                name, line = stmt.targets[0].id, self.script.source.pairs[stmt].line
+                bound = [s for s in statements(self.function.body) if name in access(s).binds | block_names(s)]
+                alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+                own = name in self.bound and name not in self.params
+                if bound == [stmt] and alone and own and isinstance(root_of(stmt.value), ast.Name):
+                    found[name] = stmt
+        return found
+
     def in_place(self, param: str, value: ast.expr) -> str | None:
         """What can be written for a parameter wherever it is read: a name, an option, a number."""
-        if param in self.rebound | self.inner or (param in self.bound and not isinstance(value, ast.Name)):
+        alias = param in self.aliases
+        if param in self.inner or (not alias and param in self.rebound):
+            return None
+        if param in self.bound and not alias and not isinstance(value, ast.Name):
             return None
         if isinstance(value, ast.Constant) and (value.value is None or isinstance(value.value, (bool, int, float))):
             read = (n for s in self.function.body for n in ast.walk(s) if isinstance(n, ast.Attribute))

@@ -12,7 +12,7 @@ import libcst as cst
 from transformer.conversion import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
 from transformer.diagnostics import Diagnostic, at
 from transformer.script import Script, Unconvertible, changed, read, recognise
-from transformer.transforms import ORDER
+from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform
 
 DEFAULT_LINE_LENGTH = 127
@@ -70,17 +70,21 @@ def _marked(conversion: Conversion) -> Conversion:
 
 
 def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
-    first, *others = ORDER  # the first brings scripts into the form that the others expect
+    steps: list[Step] = []
+    diagnostics: list[Diagnostic] = []
     try:
-        turn = _turn(first, read(source, line_length), chosen, set())
+        script = read(source, line_length)
+        for transform in GATHERING:
+            turn = _turn(transform, script, chosen, set())
+            steps.append(turn.step)
+            diagnostics += turn.warnings
+            script = turn.script
         _recognise(turn)
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
     except _BROKEN as broken:
-        return _fault(source, first, broken)
-    steps = [turn.step]
-    diagnostics = list(turn.warnings)
-    for transform in others:
+        return _fault(source, transform, broken)
+    for transform in ORDER[len(GATHERING) :]:
         applied = {s.transform.name for s in steps if s.applied}
         try:
             turn = _turn(transform, turn.script, chosen, applied)

@@ -1,14 +1,12 @@
 import ast
-import contextlib
-import io
 import random
 import re
 import textwrap
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from cases import NoOp, Rewrite
+from programs import Program, printed, programs
 from scripts import PARTS, script
 
 from transformer import convert
@@ -19,47 +17,19 @@ from transformer.script import Script
 from transformer.source import Source
 from transformer.transforms.inline import ALREADY, inlined
 
-DATA = Path(__file__).parent / "data"
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program with a function f that is called once, and what is expected: a line, or a piece of the reason."""
-
-    title: str
-    code: str
-    expected: str
-
-    def __str__(self) -> str:
-        return self.title
-
-    @property
-    def rewritten(self) -> str:
-        """The program with f's statements in the place of the call."""
-        state = Script(Source(self.code, 100), Facts(original=self.code))
-        (only,) = [c for f, c in only_calls(state).items() if f.name == "f"]
-        return inlined(state, only)
-
-
-def programs(name: str) -> list[Program]:
-    """Programs of a file: `=== title`, the code, and `--- ` before what is expected."""
-    text = (DATA / name).read_text(encoding="utf-8")
-    found = re.findall(r"^=== (.*)\n((?:(?!===|---).*\n)+)(?:--- (.*)\n)?", text, flags=re.MULTILINE)
-    assert len(found) == text.count("===")
-    return [Program(title, code.strip("\n") + "\n", expected) for title, code, expected in found]
-
-
-def printed(code: str) -> str:
-    """What a program prints."""
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(compile(code, "program", "exec"), {"__name__": "__main__"})
-    return out.getvalue()
+def rewritten(program: Program) -> str:
+    """The program with f's statements in the place of the call."""
+    state = Script(Source(program.code, 100), Facts(original=program.code))
+    (only,) = [c for f, c in only_calls(state).items() if f.name == "f"]
+    return inlined(state, only)
 
 
 @pytest.mark.parametrize("program", programs("inline_same.txt"), ids=str)
 def test_the_same_happens(program: Program) -> None:
-    code = program.rewritten
+    code = rewritten(program)
     assert "def f(" not in code
     assert printed(code) == printed(program.code)
     assert program.expected in code.splitlines() or not program.expected, code
@@ -68,7 +38,7 @@ def test_the_same_happens(program: Program) -> None:
 @pytest.mark.parametrize("program", programs("inline_stays.txt"), ids=str)
 def test_what_only_works_in_a_function_stays_one(program: Program) -> None:
     with pytest.raises(NotInlined) as refused:
-        _ = program.rewritten
+        _ = rewritten(program)
     assert program.expected
     assert program.expected in str(refused.value)
 
@@ -147,6 +117,7 @@ def statements(chance: random.Random, names: str, depth: int = 0) -> list[str]:
             [
                 [f"{x} = {y} + {z}"],
                 [f"{x} += {y}"],
+                [f"{x} = {y}"],
                 [f"print({x}, [{y} for {y} in range({z} % 3)])"],
                 [f"{x}, {y} = {z}, {x}"],
                 [f"show({x})"],
@@ -185,7 +156,7 @@ def test_random_programs_print_the_same() -> None:
         except NameError:
             continue
         try:
-            after = Program(str(seed), code, "").rewritten
+            after = rewritten(Program(str(seed), code, ""))
         except NotInlined:
             continue
         assert printed(after) == before, f"{code}\n# ---\n{after}"

@@ -1,8 +1,8 @@
 """The transforms, in the order in which they are applied.
 
-Rewrites of the loop's own statements come first, while everything stands in one place; then the phases are
-extracted, so that the functions' signatures follow from what the rewrites left; then the functions are
-compiled and captured.
+The first bring rollout and update into one loop, beside the networks and buffers that they use. Rewrites of
+the loop's own statements follow, while everything stands in one place; then the phases are extracted, so that
+the functions' signatures follow from what the rewrites left; then the functions are compiled and captured.
 """
 
 from transformer.transforms import (
@@ -12,6 +12,7 @@ from transformer.transforms import (
     compile,
     cudagraphs,
     deferred_sync,
+    dissolve,
     evaluate_once,
     flags,
     gae,
@@ -38,8 +39,11 @@ from transformer.transforms import (
 )
 from transformer.transforms.base import Transform
 
+GATHERING: tuple[Transform, ...] = (dissolve.TRANSFORM, inline.TRANSFORM)
+"""Those that need no recognised training loop, and bring scripts into the form in which there is one."""
+
 ORDER: tuple[Transform, ...] = (
-    inline.TRANSFORM,
+    *GATHERING,
     flags.TRANSFORM,
     no_grad.TRANSFORM,
     tensor_lr.TRANSFORM,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import libcst as cst
 
-from transformer.calls import OnlyCall, advantages_to_inline, call_to_inline, computation_to_inline, only_calls
+from transformer.calls import (
+    OnlyCall,
+    advantages_to_inline,
+    call_to_inline,
+    computation_to_inline,
+    only_calls,
+    training_to_inline,
+)
 from transformer.conversion import TransformInfo
 from transformer.edits import Edits, lines_of
 from transformer.inlining import Inlining, NotInlined, plan
@@ -45,12 +52,24 @@ def apply(script: Script) -> str:
     Raises:
         Skip: they are already, or no call stands between them, or a function must stay one.
     """
+    state, kept = gather(script)
+    if not recognised(state) and kept:
+        raise Skip(next(iter(kept.values())))
+    if recognised(state) and state is script:
+        raise Skip(ALREADY)
+    script.module = state.source.module if state is not script else None
+    return state.code
+
+
+def gather(script: Script) -> tuple[Script, dict[str, str]]:
+    """The state in which calls are replaced until nothing is left to, and why functions stay, by their names."""
     state, kept = script, dict[str, str]()
     for _ in range(MOST):
         calls = {f: c for f, c in only_calls(state).items() if f.name not in kept}
-        if _recognised(state):
+        only = training_to_inline(state, calls)
+        if only is None and recognised(state):
             only = advantages_to_inline(state, calls) or computation_to_inline(state, calls)
-        else:
+        elif only is None:
             only = call_to_inline(state, calls)
         if only is None:
             break
@@ -59,15 +78,11 @@ def apply(script: Script) -> str:
         except NotInlined as refused:
             where = f"{only.function.name}() (line {only.function.lineno})"
             kept[only.function.name] = f"{where} cannot be put in the place of its call: {refused}"
-    if not _recognised(state) and kept:
-        raise Skip(next(iter(kept.values())))
-    if _recognised(state) and state is script:
-        raise Skip(ALREADY)
-    script.module = state.source.module if state is not script else None
-    return state.code
+    return state, kept
 
 
-def _recognised(script: Script) -> bool:
+def recognised(script: Script) -> bool:
+    """Whether rollout and update stand in one training loop."""
     try:
         _ = script.phases
     except Unconvertible:
@@ -89,7 +104,8 @@ def inlined(script: Script, only: OnlyCall) -> str:
     if doc is not None and isinstance(body[0], cst.SimpleStatementLine):
         rest = body[0].body[1:]  # behind a semicolon
         body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
-    lines = [cast(Line, line.visit(renamed)) for line in body]
+    named = [script.source.pairs[alias].line for alias in inlining.aliases]
+    lines = [cast(Line, line.visit(renamed)) for line in without(body, lambda s: s in named or _declares(s))]
     for decorator in only.function.decorator_list:
         lines = [cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(lines))]
     above = [f"{name} = {script.source.text(value)}" for name, value in inlining.bindings]
@@ -111,6 +127,27 @@ def _body(script: Script, function: ast.FunctionDef) -> Sequence[Line]:
     if isinstance(node.body, cst.IndentedBlock):
         return cast(Sequence[Line], node.body.body)
     return [cst.SimpleStatementLine(cast(cst.SimpleStatementSuite, node.body).body)]
+
+
+def without(lines: Sequence[Line], gone: Callable[[Line], bool]) -> list[Line]:
+    """Lines without some simple statements, whose comments go to what follows."""
+    kept: list[Line] = []
+    above: list[cst.EmptyLine] = []
+    for line in lines:
+        if isinstance(line, cst.SimpleStatementLine) and gone(line):
+            above += [e for e in line.leading_lines if e.comment]
+            beside = line.trailing_whitespace.comment
+            above += [cst.EmptyLine(comment=beside)] if beside else []
+            continue
+        kept.append(line.with_changes(leading_lines=[*above, *line.leading_lines]) if above else line)
+        above = []
+    return kept
+
+
+def _declares(line: Line) -> bool:
+    """Whether a line says that variables are another scope's."""
+    small = line.body if isinstance(line, cst.SimpleStatementLine) else ()
+    return bool(small) and all(isinstance(part, (cst.Global, cst.Nonlocal)) for part in small)
 
 
 def _assigned(script: Script, inlining: Inlining, renamed: _Rename) -> str:

@@ -1,0 +1,36 @@
+"""Small programs in files: `=== title`, the code, and `--- ` before what is expected of its rewriting."""
+
+import contextlib
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, and what is expected: a line, or a piece of the reason why it stays."""
+
+    title: str
+    code: str
+    expected: str
+
+    def __str__(self) -> str:
+        return self.title
+
+
+def programs(name: str) -> list[Program]:
+    """The programs of a file."""
+    text = (DATA / name).read_text(encoding="utf-8")
+    found = re.findall(r"^=== (.*)\n((?:(?!===|---).*\n)+)(?:--- (.*)\n)?", text, flags=re.MULTILINE)
+    assert len(found) == text.count("===")
+    return [Program(title, code.strip("\n") + "\n", expected) for title, code, expected in found]
+
+
+def printed(code: str) -> str:
+    """What a program prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(code, "program", "exec"), {"__name__": "__main__"})
+    return out.getvalue()
