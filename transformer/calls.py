@@ -41,6 +41,7 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
     defined: dict[str, list[ast.AST]] = {}
     names: dict[str, list[ast.AST]] = {}
     attributes: dict[str, list[ast.Attribute]] = {}
+    texts = texts_of(script)
     for node in script.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             defined.setdefault(node.name, []).append(node)
@@ -54,7 +55,7 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
         if len(nodes) > 1 or not isinstance(function, ast.FunctionDef) or name in script.imports:
             continue
         owner = script.source.parents[function]
-        if may_be_asked_for(script, name, owner):
+        if name in texts and looks_up_names(script, owner):
             continue
         uses = attributes.get(name, []) if isinstance(owner, ast.ClassDef) else names.get(name, [])
         call = script.source.parents[uses[0]] if len(uses) == 1 else None
@@ -70,10 +71,14 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
     return found
 
 
-def may_be_asked_for(script: Script, name: str, owner: ast.AST) -> bool:
-    """Whether a function, class or method (of the class `owner`) may be looked up by its name as a text."""
-    texts = any(isinstance(n, ast.Constant) and n.value == name for n in script.nodes)
-    return texts and any(
+def texts_of(script: Script) -> set[str]:
+    """The texts of a script."""
+    return {n.value for n in script.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+
+
+def looks_up_names(script: Script, owner: ast.AST) -> bool:
+    """Whether the script may look up functions and classes (methods, where `owner` is a class) by their names."""
+    return any(
         isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in BY_NAME and isinstance(owner, ast.ClassDef)))
         for n in script.nodes
         if not _is_vars_of_options(script, n)

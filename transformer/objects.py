@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from transformer.calls import clears_gradients, may_be_asked_for
+from transformer.calls import clears_gradients, looks_up_names, texts_of
 from transformer.dataflow import block_names, free_names, parameters, scope_access
 from transformer.helpers import match
 from transformer.script import Scope, Script
@@ -161,7 +161,7 @@ class _Object:
         call = self.script.source.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not uses[0]:
             raise Kept("it is not used in one call alone")
-        if may_be_asked_for(self.script, self.cls.name, self.script.tree):
+        if self.cls.name in texts_of(self.script) and looks_up_names(self.script, self.script.tree):
             raise Kept("its name is a text of the script, which looks names up")
         if self.script.loops_around(call):
             raise Kept(f"line {call.lineno} makes it in a loop")

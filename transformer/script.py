@@ -205,14 +205,18 @@ class Script:
     def _instances_of_self(self, target: ast.expr) -> list[str]:
         """For `self.x` in a class's methods: the names that an object of the class is assigned to."""
         owner = self.class_of_self(target.value, self.scope_of(target)) if isinstance(target, ast.Attribute) else None
-        if owner is None:
-            return []
-        return [
-            stmt.targets[0].id
-            for stmt in self.nodes
-            if isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name) and len(stmt.targets) == 1
-            if (made := self.constructor(stmt.value)) is not None and ast.unparse(made.func) == owner.name
-        ]
+        return self._objects.get(owner.name, []) if owner is not None else []
+
+    @cached_property
+    def _objects(self) -> dict[str, list[str]]:
+        """For each class of the file, the names that its objects are assigned to."""
+        found: dict[str, list[str]] = {}
+        for stmt in self.nodes:
+            if isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name) and len(stmt.targets) == 1:
+                made = self.constructor(stmt.value)
+                if made is not None:
+                    found.setdefault(ast.unparse(made.func), []).append(stmt.targets[0].id)
+        return found
 
     @cached_property
     def optimizer_steps(self) -> tuple[ast.Call, ...]:

@@ -1,4 +1,4 @@
-"""Put functions that hold the rollout or the update in the place of their calls, so that both stand in one loop."""
+"""Put functions that hold the training or a phase of it in the place of their calls: all stand beside one loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
     name="inline",
-    summary="put functions that hold the rollout, the update or its loss in the place of their calls",
+    summary="put functions that hold the training, its rollout, update or loss in the place of their calls",
     safety=(
         "The function is called in this place alone, with arguments that are written out, and returns at its end "
         "only. Its statements run in the same order; names that would meet others of the script get new ones."
