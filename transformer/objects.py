@@ -37,6 +37,9 @@ class Dissolved:
     methods: tuple[ast.FunctionDef, ...]
     names: dict[str, str]
     """The variable of each attribute, and the function of each method."""
+    constants: dict[str, ast.Constant]
+    """Attributes that the class gives its objects to begin with."""
+    properties: frozenset[str]
     passed: dict[str, str]
     """Attributes that are a parameter of `__init__` for good: the parameter."""
     stored: dict[ast.FunctionDef, frozenset[str]]
@@ -91,7 +94,13 @@ class _Object:
             if isinstance(f, ast.FunctionDef)
         }
         assert self.init is not None
-        return Dissolved(self.cls, creation, stmt, name, self.scope, self.init, self.methods, names, passed, stored)
+        stored[self.init] |= {names[n] for n in self.constants}
+        properties = frozenset(m.name for m in self.methods if _is(m, "property"))
+        return Dissolved(
+            cls=self.cls, creation=creation, stmt=stmt, name=name, scope=self.scope, init=self.init,
+            methods=self.methods, names=names, constants=self.constants, properties=properties, passed=passed,
+            stored=stored,
+        )  # fmt: skip
 
     # --- whether ---------------------------------------------------------------------------------------------
 
@@ -106,10 +115,11 @@ class _Object:
             raise Kept("it is derived from another class")
         for part in cls.body:
             doc = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
-            if not doc and not isinstance(part, ast.FunctionDef):
+            if not doc and not isinstance(part, ast.FunctionDef) and not _declares(part) and _constant(part) is None:
                 raise Kept(f"line {part.lineno} is no method")
-        if len({f.name for f in self.functions}) < len(self.functions):
-            raise Kept("it defines a method twice")
+        named = [f.name for f in self.functions] + [c[0] for part in cls.body if (c := _constant(part))]
+        if len(set(named)) < len(named):
+            raise Kept("it defines a name twice")
 
     def check_methods(self) -> None:
         """Refuse methods that need the object itself."""
@@ -118,10 +128,11 @@ class _Object:
                 raise Kept(f"line {method.lineno} defines {method.name}")
             for decorator in method.decorator_list:
                 inner = decorator.func if isinstance(decorator, ast.Call) else decorator
-                if self.script.qualified(inner) not in HARMLESS and ast.unparse(decorator) != "staticmethod":
+                plain = ast.unparse(decorator) in ("staticmethod", "property")
+                if self.script.qualified(inner) not in HARMLESS and not plain:
                     raise Kept(f"line {decorator.lineno} decorates {method.name}()")
             receiver = self.receiver(method)
-            if receiver is None and not _is_static(method):
+            if receiver is None and not _is(method, "staticmethod"):
                 raise Kept(f"{method.name}() does not name its object")
             for node in ast.walk(method):
                 if isinstance(node, (ast.ClassDef, ast.AsyncFunctionDef)):
@@ -150,9 +161,14 @@ class _Object:
         if not isinstance(user, ast.Attribute):
             raise Kept(f"line {node.lineno} hands the object on")
         if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
-            raise Kept(f"line {node.lineno} replaces a method")
+            raise Kept(f"line {node.lineno} replaces {user.attr}()")
         if user.attr.startswith("__"):
             raise Kept(f"line {node.lineno} uses {user.attr}")
+
+    @cached_property
+    def constants(self) -> dict[str, ast.Constant]:
+        """Attributes that the class gives its objects to begin with."""
+        return dict(c for part in self.cls.body if (c := _constant(part)))
 
     @cached_property
     def creation(self) -> ast.Call:
@@ -200,6 +216,8 @@ class _Object:
                     raise Kept(f"line {node.lineno} hands the object on")
                 if user.attr.startswith("__"):
                     raise Kept(f"line {node.lineno} uses {user.attr}")
+                if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
+                    raise Kept(f"line {node.lineno} replaces {user.attr}()")
                 if node.lineno < stmt.lineno:
                     raise Kept(f"line {node.lineno} uses it above")
             elif isinstance(node, ast.JoinedStr) and any(_spells(part, name) for part in node.values):
@@ -230,7 +248,7 @@ class _Object:
     def receiver(self, method: ast.FunctionDef) -> str | None:
         """What the object is called in a method."""
         first = [*method.args.posonlyargs, *method.args.args][:1]
-        return first[0].arg if first and not _is_static(method) else None
+        return first[0].arg if first and not _is(method, "staticmethod") else None
 
     def is_super(self, name: ast.Name) -> bool:
         """Whether a name is that of `super().__init__()`, which does nothing here."""
@@ -310,9 +328,12 @@ class _Object:
         """A name for each attribute and method, which nothing else has where it is used."""
         names: dict[str, str] = {}
         arguments = self.arguments
-        for part in dict.fromkeys([*(m.name for m in self.methods), *self.attributes, *self.outside]):
+        parts = [*(m.name for m in self.methods), *self.constants, *self.attributes, *self.outside]
+        for part in dict.fromkeys(parts):
             given = arguments.get(passed.get(part, ""))
             users = {m for u in self.attributes.get(part, ()) if (m := self.method_of(u))}
+            if part in self.constants:
+                users |= {f for f in self.functions if f is self.init}  # which sets it
             methods = users - {self.init}  # where an attribute that is a parameter is called like it
             if isinstance(given, ast.Name) and not any(given.id in self.bound_in(m) for m in methods):
                 names[part] = given.id
@@ -376,8 +397,22 @@ class _Object:
         return self.bound_in(method) | {n.id for n in ast.walk(method) if isinstance(n, ast.Name)}
 
 
-def _is_static(method: ast.FunctionDef) -> bool:
-    return any(ast.unparse(d) == "staticmethod" for d in method.decorator_list)
+def _declares(part: ast.stmt) -> bool:
+    """Whether a statement of a class only says what an attribute is, or nothing."""
+    return isinstance(part, ast.Pass) or (isinstance(part, ast.AnnAssign) and part.value is None)
+
+
+def _constant(part: ast.stmt) -> tuple[str, ast.Constant] | None:
+    """The name and the value of `name = 3`."""
+    if isinstance(part, (ast.Assign, ast.AnnAssign)) and isinstance(part.value, ast.Constant):
+        targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+        if len(targets) == 1 and isinstance(targets[0], ast.Name):
+            return targets[0].id, part.value
+    return None
+
+
+def _is(method: ast.FunctionDef, decorator: str) -> bool:
+    return any(ast.unparse(d) == decorator for d in method.decorator_list)
 
 
 def _spells(part: ast.expr, name: str | None) -> bool:

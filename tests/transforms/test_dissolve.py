@@ -1,5 +1,7 @@
 """Objects as variables and functions: the same is printed, or the object stays."""
 
+import random
+
 import pytest
 from programs import Program, printed, programs
 
@@ -32,3 +34,67 @@ def test_what_needs_an_object_stays_one(program: Program) -> None:
         rewritten(program)
     assert program.expected
     assert program.expected in str(refused.value)
+
+
+def statements(chance: random.Random, local: list[str], receiver: str, methods: list[str]) -> list[str]:
+    """Random statements on attributes and variables of the same names."""
+    lines: list[str] = []
+
+    def value() -> str:
+        attribute = f"{receiver}.{chance.choice('abcd')}"
+        return chance.choice([attribute, attribute, chance.choice(local), str(chance.randint(1, 5))])
+
+    for _ in range(chance.randint(1, 4)):
+        x, own = f"{receiver}.{chance.choice('abcd')}", chance.choice(local)
+        call = f"{receiver}.{chance.choice(methods)}({value()})" if methods else "7"
+        lines += chance.choice(
+            [
+                [f"{x} = {value()}"],
+                [f"{x} += {value()}"],
+                [f"{own} = {value()}"],
+                [f"{x}, {own} = {value()}, {value()}"],
+                [f"print({value()}, [i + {value()} for i in range(2)])"],
+                [f"if {value()} % 2:", f"    {x} = {value()}", "else:", f"    {own} = {value()}"],
+                [f"for {x} in range(2):", f"    print({value()})"],
+                [f"{x} = {call}"],
+                [f"print({call}, (lambda k: k + {value()})(1))"],
+            ]
+        )
+    return lines
+
+
+def made(seed: int) -> str:
+    """A program with an object of a random class."""
+    chance = random.Random(seed)
+    params = chance.sample("abcdxy", 2)
+    lines = ["class A:", f"    def __init__(self, {', '.join(params)}):"]
+    lines += [f"        self.{n} = {chance.choice([*params, '3'])}" for n in "abcd"]
+    lines += [f"        {line}" for line in statements(chance, params, "self", [])]
+    methods: list[str] = []
+    for name in ("f", "g"):
+        local = [chance.choice("abcdxy"), "k"]
+        lines += [f"    def {name}(self, k):", f"        {local[0]} = k + 1"]
+        lines += [f"        {line}" for line in statements(chance, local, "self", list(methods))]
+        lines += [f"        return self.{chance.choice('abcd')} + k"]
+        methods.append(name)
+    outer = chance.sample("abcdxy", 3)
+    body = [f"{n} = {i + 1}" for i, n in enumerate(outer)]
+    body += [f"o = A({chance.choice(outer)}, {chance.choice([*outer, '9', outer[0] + ' + 1'])})"]
+    body += ["for turn in range(2):", *("    " + line for line in statements(chance, outer, "o", methods))]
+    body += [f"print(o.a, o.b, o.c, o.d, {', '.join(outer)})"]
+    main = ["def main():", *("    " + line for line in body), "main()"] if chance.random() < 0.5 else body
+    return "\n".join([*lines, *main, ""])
+
+
+def test_random_classes_print_the_same() -> None:
+    compared = 0
+    for seed in range(150):
+        program = Program(str(seed), made(seed), "")
+        before = printed(program.code)
+        try:
+            after = rewritten(program)
+        except (Kept, NotInlined):
+            continue
+        assert printed(after) == before, f"{program.code}\n# ---\n{after}"
+        compared += 1
+    assert compared > 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 import libcst as cst
@@ -125,7 +125,7 @@ class _Module(cst.CSTTransformer):
         """Replace attributes of the object's name."""
         of = original_node.value
         if self._inside == 0 and isinstance(of, cst.Name) and of.value == self._parts.name is not None:
-            return cst.Name(self._parts.names[original_node.attr.value], updated_node.lpar, updated_node.rpar)
+            return _standing_for(original_node.attr.value, self._parts.names, self._parts.properties, updated_node)
         return updated_node
 
     def leave_SimpleStatementLine(  # noqa: N802
@@ -202,6 +202,7 @@ class _Method(cst.CSTTransformer):
             self._names |= parts.passed
         self._stored = {id(script.source.pairs[f].node): names for f, names in parts.stored.items()}
         self._keyword = "nonlocal" if isinstance(parts.scope, ast.FunctionDef) else "global"
+        self._init = self._method if method is parts.init else None
         self._dropped = set(parts.passed.values()) if method is parts.init else set()
 
     def leave_Attribute(  # noqa: N802
@@ -210,7 +211,7 @@ class _Method(cst.CSTTransformer):
         """Replace attributes of the receiver."""
         of = original_node.value
         if isinstance(of, cst.Name) and of.value == self._receiver:
-            return cst.Name(self._names[original_node.attr.value], updated_node.lpar, updated_node.rpar)
+            return _standing_for(original_node.attr.value, self._names, self._parts.properties, updated_node)
         return updated_node
 
     def leave_AnnAssign(  # noqa: N802
@@ -253,6 +254,8 @@ class _Method(cst.CSTTransformer):
             if not isinstance(updated_node.body, cst.IndentedBlock):
                 lines = [cst.SimpleStatementLine(cast(Sequence[cst.BaseSmallStatement], lines))]
             place = 1 if updated_node.get_docstring() is not None else 0
+            if original_node is self._init:
+                declared += [_line(f"{self._names[n]} = {ast.unparse(c)}") for n, c in self._parts.constants.items()]
             lines[place:place] = declared
             updated_node = updated_node.with_changes(body=cst.IndentedBlock(cast(Sequence[Line], lines)))
         if original_node is not self._method:
@@ -264,12 +267,21 @@ class _Method(cst.CSTTransformer):
             params = params.with_changes(**{first: rest})
             if first == "posonly_params" and not rest:
                 params = params.with_changes(posonly_ind=cst.MaybeSentinel.DEFAULT)
-        decorators = [d for d in updated_node.decorators if not _names_static(d)]
+        decorators = [d for d in updated_node.decorators if not _is_of_classes(d)]
         return updated_node.with_changes(name=cst.Name(self._name), params=params, decorators=decorators)
 
 
-def _names_static(decorator: cst.Decorator) -> bool:
-    return isinstance(decorator.decorator, cst.Name) and decorator.decorator.value == "staticmethod"
+def _standing_for(
+    attribute: str, names: Mapping[str, str], properties: Collection[str], node: cst.Attribute
+) -> cst.BaseExpression:
+    """The variable of an attribute, or the call of what was a property."""
+    name = cst.Name(names[attribute])
+    new: cst.Name | cst.Call = cst.Call(name) if attribute in properties else name
+    return new.with_changes(lpar=node.lpar, rpar=node.rpar)
+
+
+def _is_of_classes(decorator: cst.Decorator) -> bool:
+    return isinstance(decorator.decorator, cst.Name) and decorator.decorator.value in ("staticmethod", "property")
 
 
 def _called(line: cst.SimpleStatementLine, parts: Dissolved) -> cst.BaseSmallStatement:
