@@ -12,7 +12,7 @@ import libcst as cst
 from transformer.conversion import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
 from transformer.diagnostics import Diagnostic, at
 from transformer.script import Script, Unconvertible, changed, read, recognise
-from transformer.transforms import GATHERING, ORDER
+from transformer.transforms import GATHERING, ORDER, dissolve
 from transformer.transforms.base import Skip, Transform
 
 DEFAULT_LINE_LENGTH = 127
@@ -56,9 +56,24 @@ def convert(
     if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
         return _marked(convert(source[1:], select=select, ignore=ignore, line_length=line_length))
     try:
-        return _run(source, chosen, line_length)
+        conversion = _run(source, chosen, line_length)
+        return conversion if select is not None else _with_the_object(conversion, source, chosen, line_length)
     except RecursionError:
         return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
+
+
+def _with_the_object(conversion: Conversion, source: str, chosen: set[str], line_length: int) -> Conversion:
+    """A conversion that leaves the object that trains as it is, where that is no obstacle to the others."""
+    name = dissolve.TRANSFORM.info.name
+    others = sum(s.applied and s.transform.name != name for s in conversion.steps)
+    if not any(s.applied and s.transform.name == name for s in conversion.steps):
+        return conversion
+    whole = _run(source, chosen - {name}, line_length)
+    if not whole.converted or sum(s.applied for s in whole.steps) < others:
+        return conversion
+    kept = Skipped("as many transforms apply to the class as to what it would be dissolved into")
+    steps = (replace(s, outcome=kept) if s.transform.name == name else s for s in whole.steps)
+    return replace(whole, steps=tuple(steps))
 
 
 def _marked(conversion: Conversion) -> Conversion:

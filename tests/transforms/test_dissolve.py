@@ -1,10 +1,14 @@
 """Objects as variables and functions: the same is printed, or the object stays."""
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 from programs import Program, printed, programs
 
+from transformer import Applied, Skipped, all_transforms, convert
+from transformer.conversion import Outcome
 from transformer.facts import Facts
 from transformer.inlining import NotInlined
 from transformer.objects import Kept, understand
@@ -98,3 +102,28 @@ def test_random_classes_print_the_same() -> None:
         assert printed(after) == before, f"{program.code}\n# ---\n{after}"
         compared += 1
     assert compared > 100
+
+
+IN_METHODS = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py").read_text(encoding="utf-8")
+
+
+def outcome(source: str, ignore: set[str]) -> Outcome:
+    """What became of the class."""
+    return convert(source, ignore=ignore).steps[0].outcome
+
+
+def test_a_class_stays_where_as_much_applies_to_it() -> None:
+    others = {t.name for t in all_transforms()} - {"dissolve", "inline", "rollout", "gae", "update"}
+    kept = outcome(IN_METHODS, others)
+    assert isinstance(kept, Skipped)
+    assert kept.reason.startswith("as many transforms apply to the class")
+    assert isinstance(outcome(IN_METHODS, set()), Applied)
+
+
+def test_a_class_stays_whose_training_cannot_leave_its_method() -> None:
+    early = IN_METHODS.replace(
+        "    def run(self):\n", "    def run(self):\n        if not self.settings.lr:\n            return\n"
+    )
+    kept = outcome(early, set())
+    assert isinstance(kept, Skipped)
+    assert re.search(r"PPO stays a class: run\(\) \(line \d+\) .* line \d+ returns before its end", kept.reason)

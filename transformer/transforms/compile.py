@@ -51,7 +51,7 @@ def apply(script: Script) -> str:
         else:
             script.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
     if not functions and not facts.policy and "gae" not in facts.functions:
-        raise Skip("neither policy nor gae() nor update() could be made a function")
+        raise Skip("; ".join(script.notes) or "neither policy nor gae() nor update() could be made a function")
     if "gae" in facts.functions:
         _keep_recurrence_eager(script, edits)
     edits.before(
