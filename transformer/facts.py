@@ -67,6 +67,8 @@ class Facts:
     """Whether GAE's loop holds only the recurrence."""
     backwards: int = 0
     """Backward passes in update()."""
+    traced: bool = False
+    """Whether update() clears gradients, runs backward and steps in a form that torch.compile can trace."""
     static_update: bool = False
     """Whether no control flow of update() hangs on a tensor's value."""
     step_counter: str | None = None

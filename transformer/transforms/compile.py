@@ -46,7 +46,7 @@ def apply(script: Script) -> str:
     updates = {facts.functions["update"].name: facts.backwards} if "update" in facts.functions else {}
     functions: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
-        if passes <= 1:
+        if passes <= 1 or (name in updates and facts.traced):
             functions.append(name)
         else:
             script.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from transformer.conversion import TransformInfo
 from transformer.edits import Edits
@@ -17,9 +18,11 @@ INFO = TransformInfo(
     safety=(
         "Without --compile the same three methods are called. With it the same is computed in a form that can be "
         "traced: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a graph. "
-        "A gradient that appears or vanishes is still set anew, at the price of a graph break."
+        "A gradient that appears or vanishes is still set anew, at the price of a graph break. Where optimizers take "
+        "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
+        "all others are cleared before they are used."
     ),
-    needs=("flags", "update", "compile"),
+    needs=("flags", "update"),
     before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
     after=(
         "def update(mb_inds):\n    ...\n    zero_grad()\n    backward(loss)\n    optimizer_step()\n\n\n"
@@ -33,47 +36,50 @@ TRACED = frozenset("Adam AdamW RMSprop SGD".split())
 
 
 def apply(script: Script) -> str:
-    """Put other functions in the place of the three calls in update().
+    """Put other functions in the place of the three calls in update(), for each of its optimizers.
 
     Raises:
-        Skip: update() is not compiled, or is not one plain backward pass followed by one plain step.
+        Skip: update() is not one plain backward pass followed by one plain step for each optimizer.
     """
-    function = script.facts.functions["update"]
-    compiled = _compiled(script, function.name)
-    if compiled is None:
-        raise Skip(f"{function.name}() is not compiled")
-    definition = script.definition(function.name)
-    zero_grad, backward, step = _plain_update(script, definition)
-    optimizer = ast.unparse(_receiver(step))
-    _check_optimizer(script, optimizer, {id(n) for n in ast.walk(definition)})
+    definition = script.definition(script.facts.functions["update"].name)
+    passes = _plain_update(script, definition)
+    inside = {id(n) for n in ast.walk(definition)}
+    for one in passes:
+        _check_optimizer(script, one.optimizer, inside)
+    if len(passes) > 1:
+        _check_clipping(script, definition, passes)
     if script.names.taken("inspect") and script.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
-    names = [script.names.fresh(n) for n in ("zero_grad", "backward", "optimizer_step")]
-    traceable = script.names.fresh("traceable")
-    script.facts.on_device.update(names)
-    edits = Edits(script.source)
-    for call, text in zip(
-        (zero_grad, backward, step),
-        (f"{names[0]}()", f"{names[1]}({script.source.text(_receiver(backward))})", f"{names[2]}()"),
-        strict=True,
-    ):
-        edits.substitute(call, text)
+    edits, setup, traceable = Edits(script.source), [], ""
+    for one in passes:
+        names = [script.names.fresh(n) for n in ("zero_grad", "backward", "optimizer_step")]
+        traceable = traceable or script.names.fresh("traceable")
+        script.facts.on_device.update(names)
+        kept = "".join(f", {k.arg}={ast.unparse(k.value)}" for k in one.backward.keywords)
+        edits.substitute(one.zero_grad, f"{names[0]}()")
+        edits.substitute(one.backward, f"{names[1]}({script.source.text(_receiver(one.backward))}{kept})")
+        edits.substitute(one.step, f"{names[2]}()")
+        setup.append(f"{', '.join(names)} = {traceable}({one.optimizer})")
     flag = script.facts.flags["compile"]
-    code = render("traceable", traceable=traceable, flag=flag)
+    code = render("traceable", traceable=traceable, flag=flag, several=len(passes) > 1)
     edits.before(definition, code, gap=1 if definition.col_offset else 2)
-    block = next(n for n in script.source.ancestors(compiled) if isinstance(n, ast.If))
-    edits.before(block, f"{', '.join(names)} = {traceable}({optimizer})")
+    edits.before(script.outermost, "\n".join(setup))
     add_imports(script.tree, edits, "import inspect")
+    script.facts.traced = True
     return script.finish(edits)
 
 
-def _compiled(script: Script, name: str) -> ast.Assign | None:
-    """The statement that compiles the function `name`."""
-    for node in script.nodes:
-        if isinstance(node, ast.Assign) and script.calls(node.value, "torch.compile"):
-            if ast.unparse(node.targets[0]) == name:
-                return node
-    return None
+@dataclass(frozen=True)
+class _Pass:
+    """A backward pass with what clears the gradients before it and the step behind it, of one optimizer."""
+
+    zero_grad: ast.Call
+    backward: ast.Call
+    step: ast.Call
+
+    @property
+    def optimizer(self) -> str:
+        return ast.unparse(_receiver(self.step))
 
 
 def _receiver(call: ast.Call) -> ast.expr:
@@ -81,7 +87,7 @@ def _receiver(call: ast.Call) -> ast.expr:
     return call.func.value
 
 
-def _plain_update(script: Script, function: ast.FunctionDef) -> tuple[ast.Call, ast.Call, ast.Call]:
+def _plain_update(script: Script, function: ast.FunctionDef) -> list[_Pass]:
     """The calls of zero_grad(), backward() and step() in update(), each a statement of its own, in this order.
 
     Raises:
@@ -95,21 +101,42 @@ def _plain_update(script: Script, function: ast.FunctionDef) -> tuple[ast.Call, 
         if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (script.qualified(node) or ""):
             raise Skip(f"line {node.lineno} talks to other processes")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in order:
-            if node.args or node.keywords:
-                raise Skip(f"{ast.unparse(node.func)}() on line {node.lineno} takes arguments")
             calls.append(node)
     calls.sort(key=lambda c: (c.lineno, c.col_offset))
     found = tuple(c.func.attr for c in calls if isinstance(c.func, ast.Attribute))
-    if found not in (order, (*order[1:], order[0])):
+    if found == (*order[1:], order[0]):
+        calls = [calls[2], *calls[:2]]
+    elif not found or found != order * (len(found) // 3):
         raise Skip(f"update is not one zero_grad(), backward() and step() in this order, but {', '.join(found)}")
+    passes = [_Pass(*calls[i : i + 3]) for i in range(0, len(calls), 3)]
     for call in calls:
+        kept = len(passes) > 1 and [k.arg for k in call.keywords] == ["retain_graph"]
+        if call.args or (call.keywords and not kept):
+            raise Skip(f"{ast.unparse(call.func)}() on line {call.lineno} takes arguments")
         stmt = script.source.parents[call]
         if not isinstance(stmt, ast.Expr) or stmt not in function.body:
             raise Skip(f"line {call.lineno} is not a statement of its own that always runs")
-    zero_grad, backward, step = calls if found == order else (calls[2], *calls[:2])
-    if ast.unparse(_receiver(zero_grad)) != ast.unparse(_receiver(step)):
-        raise Skip(f"line {zero_grad.lineno} clears other gradients than those of {ast.unparse(_receiver(step))}")
-    return zero_grad, backward, step
+    for one in passes:
+        if ast.unparse(_receiver(one.zero_grad)) != one.optimizer:
+            raise Skip(f"line {one.zero_grad.lineno} clears other gradients than those of {one.optimizer}")
+    if len({one.optimizer for one in passes}) < len(passes):
+        raise Skip(f"{passes[0].optimizer} is stepped more than once")
+    return passes
+
+
+def _check_clipping(script: Script, function: ast.FunctionDef, passes: list[_Pass]) -> None:
+    """Each pass computes the gradients of its own optimizer's parameters, so none may clip those of another.
+
+    Raises:
+        Skip: one may.
+    """
+    made = {o.name: ast.unparse(o.call) for o in script.optimizers}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and "clip_grad" in ast.unparse(node.func):
+            one = next((p for p in passes if p.backward.lineno < node.lineno < p.step.lineno), None)
+            clipped = ast.unparse(node.args[0]) if node.args else ""
+            if one is None or not clipped or clipped not in made[one.optimizer]:
+                raise Skip(f"line {node.lineno} may clip gradients of several optimizers")
 
 
 def _check_optimizer(script: Script, name: str, inside: set[int]) -> None:
