@@ -31,6 +31,7 @@ class Variation:
 WRAPPER = "class Wrapped:\n    def __init__(self, envs):\n        self.envs = envs\n\n"
 WRAPPED = "envs = Wrapped(envs)\n" + PARTS["make_agent"]
 NOT_NEEDED = {
+    "dissolve": "no class of this file trains",
     "inline": "rollout and update stand in one training loop already",
     "no-grad": "no torch.no_grad() stands around the rollout loop",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
@@ -50,8 +51,29 @@ LOSS = {
     "clipfracs)\n<optimize>",
 }
 
+HANDED_OVER = """
+if __name__ == "__main__":
+    options = parse_args()
+    torch.manual_seed(3)
+    network = Agent().to("cpu")
+    adam = optim.Adam(network.parameters(), lr=options.learning_rate, eps=1e-5)
+    learn(network, adam, options, device="cpu")
+"""
+
 VARIATIONS = [
     Variation("the skeleton", {}),
+    Variation(
+        "training in a function that is handed its network and its optimizer",
+        {
+            "main": "def learn(agent, optimizer, args, device):",
+            "parse": "print('training')",
+            "setup": "device = torch.device(device)",
+            "make_agent": "",
+            "optimizer": "",
+            "end": HANDED_OVER,
+        },
+        {"inline": None},
+    ),
     Variation(
         "phases in functions",
         {
