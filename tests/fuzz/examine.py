@@ -97,11 +97,14 @@ def _compiles(source: str) -> bool:
 
 
 def _reports(source: str) -> Counter[str]:
-    """The calls that print or log, each as its function and, where it is text, what comes first in it."""
+    """The calls that print or log, each as its function's last name and, where it is text, what comes first in it.
+
+    What the function belongs to may get another name: `self.writer` becomes `writer` where an object is dissolved.
+    """
     nodes = list(ast.walk(ast.parse(source)))
     own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # a mutant's `print = ...`
     calls = [n for n in nodes if isinstance(n, ast.Call) and _name(n.func) in {"print", *_LOGGED} - own]
-    return Counter(f"{ast.unparse(c.func)}({_label(c)})" for c in calls)
+    return Counter(f"{_name(c.func)}({_label(c)})" for c in calls)
 
 
 def _name(function: ast.expr) -> str:
