@@ -36,6 +36,7 @@ def renamed(source: str, names: dict[str, str]) -> str:
 def test_the_template_is_fully_converted() -> None:
     left = [t.name for t in all_transforms() if t.name not in EXPECTED]
     expected = [
+        "dissolve",
         "inline",
         "no-grad",
         "on-device",
@@ -47,7 +48,7 @@ def test_the_template_is_fully_converted() -> None:
         "idle-threads",
     ]
     assert left == expected, (
-        "it has one loop, makes nothing on the host, has no images, one update, and no parallel environments"
+        "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host"
     )
 
 

@@ -801,7 +801,7 @@ b_returns = b_returns / scale
                 optimizer.step()
             """,
         },
-        {"one-graph": "update() is not compiled"},
+        {"one-graph": "uses gradients one by one"},
     ),
     Variation(
         "a module that keeps statistics of what it sees",

@@ -2,10 +2,19 @@ import pytest
 from cases import NoOp, turn
 from scripts import edited, script
 
-from transformer import Applied
+from transformer import Applied, convert
 
 PLAIN = {"metrics": "", "report": "print(iteration, global_step)", "anneal": ""}
 UPDATE = ("tensor-lr", "update")
+
+TWO = {
+    "optimizer": "first = optim.Adam(agent.actor.parameters(), lr=args.learning_rate)\n"
+    "second = optim.Adam(agent.critic.parameters(), lr=args.learning_rate)",
+    "optimize": "first.zero_grad()\npg_loss.backward(retain_graph=True)\nfirst.step()\n"
+    "second.zero_grad()\nv_loss.backward()\n"
+    "nn.utils.clip_grad_norm_(agent.critic.parameters(), 0.5)\nsecond.step()",
+}
+"""An optimizer for the actor and one for the critic, which take their steps one after the other."""
 
 NOOPS = [
     NoOp(
@@ -61,13 +70,32 @@ NOOPS = [
         also=UPDATE,
     ),
     NoOp(
-        "update is not compiled",
+        "two backward passes before one step",
         {
             **PLAIN,
             "optimize": edited("optimize", "loss.backward()", "pg_loss.backward(retain_graph=True)\nloss.backward()"),
         },
-        "update() is not compiled",
-        also=(*UPDATE, "inference-agent"),
+        "in this order, but zero_grad, backward, backward, step",
+        also=UPDATE,
+    ),
+    NoOp(
+        "two optimizers, one of which clips the gradients of both",
+        {**PLAIN, **TWO, "optimize": TWO["optimize"].replace("agent.critic.parameters()", "agent.parameters()")},
+        "line {line} may clip gradients of several optimizers",
+        at="clip_grad_norm_(agent.parameters()",
+        also=UPDATE,
+    ),
+    NoOp(
+        "two optimizers of which one steps twice",
+        {**PLAIN, **TWO, "optimize": TWO["optimize"].replace("second.", "first.")},
+        "first is stepped more than once",
+        also=UPDATE,
+    ),
+    NoOp(
+        "two optimizers that clear each other's gradients",
+        {**PLAIN, **TWO, "optimize": TWO["optimize"].replace("second.zero_grad", "first.zero_grad")},
+        "clears other gradients than those of second",
+        also=UPDATE,
     ),
 ]
 
@@ -89,6 +117,23 @@ def test_only_the_three_calls_change() -> None:
     new = [line.strip() for line in after if line not in before]
     assert "zero_grad, backward, optimizer_step = traceable(optimizer)" in new
     assert after.index("    backward(loss)") < after.index("    optimizer_step()")
+
+
+def test_optimizers_that_step_one_after_the_other() -> None:
+    step = turn("one-graph", script({**PLAIN, **TWO}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    calls = (
+        "zero_grad()",
+        "backward(pg_loss, retain_graph=True)",
+        "optimizer_step()",
+        "zero_grad_1()",
+        "backward_1(v_loss)",
+        "nn.utils.clip_grad_norm_(agent.critic.parameters(), 0.5)",
+        "optimizer_step_1()",
+    )
+    assert [line.strip() for line in step.after.splitlines() if line.strip() in calls] == list(calls)
+    assert "    zero_grad_1, backward_1, optimizer_step_1 = traceable(second)" in step.after
+    assert "update = torch.compile(update" in convert(script({**PLAIN, **TWO})).source
 
 
 def test_gradients_cleared_after_the_step() -> None:

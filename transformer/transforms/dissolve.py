@@ -11,6 +11,7 @@ import libcst as cst
 
 from transformer.calls import only_calls
 from transformer.conversion import TransformInfo
+from transformer.fitting import refit, text_of
 from transformer.inlining import NotInlined
 from transformer.objects import Dissolved, Kept, training_classes, understand
 from transformer.script import Script, changed
@@ -176,7 +177,11 @@ class _Module(cst.CSTTransformer):
         for method in (parts.init, *parts.methods):
             own = cast(cst.FunctionDef, pairs[method].node)
             name = self._init if method is parts.init else parts.names[method.name]
-            made.append(cast(cst.FunctionDef, own.visit(_Method(self._script, parts, method, name))))
+            as_function = _Method(self._script, parts, method, name)
+            function = cast(cst.FunctionDef, own.visit(as_function))
+            column = self._parts.scope.body[0].col_offset if self._scope is not None else 0
+            (line,) = refit([function], as_function.before, self._script.source, method.col_offset, column)
+            made.append(cast(cst.FunctionDef, line))
         doc = ast.get_docstring(parts.cls)
         words = [cst.EmptyLine(comment=cst.Comment(f"# {line}".rstrip())) for line in (doc or "").splitlines()]
         comments = [line for line in node.leading_lines if line.comment]
@@ -194,6 +199,8 @@ class _Method(cst.CSTTransformer):
     def __init__(self, script: Script, parts: Dissolved, method: ast.FunctionDef, name: str) -> None:
         super().__init__()
         self._parts, self._name = parts, name
+        self.before: dict[int, str] = {}
+        """The text that a line had, by the identity of the new one."""
         static = any(ast.unparse(d) == "staticmethod" for d in method.decorator_list)
         self._receiver = None if static else [*method.args.posonlyargs, *method.args.args][0].arg
         self._method = script.source.pairs[method].node
@@ -212,6 +219,13 @@ class _Method(cst.CSTTransformer):
         of = original_node.value
         if isinstance(of, cst.Name) and of.value == self._receiver:
             return _standing_for(original_node.attr.value, self._names, self._parts.properties, updated_node)
+        return updated_node
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        """Keep what it was."""
+        self.before[id(updated_node)] = text_of(original_node)
         return updated_node
 
     def leave_AnnAssign(  # noqa: N802

@@ -18,9 +18,10 @@ from transformer.calls import (
 )
 from transformer.conversion import TransformInfo
 from transformer.edits import Edits, lines_of
+from transformer.fitting import refit, text_of
 from transformer.inlining import Inlining, NotInlined, plan
 from transformer.script import Script, Unconvertible, changed
-from transformer.source import Line, Source
+from transformer.source import Line
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -106,6 +107,8 @@ def inlined(script: Script, only: OnlyCall) -> str:
         body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
     named = [script.source.pairs[alias].line for alias in inlining.aliases]
     lines = [cast(Line, line.visit(renamed)) for line in without(body, lambda s: s in named or _declares(s))]
+    shift = 4 * len(only.function.decorator_list)
+    lines = refit(lines, renamed.before, script.source, only.function.body[0].col_offset, stmt.col_offset + shift)
     for decorator in only.function.decorator_list:
         lines = [cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(lines))]
     above = [f"{name} = {script.source.text(value)}" for name, value in inlining.bindings]
@@ -114,9 +117,7 @@ def inlined(script: Script, only: OnlyCall) -> str:
     if doc and lines:
         comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
-    column = only.function.body[0].col_offset - 4 * len(only.function.decorator_list)
-    fit = _Fit(script.source, column, stmt.col_offset)
-    edits.replace(stmt, [cast(Line, line.visit(fit)) for line in lines] or "pass")
+    edits.replace(stmt, lines or "pass")
     edits.remove(only.function)
     return script.finish(edits)
 
@@ -190,39 +191,6 @@ def _ends_with_return(line: cst.With) -> bool:
     return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
 
 
-class _Fit(cst.CSTTransformer):
-    """Breaks statements into lines that stand too far to the right in their new place."""
-
-    def __init__(self, source: Source, column: int, new_column: int) -> None:
-        super().__init__()
-        self._source, self._column, self._new_column = source, column, new_column
-        self._depth = 0
-
-    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:  # noqa: N802
-        """Count the blocks around."""
-        self._depth += 1
-
-    def leave_IndentedBlock(  # noqa: N802
-        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
-    ) -> cst.BaseSuite:
-        """Count the blocks around."""
-        self._depth -= 1
-        return updated_node
-
-    def leave_SimpleStatementLine(  # noqa: N802
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement:
-        """Break a statement that was short enough, and is too long now."""
-        code = cst.Module([updated_node.with_changes(leading_lines=())]).code
-        longest, inside = max(map(len, code.splitlines()), default=0), 4 * self._depth
-        width = self._source.width
-        if not self._column + inside + longest <= width < self._new_column + inside + longest:
-            return updated_node
-        (line,) = cst.parse_module(self._source.laid_out(code, self._new_column + inside)).body
-        assert isinstance(line, cst.SimpleStatementLine)
-        return line.with_changes(leading_lines=updated_node.leading_lines)
-
-
 class _Rename(cst.CSTTransformer):
     """Replaces names by other names, or by what they stand for."""
 
@@ -230,6 +198,15 @@ class _Rename(cst.CSTTransformer):
         super().__init__()
         self._new = {old: cst.parse_expression(new) for old, new in names.items() if old != new}
         self._kept: set[int] = set()
+        self.before: dict[int, str] = {}
+        """The text that a line had, by the identity of the new one."""
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        """Keep what it was."""
+        self.before[id(updated_node)] = text_of(original_node)
+        return updated_node
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Note names that are no variables."""
