@@ -214,7 +214,7 @@ class _Rebuild:
         if trailing is None or trailing.comment is None:
             return new
         last = new[-1]
-        if isinstance(last, cst.SimpleStatementLine):
+        if isinstance(last, cst.SimpleStatementLine) and last.trailing_whitespace.comment is None:
             text = cst.Module([]).code_for_node(last.with_changes(leading_lines=[])).rstrip("\n").split("\n")[-1]
             if stmt.col_offset + len(text) + 2 + len(trailing.comment.value) <= self._source.width:
                 return [*new[:-1], last.with_changes(trailing_whitespace=trailing)]

@@ -32,6 +32,38 @@ def test_the_same_happens(program: Program) -> None:
     assert program.expected in code.splitlines() or not program.expected, code
 
 
+def test_no_comment_is_lost() -> None:
+    code = """
+# above the class
+class A:  # beside the class
+    # above a constant
+    k = 1  # beside a constant
+
+    # above a method
+    def __init__(self, n):  # beside a method
+        # above a parameter's attribute
+        self.n = n  # beside it
+        # above an attribute
+        self.m = self.k  # beside an attribute
+
+    # between methods
+    def go(self):
+        self.m += self.n  # inside
+        # at the method's end
+    # at the class's end
+
+
+# above the object
+a = A(n)  # beside the object
+# above a call
+a.go()
+"""
+    program = Program("", "n = 2\n" + code.lstrip(), "")
+    after = rewritten(program)
+    lost = set(re.findall(r"# .*", program.code)) - set(re.findall(r"# .*", after))
+    assert not lost, after
+
+
 @pytest.mark.parametrize("program", programs("dissolve_stays.txt"), ids=str)
 def test_what_needs_an_object_stays_one(program: Program) -> None:
     with pytest.raises((Kept, NotInlined)) as refused:

@@ -140,6 +140,8 @@ class _Module(cst.CSTTransformer):
             isinstance(self._parts.stmt, ast.Expr) and self._parts.stmt.value is self._parts.creation
         ):
             lines.append(updated_node.with_changes(body=[_called(updated_node, self._parts)], leading_lines=[]))
+        else:
+            lines[-1] = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
         first, *others = lines
         first = first.with_changes(leading_lines=updated_node.leading_lines)
         if self._scope is not None:
@@ -184,13 +186,31 @@ class _Module(cst.CSTTransformer):
             made.append(cast(cst.FunctionDef, line))
         doc = ast.get_docstring(parts.cls)
         words = [cst.EmptyLine(comment=cst.Comment(f"# {line}".rstrip())) for line in (doc or "").splitlines()]
-        comments = [line for line in node.leading_lines if line.comment]
+        outside = _Comments()
+        node.visit(outside)
+        comments = [cst.EmptyLine(comment=comment) for comment in outside.found]
         out = []
         for i, function in enumerate(made):
             above = [*(comments if i == 0 else []), *(words if i == 0 else [])]
             above += [line for line in function.leading_lines if line.comment]
             out.append(function.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * gap, *above]))
         return list(out)
+
+
+class _Comments(cst.CSTVisitor):
+    """The comments of a class that stand in none of its methods, nor above one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[cst.Comment] = []
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
+        """Do not enter methods."""
+        return False
+
+    def visit_Comment(self, node: cst.Comment) -> None:  # noqa: N802
+        """Note a comment."""
+        self.found.append(node)
 
 
 class _Method(cst.CSTTransformer):
@@ -271,7 +291,9 @@ class _Method(cst.CSTTransformer):
             if original_node is self._init:
                 declared += [_line(f"{self._names[n]} = {ast.unparse(c)}") for n, c in self._parts.constants.items()]
             lines[place:place] = declared
-            updated_node = updated_node.with_changes(body=cst.IndentedBlock(cast(Sequence[Line], lines)))
+            block = updated_node.body
+            block = block if isinstance(block, cst.IndentedBlock) else cst.IndentedBlock([])
+            updated_node = updated_node.with_changes(body=block.with_changes(body=lines))
         if original_node is not self._method:
             return updated_node
         params = updated_node.params

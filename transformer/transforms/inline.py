@@ -123,10 +123,16 @@ def inlined(script: Script, only: OnlyCall) -> str:
 
 
 def _body(script: Script, function: ast.FunctionDef) -> Sequence[Line]:
-    """The function's lines."""
+    """The function's lines, with the comments beside its head and at its end."""
     node = cast(cst.FunctionDef, script.source.pairs[function].node)
     if isinstance(node.body, cst.IndentedBlock):
-        return cast(Sequence[Line], node.body.body)
+        lines = list(cast(Sequence[Line], node.body.body))
+        beside = node.body.header.comment
+        head = [cst.EmptyLine(comment=beside)] if beside else []
+        lines[0] = lines[0].with_changes(leading_lines=[*head, *lines[0].leading_lines])
+        end = [line for line in node.body.footer if line.comment]
+        lines[-1] = lines[-1].with_changes(leading_lines=[*lines[-1].leading_lines, *end])
+        return lines
     return [cst.SimpleStatementLine(cast(cst.SimpleStatementSuite, node.body).body)]
 
 
