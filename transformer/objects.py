@@ -10,10 +10,10 @@ from functools import cached_property
 
 from transformer.calls import clears_gradients, looks_up_names, texts_of
 from transformer.dataflow import block_names, free_names, parameters, scope_access
-from transformer.helpers import match
-from transformer.script import Scope, Script
+from transformer.helpers import HARMLESS, match
+from transformer.script import Scope, Script, names_in
 
-HARMLESS = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad")
+PLAIN_DECORATORS = (*HARMLESS, "torch.enable_grad")
 """Decorators of methods that do as much for functions."""
 PLAIN_BASES = ("object", "ABC", "abc.ABC")
 
@@ -62,6 +62,12 @@ def understand(script: Script, cls: ast.ClassDef) -> Dissolved:
         Kept: the object may be used in ways that variables and functions do not allow for, or this cannot be told.
     """
     return _Object(script, cls).dissolved()
+
+
+def receiver_of(method: ast.FunctionDef) -> str | None:
+    """What the object is called in a method; None in a static one."""
+    first = [*method.args.posonlyargs, *method.args.args][:1]
+    return first[0].arg if first and not _is(method, "staticmethod") else None
 
 
 class _Object:
@@ -129,9 +135,9 @@ class _Object:
             for decorator in method.decorator_list:
                 inner = decorator.func if isinstance(decorator, ast.Call) else decorator
                 plain = ast.unparse(decorator) in ("staticmethod", "property")
-                if self.script.qualified(inner) not in HARMLESS and not plain:
+                if self.script.qualified(inner) not in PLAIN_DECORATORS and not plain:
                     raise Kept(f"line {decorator.lineno} decorates {method.name}()")
-            receiver = self.receiver(method)
+            receiver = receiver_of(method)
             if receiver is None and not _is(method, "staticmethod"):
                 raise Kept(f"{method.name}() does not name its object")
             for node in ast.walk(method):
@@ -157,13 +163,17 @@ class _Object:
             raise Kept(f"line {node.lineno} has a {receiver} of its own")
         if not isinstance(node, ast.Name) or node.id != receiver:
             return
-        user = self.script.source.parents[node]
+        self.check_use(node)
+
+    def check_use(self, name: ast.Name) -> None:
+        """Refuse a name of the object that does anything but get at an attribute."""
+        user = self.script.source.parents[name]
         if not isinstance(user, ast.Attribute):
-            raise Kept(f"line {node.lineno} hands the object on")
+            raise Kept(f"line {name.lineno} hands the object on")
         if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
-            raise Kept(f"line {node.lineno} replaces {user.attr}()")
+            raise Kept(f"line {name.lineno} replaces {user.attr}()")
         if user.attr.startswith("__"):
-            raise Kept(f"line {node.lineno} uses {user.attr}")
+            raise Kept(f"line {name.lineno} uses {user.attr}")
 
     @cached_property
     def constants(self) -> dict[str, ast.Constant]:
@@ -211,19 +221,13 @@ class _Object:
                     if not self.binds_itself(node):
                         raise Kept(f"line {node.lineno} uses it in another function")
                     continue
-                user = self.script.source.parents[node]
-                if not isinstance(user, ast.Attribute):
-                    raise Kept(f"line {node.lineno} hands the object on")
-                if user.attr.startswith("__"):
-                    raise Kept(f"line {node.lineno} uses {user.attr}")
-                if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
-                    raise Kept(f"line {node.lineno} replaces {user.attr}()")
+                self.check_use(node)
                 if node.lineno < stmt.lineno:
                     raise Kept(f"line {node.lineno} uses it above")
             elif isinstance(node, ast.JoinedStr) and any(_spells(part, name) for part in node.values):
                 raise Kept(f"line {node.lineno} prints the expression itself")
             elif isinstance(node, (ast.Lambda, ast.comprehension)) and self.script.scope_of(node) is self.scope:
-                own = parameters(node) if isinstance(node, ast.Lambda) else _names(node.target)
+                own = parameters(node) if isinstance(node, ast.Lambda) else names_in([node.target])
                 if name in own:
                     raise Kept(f"line {node.lineno if isinstance(node, ast.Lambda) else 0} has a {name} of its own")
 
@@ -245,11 +249,6 @@ class _Object:
 
     # --- names -----------------------------------------------------------------------------------------------
 
-    def receiver(self, method: ast.FunctionDef) -> str | None:
-        """What the object is called in a method."""
-        first = [*method.args.posonlyargs, *method.args.args][:1]
-        return first[0].arg if first and not _is(method, "staticmethod") else None
-
     def is_super(self, name: ast.Name) -> bool:
         """Whether a name is that of `super().__init__()`, which does nothing here."""
         around = list(self.script.source.ancestors(name))[:4]
@@ -266,7 +265,7 @@ class _Object:
         for method in self.functions:
             for node in ast.walk(method):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                    if node.value.id == self.receiver(method):
+                    if node.value.id == receiver_of(method):
                         found.setdefault(node.attr, []).append(node)
         return found
 
@@ -351,7 +350,7 @@ class _Object:
     def arguments(self) -> dict[str, ast.expr]:
         """What each parameter of `__init__` is given."""
         assert self.init is not None
-        matched = match(self.init, self.creation, ast.Name(self.receiver(self.init) or "", ast.Load()))
+        matched = match(self.init, self.creation, ast.Name(receiver_of(self.init) or "", ast.Load()))
         if matched is None:
             raise Kept(f"line {self.creation.lineno} does not say which parameter gets what")
         return matched[0]
@@ -423,7 +422,3 @@ def _spells(part: ast.expr, name: str | None) -> bool:
 
 def _loads(name: ast.Name) -> bool:
     return isinstance(name.ctx, ast.Load)
-
-
-def _names(target: ast.expr) -> set[str]:
-    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}

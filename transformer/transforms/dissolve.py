@@ -13,7 +13,7 @@ from transformer.calls import only_calls
 from transformer.conversion import TransformInfo
 from transformer.fitting import refit, text_of
 from transformer.inlining import NotInlined
-from transformer.objects import Dissolved, Kept, training_classes, understand
+from transformer.objects import Dissolved, Kept, receiver_of, training_classes, understand
 from transformer.script import Script, changed
 from transformer.source import Line
 from transformer.transforms.base import Skip, Transform
@@ -221,8 +221,7 @@ class _Method(cst.CSTTransformer):
         self._parts, self._name = parts, name
         self.before: dict[int, str] = {}
         """The text that a line had, by the identity of the new one."""
-        static = any(ast.unparse(d) == "staticmethod" for d in method.decorator_list)
-        self._receiver = None if static else [*method.args.posonlyargs, *method.args.args][0].arg
+        self._receiver = receiver_of(method)
         self._method = script.source.pairs[method].node
         self._names = dict(parts.names)
         if method is parts.init:
