@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TORCH := torch==2.13.0
+VENV_CUDA ?= .venv-cuda
+TORCH_CUDA := torch==2.11.0
 DEMO := fixtures/gym_classic_discrete.py
 DEMO_OUT := build/demo/gym_classic_discrete.py
 
@@ -14,7 +16,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-browser screenshots lint golden docs fuzz bench bench-speed waits family wild clean
+.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-browser screenshots lint golden docs fuzz bench bench-speed waits family wild clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,6 +44,16 @@ test-slow: $(STAMP) ## the tests that train
 
 test-gpu: $(STAMP) ## the tests that need a CUDA device (skipped visibly without one)
 	$(BIN)/python -m pytest -m gpu
+
+test-null-cuda: $(VENV_CUDA)/.installed ## torch's CUDA build on a device that computes nothing (10 minutes, 5 GB of torch)
+	$(VENV_CUDA)/bin/python -m pytest -n 2 -m null_cuda
+
+# The oldest torch that converted scripts run on, in the build that PyPI has
+$(VENV_CUDA)/.installed: pyproject.toml setup.py
+	test -x $(VENV_CUDA)/bin/python || $(PYTHON) -m venv $(VENV_CUDA)
+	$(VENV_CUDA)/bin/pip install --quiet '$(TORCH_CUDA)'
+	$(VENV_CUDA)/bin/pip install --quiet --editable '.[run,envs,test]'
+	touch $@
 
 test-browser: $(STAMP) ## the tests of the page in Chromium (skipped visibly without it; CHROMIUM=path)
 	$(BIN)/python -m pytest -m browser
@@ -82,4 +94,4 @@ wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (an ho
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write
 
 clean: ## remove .venv and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) $(VENV_CUDA) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
