@@ -21,6 +21,7 @@ from transformer.host_work import (
     is_host_number,
     is_mask,
     of_torch,
+    parts_of,
 )
 from transformer.results import Results
 from transformer.script import Script
@@ -37,6 +38,8 @@ OF_TENSORS = frozenset("grad data".split())
 OF_MODULES = frozenset("parameters named_parameters modules children".split())
 """Methods that a network has from torch."""
 OF_OPTIMIZERS = frozenset("step zero_grad".split())
+MADE = ("torch.tensor", "torch.as_tensor", "torch.arange", "torch.LongTensor", "torch.from_numpy")
+"""Functions of torch that make a tensor of indices, on the host where they are not told otherwise."""
 SAMPLED = frozenset("Normal Categorical Independent".split())
 """Distributions that the transform sampling draws from without waiting for the device."""
 
@@ -156,6 +159,8 @@ class Capture:
             return f"hangs on {ast.unparse(node.test)}, which a capture decides for good"
         if isinstance(node, ast.Subscript) and is_mask(node.slice, part.masks):
             return f"picks elements by a condition: {ast.unparse(node)}"
+        if isinstance(node, ast.Subscript) and any(map(self._is_host_index, parts_of(node.slice))):
+            return f"picks elements by what is copied from the host: {ast.unparse(node)}"
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
             line = self._changes.stored.get(node.attr) or self._changes.grown.get(node.attr)
             parent = self._script.source.parents[node]
@@ -178,6 +183,23 @@ class Capture:
     def _is_of_host(self, node: ast.Subscript) -> bool:
         """Whether a node is an entry of a dict, a list or an array of the host, as far as that is known."""
         return _is_entry(node) or ast.unparse(node.value) in self._host_containers
+
+    def _is_host_index(self, part: ast.expr) -> bool:
+        """Whether a part of an index is a list, or another container of the host."""
+        return isinstance(part, ast.List) or ast.unparse(part) in self._host_containers | self._host_tensors
+
+    @cached_property
+    def _host_tensors(self) -> frozenset[str]:
+        """Names, anywhere in the file, that stand for tensors that are made on the host and not moved."""
+        return frozenset(
+            ast.unparse(target)
+            for stmt in self._script.nodes
+            if isinstance(stmt, ast.Assign)
+            for target, value in pairwise(stmt)
+            if isinstance(value, ast.Call)
+            and self._script.calls(value, *MADE)
+            and all(k.arg != "device" for k in value.keywords)
+        )
 
     @cached_property
     def _host_containers(self) -> frozenset[str]:

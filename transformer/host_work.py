@@ -106,9 +106,14 @@ def asks_tensor(script: Script, test: ast.expr) -> bool:
     return False
 
 
+def parts_of(index: ast.expr) -> list[ast.expr]:
+    """What an index gives for each dimension: two parts in `x[:, 0]`."""
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
 def is_mask(index: ast.expr, masks: Collection[str]) -> bool:
     """Whether an index picks the elements that a condition holds for; `masks` are names of such conditions."""
-    for part in index.elts if isinstance(index, ast.Tuple) else [index]:
+    for part in parts_of(index):
         if isinstance(part, ast.Compare) or (isinstance(part, ast.Name) and part.id in masks):
             return True
         if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):

@@ -215,6 +215,8 @@ def _note_wait(func: Any, args: Any, kwargs: Any, reads_device: bool, to_device:
     elif reads_device and func in INDEXED:
         if any(x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1]):
             _note("mask")
+        if any(x is not None and not isinstance(x, DeviceTensor) for x in args[1]):
+            _note_copy(True, False)
 
 
 def _note_copy(to_device: bool, non_blocking: bool) -> None:

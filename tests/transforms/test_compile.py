@@ -6,6 +6,8 @@ from scripts import PARTS, edited, script
 def compiled(*functions: str, steady: bool = False) -> str:
     """The block above the training loop; the policy, among the functions, needs fewer guards, or only its input's."""
     unguarded = STEADY if steady else UNGUARDED
+    forms = {"policy": unguarded, "gae": GAE}
+    crashes = CRASHES if any(f.startswith("update") for f in functions) else ""
     return """\
 if args.compile:
     # Checking a distribution's arguments reads tensors on the host, which breaks the compiled graph
@@ -15,9 +17,14 @@ if args.compile:
     if torch.backends.cpu.get_cpu_capability() == "AVX512":
         # torch's own kernels use AVX-512 here, so Inductor need not build three programs to see that it works
         options["cpp.vec_isa_ok"] = True
-""" + "".join((unguarded if f.startswith("policy") else GAE if f == "gae" else PLAINLY).format(f) for f in functions)
+""" + "".join([crashes, *(forms.get(f.partition("_")[0], PLAINLY).format(f) for f in functions)])
 
 
+CRASHES = """\
+    if torch.__version__ < "2.12" and torch.device(device).type == "cuda":
+        # Before 2.12, Inductor crashes where it would reorder the loops of fused optimizer steps (pytorch #176591)
+        options["loop_ordering_after_fusion"] = False
+"""
 UNGUARDED = """\
     # Nothing changes the inference copy but its parameters' values, so its attributes need no guards
     unguarded = {{"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}}

@@ -64,6 +64,9 @@ UPDATE = {
 }
 ONE_SIZE = "# a graph holds one size: not with a smaller last minibatch"
 UPDATED = ("tensor-lr", "update")
+POLICY_AND_UPDATE = compiled("policy", "update", steady=True) + POLICY["before_loop"].removeprefix(
+    compiled("policy", steady=True)
+)
 
 REWRITES = [
     Rewrite("the policy", GREEDY, POLICY, also=("inference-agent",)),
@@ -91,9 +94,7 @@ REWRITES = [
             **CAPTURABLE,
             "functions": UPDATE["functions"],
             "learn": MARK + CALL,
-            "before_loop": POLICY["before_loop"].replace(
-                "**unguarded})\n", "**unguarded})\n    update = torch.compile(update, options=options)\n"
-            ),
+            "before_loop": POLICY_AND_UPDATE,
         },
         notes=("update() is not captured: mb_inds, which it is given, is not known to be a tensor",),
         also=("inference-agent", *UPDATED),
@@ -106,9 +107,7 @@ REWRITES = [
             **CAPTURABLE,
             "functions": UPDATE["functions"],
             "learn": MARK + CALL,
-            "before_loop": POLICY["before_loop"].replace(
-                "**unguarded})\n", "**unguarded})\n    update = torch.compile(update, options=options)\n"
-            ),
+            "before_loop": POLICY_AND_UPDATE,
         },
         notes=("update() is not captured: it branches on a tensor's value",),
         also=("inference-agent", *UPDATED),
@@ -230,6 +229,8 @@ OBSTACLES = {
     "x = x + np.random.rand()": "calls np.random.rand(), which runs on the host",
     "x = x[x > 0]": "picks elements by a condition: x[x > 0]",
     "high = x > 0\n    x = x[high]": "picks elements by a condition: x[high]",
+    "x = x[:, [1, 0]]": "picks elements by what is copied from the host: x[:, [1, 0]]",
+    "order = [1, 0]\n    x = x[:, order]": "picks elements by what is copied from the host: x[:, order]",
     "scale = float(x.mean())": "reads float(x.mean()) on the host",
     "scale = x.mean().cpu()": "reads x.mean() on the host",
     "scale = x.type(torch.FloatTensor)": "moves x to the host",

@@ -46,6 +46,11 @@ REWRITES = [
         loss("a = torch.zeros(3).to(device)", "b = torch.ones((3, 4,), dtype=torch.long).to(device)"),
         loss("a = torch.zeros(3, device=device)", "b = torch.ones((3, 4,), dtype=torch.long, device=device)"),
     ),
+    Rewrite(
+        "written-to lists of indices",
+        loss("b = b_obs[mb_inds]", "b[:, [0, 1]] /= 255.0", "b[[2]] = 0.0"),
+        loss("b = b_obs[mb_inds]", "b[:, 0:2] /= 255.0", "b[2:3] = 0.0"),
+    ),
     Rewrite("a network", network("torch.tensor(0.5).to(x.device)"), network("torch.full((), 0.5, device=x.device)")),
 ]
 
@@ -72,6 +77,13 @@ NOOPS = [
     NoOp("several numbers", loss("low = torch.tensor([0.0, 1.0]).to(device)"), "make nothing on the host"),
     NoOp("a variable", loss("step = torch.tensor(global_step).to(device)"), "make nothing on the host"),
     NoOp("a dtype", loss("a = torch.zeros(3).to(torch.float64)"), "make nothing on the host"),
+    NoOp("a list that is read", loss("a = b_obs[:, [0, 1]]", "a += 1"), "make nothing on the host"),
+    NoOp("a list with a gap", loss("b_obs[:, [0, 2]] = 1.0"), "make nothing on the host"),
+    NoOp("a list in another order", loss("b_obs[:, [1, 0]] = 1.0"), "make nothing on the host"),
+    NoOp("two lists", loss("b_obs[[0, 1], [0, 1]] = 1.0"), "make nothing on the host"),
+    NoOp("a list that is not all known", loss("b_obs[:, [0, step]] = 1.0"), "make nothing on the host"),
+    NoOp("negative indices", loss("b_obs[:, [-1, 0]] = 1.0"), "make nothing on the host"),
+    NoOp("a list of truths", loss("b_obs[:, [False, True]] = 1.0"), "make nothing on the host"),
     NoOp("a gradient", loss("a = torch.tensor(1.0, requires_grad=True).to(device)"), "make nothing on the host"),
     NoOp("a cast that stays", loss("a = b_returns.type(torch.FloatTensor)"), "make nothing on the host"),
     NoOp(

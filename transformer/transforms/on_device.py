@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.edits import Edits
+from transformer.host_work import parts_of
 from transformer.script import Script
 from transformer.transforms.base import Skip, Transform
 
@@ -16,6 +17,7 @@ INFO = TransformInfo(
     summary="make constants and casts on the device instead of on the host",
     safety=(
         "A constant has the same value and dtype wherever it is made, and a cast rounds to the nearest on both sides. "
+        "What is written to by a list of consecutive indices, is written to by a slice. "
         "The copies between host and device that are gone wait for the device, and no CUDA graph can be captured with "
         "them. Random numbers stay where they are drawn."
     ),
@@ -86,6 +88,8 @@ def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
 
 def _made_on_device(script: Script, node: ast.AST) -> tuple[ast.expr, str] | None:
     """An expression that makes a tensor on the host and moves it, and what makes it on the device."""
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        return _written_slice(node)
     if not isinstance(node, ast.Call):
         return None
     if script.calls(node, "torch.tensor") and (place := _keyword(node, "device")) is not None:
@@ -109,6 +113,24 @@ def _made_on_device(script: Script, node: ast.AST) -> tuple[ast.expr, str] | Non
             bare = isinstance(cast, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
             return node, f"{text(cast) if bare else f'({text(cast)})'}.to({text(place)}, {module}.{DTYPES[kind]})"
     return None
+
+
+def _written_slice(stmt: ast.Assign | ast.AugAssign) -> tuple[ast.expr, str] | None:
+    """A list of consecutive indices that is written to, and the slice that stands for the same elements.
+
+    What is read by a list is a copy, and by a slice a view; what is written to is the same memory.
+    """
+    targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
+    if len(targets) > 1 or not isinstance(targets[0], ast.Subscript):
+        return None
+    index = targets[0].slice
+    lists = [p for p in parts_of(index) if not isinstance(p, ast.Slice)]
+    if len(lists) != 1 or not isinstance(lists[0], ast.List):
+        return None
+    numbers = [e.value for e in lists[0].elts if isinstance(e, ast.Constant) and type(e.value) is int]
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + len(lists[0].elts))):
+        return None
+    return lists[0], f"{numbers[0]}:{numbers[-1] + 1}"
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
