@@ -9,7 +9,6 @@ from test_compile import compiled
 from transformer import Applied, Skipped, convert
 
 IMPORT = {"third_party": "from tensordict.nn import CudaGraphModule"}
-MARK = "if args.cudagraphs:\n    torch.compiler.cudagraph_mark_step_begin()\n"
 
 
 def captured(*lines: str) -> str:
@@ -28,7 +27,6 @@ GREEDY = {"agent": edited("agent", "probs.sample()", "probs.logits.argmax(-1)")}
 POLICY = {
     **INFERENCE,
     "third_party": INFERENCE["third_party"] + "\n" + IMPORT["third_party"],
-    "act": MARK + INFERENCE["act"],
     "before_loop": compiled("policy", steady=True) + captured("policy = CudaGraphModule(policy, warmup=20)") + "\n",
 }
 
@@ -59,7 +57,7 @@ UPDATE = {
 
 
     ''',
-    "learn": MARK + CALL,
+    "learn": CALL,
     "before_loop": compiled("update") + captured("update = CudaGraphModule(update, warmup=20)") + "\n",
 }
 ONE_SIZE = "# a graph holds one size: not with a smaller last minibatch"
@@ -93,7 +91,7 @@ REWRITES = [
             **POLICY,
             **CAPTURABLE,
             "functions": UPDATE["functions"],
-            "learn": MARK + CALL,
+            "learn": CALL,
             "before_loop": POLICY_AND_UPDATE,
         },
         notes=("update() is not captured: mb_inds, which it is given, is not known to be a tensor",),
@@ -106,7 +104,7 @@ REWRITES = [
             **POLICY,
             **CAPTURABLE,
             "functions": UPDATE["functions"],
-            "learn": MARK + CALL,
+            "learn": CALL,
             "before_loop": POLICY_AND_UPDATE,
         },
         notes=("update() is not captured: it branches on a tensor's value",),

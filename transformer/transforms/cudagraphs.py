@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-
 from transformer.capture import Capture
 from transformer.conversion import TransformInfo
-from transformer.dataflow import statements
 from transformer.edits import Edits
 from transformer.imports import add_imports
 from transformer.rendering import render
@@ -34,7 +31,7 @@ INFO = TransformInfo(
 
 
 def apply(script: Script) -> str:
-    """Add the block above the training loop, and step markers.
+    """Add the block above the training loop.
 
     Raises:
         Skip: there is nothing that a graph could hold, or no device to check.
@@ -64,7 +61,6 @@ def apply(script: Script) -> str:
         ),
         gap=1,
     )
-    _mark_steps(script, edits)
     add_imports(script.tree, edits, "from tensordict.nn import CudaGraphModule")
     return script.finish(edits)
 
@@ -101,27 +97,6 @@ def _against_policy(script: Script, capture: Capture) -> str | None:
 
 def _not_tensors(inputs: tuple[str, ...]) -> str | None:
     return f"{inputs[0]}, which it is given, is not known to be a tensor" if inputs else None
-
-
-def _mark_steps(script: Script, edits: Edits) -> None:
-    """Tell the CUDA graph trees of torch.compile where a step begins: memory of the last one may be reused."""
-    flag = script.facts.flags["cudagraphs"]
-    called = {
-        script.facts.act or script.facts.policy,
-        *(f.name for r, f in script.facts.functions.items() if r == "update"),
-    }
-    marked: set[ast.stmt] = set()
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in called:
-            stmt = script.source.statement(node)
-            for outer in script.source.ancestors(stmt):
-                if isinstance(outer, (ast.For, ast.While)):
-                    break
-                if isinstance(outer, ast.With):
-                    stmt = outer
-            if stmt not in marked and stmt in list(statements(script.source.block(stmt))):
-                marked.add(stmt)
-                edits.before(stmt, f"if {flag}:\n    torch.compiler.cudagraph_mark_step_begin()")
 
 
 TRANSFORM = Transform(INFO, apply)
