@@ -283,6 +283,7 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, cons
 
 static int nothing(void) { return 0; }
 API int cuInit(unsigned flags) { return 0; }
+API int cuDriverGetVersion(int *version) { return *version = 13000, 0; }
 API int cuDeviceGet(int *device, int number) { return *device = 0; }
 API int cuDeviceGetAttribute(int *value, int attribute, int device) {
   return cudaDeviceGetAttribute(value, attribute, device); /* the runtime's numbers are the driver's */
