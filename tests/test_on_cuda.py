@@ -39,7 +39,7 @@ def early(converted: str) -> str:
 def rungs(run: Run) -> dict[str, Rung]:
     """What becomes of a script on each rung, on the emulated device."""
     source = run.source or run.script.read_text(encoding="utf-8")
-    task = Task(replace(run, environment=environment()), early(convert(source).source))
+    task = Task(replace(run, environment=environment()), convert(source).source)
     return {rung.name: rung for rung in verify(task).rungs}
 
 

@@ -32,6 +32,8 @@ COMPILE_WARMUP = 1
 """A compiled function is compiled at its first call."""
 GRAPH_MODE_WARMUP = 3
 """With torch.compile's own CUDA graphs, the first calls compile, warm up and record."""
+CAPTURED_IN_CALL = 2
+"""CUDA graphs are captured no later than in this call, so that what is called once in an iteration is replayed soon."""
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 
@@ -89,7 +91,7 @@ class Lockstep:
         real = module.CudaGraphModule
 
         def graph_checked(function: Any, warmup: int = 2, **options: Any) -> Any:
-            name = _assigned_name(sys._getframe(1))
+            name, warmup = _assigned_name(sys._getframe(1)), min(warmup, CAPTURED_IN_CALL)
             return self.check(name, function, lambda fast: real(fast, warmup=warmup, **options), warmup)
 
         module.CudaGraphModule = graph_checked  # type: ignore[attr-defined]
