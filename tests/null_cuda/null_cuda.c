@@ -40,6 +40,8 @@ static void *handle(void) { return calloc(1, 256); }
 /* Captures */
 
 static void *capturing; /* the stream */
+static int mode;
+static __thread int mode_of_thread;
 static uint64_t nodes, captured_as = 1;
 static __thread int error;
 
@@ -54,15 +56,27 @@ static int launched(void) {
   return 0;
 }
 
-static int waited(void) {
-  if (capturing)
+/* What the mode of a capture forbids on other streams, too. */
+static int unsafe(void) {
+  return capturing && mode != cudaStreamCaptureModeRelaxed && mode_of_thread != cudaStreamCaptureModeRelaxed;
+}
+
+static int waited(int for_capture) {
+  if (for_capture || unsafe())
     return forbidden();
   counts[WAITS]++;
   return 0;
 }
 
-API int cudaStreamBeginCapture(void *stream, int mode) {
+API int cudaThreadExchangeStreamCaptureMode(int *other) {
+  int before = mode_of_thread;
+  mode_of_thread = *other;
+  return *other = before, 0;
+}
+
+API int cudaStreamBeginCapture(void *stream, int as) {
   capturing = stream;
+  mode = as;
   nodes = 0;
   captured_as++;
   return 0;
@@ -105,13 +119,13 @@ API int cudaStreamCreate(void **stream) { return *stream = handle(), 0; }
 API int cudaStreamCreateWithPriority(void **stream, unsigned flags, int priority) { return *stream = handle(), 0; }
 API int cudaStreamGetPriority(void *stream, int *priority) { return *priority = 0; }
 API int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { return *greatest = -5, *least = 0; }
-API int cudaStreamSynchronize(void *stream) { return waited(); }
-API int cudaDeviceSynchronize(void) { return waited(); }
-API int cudaEventSynchronize(void *event) { return waited(); }
+API int cudaStreamSynchronize(void *stream) { return waited(capturing && stream == capturing); }
+API int cudaDeviceSynchronize(void) { return waited(capturing != NULL); }
+API int cudaEventSynchronize(void *event) { return waited(0); }
 API int cudaEventCreate(void **event) { return *event = handle(), 0; }
 API int cudaEventCreateWithFlags(void **event, unsigned flags) { return *event = handle(), 0; }
 API int cudaEventDestroy(void *event) { return free(event), 0; }
-API int cudaEventQuery(void *event) { return capturing ? forbidden() : 0; }
+API int cudaEventQuery(void *event) { return unsafe() ? forbidden() : 0; }
 API int cudaEventElapsedTime(float *milliseconds, void *from, void *to) { return *milliseconds = 1, 0; }
 
 /* Memory */
@@ -174,7 +188,7 @@ API int cudaPointerGetAttributes(struct cudaPointerAttributes *found, const void
 API int cudaMemcpyAsync(void *to, const void *from, size_t size, int direction, void *stream) {
   if (!size)
     return 0;
-  if (capturing && (kind(to) == PAGEABLE || kind(from) == PAGEABLE))
+  if (capturing && stream == capturing && (kind(to) == PAGEABLE || kind(from) == PAGEABLE))
     return forbidden();
   if (kind(from) == DEVICE && kind(to) != DEVICE) {
     memset(to, size == 1, size);
@@ -187,7 +201,7 @@ API int cudaMemcpyAsync(void *to, const void *from, size_t size, int direction, 
 }
 
 API int cudaMemcpy(void *to, const void *from, size_t size, int direction) {
-  return waited() || cudaMemcpyAsync(to, from, size, direction, NULL);
+  return waited(0) || cudaMemcpyAsync(to, from, size, direction, NULL);
 }
 API int cudaMemsetAsync(void *at, int value, size_t size, void *stream) { return memset(at, value, size), launched(); }
 API int cudaMemset(void *at, int value, size_t size) { return memset(at, value, size), launched(); }
