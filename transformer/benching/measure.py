@@ -84,9 +84,12 @@ class Measurement:
 
     @property
     def warmup_seconds(self) -> float:
-        """Seconds from asking for the process to the end of the burn-in, less what its steps take in steady state."""
+        """Seconds from asking for the process to the end of the burn-in, less what its steps take in steady state.
+
+        None are left where the machine is slower later than in the burn-in.
+        """
         first = self.rows[self.borders[0]]
-        return first.seconds - first.steps * self.seconds_per_step
+        return max(0.0, first.seconds - first.steps * self.seconds_per_step)
 
     @property
     def split(self) -> dict[str, float]:
