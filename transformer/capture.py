@@ -7,7 +7,7 @@ everything that is not known to run on the device speaks against a capture.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from transformer.copying import GROWING, Changes, attributes, foreign, foreign_base
@@ -20,6 +20,7 @@ from transformer.host_work import (
     is_host,
     is_host_number,
     is_mask,
+    makes_on_host,
     of_torch,
     parts_of,
 )
@@ -38,8 +39,6 @@ OF_TENSORS = frozenset("grad data".split())
 OF_MODULES = frozenset("parameters named_parameters modules children".split())
 """Methods that a network has from torch."""
 OF_OPTIMIZERS = frozenset("step zero_grad".split())
-MADE = ("torch.tensor", "torch.as_tensor", "torch.arange", "torch.LongTensor", "torch.from_numpy")
-"""Functions of torch that make a tensor of indices, on the host where they are not told otherwise."""
 SAMPLED = frozenset("Normal Categorical Independent".split())
 """Distributions that the transform sampling draws from without waiting for the device."""
 
@@ -186,30 +185,27 @@ class Capture:
 
     def _is_host_index(self, part: ast.expr) -> bool:
         """Whether a part of an index is a list, or another container of the host."""
-        return isinstance(part, ast.List) or ast.unparse(part) in self._host_containers | self._host_tensors
+        return isinstance(part, ast.List) or ast.unparse(part) in self._host_indices
 
     @cached_property
-    def _host_tensors(self) -> frozenset[str]:
-        """Names, anywhere in the file, that stand for tensors that are made on the host and not moved."""
-        return frozenset(
-            ast.unparse(target)
-            for stmt in self._script.nodes
-            if isinstance(stmt, ast.Assign)
-            for target, value in pairwise(stmt)
-            if isinstance(value, ast.Call)
-            and self._script.calls(value, *MADE)
-            and all(k.arg != "device" for k in value.keywords)
-        )
+    def _host_indices(self) -> frozenset[str]:
+        """Names of containers, and of tensors that are made on the host and not moved."""
+        return self._host_containers | self._names_of(lambda value: makes_on_host(self._script, value))
 
     @cached_property
     def _host_containers(self) -> frozenset[str]:
-        """Names, anywhere in the file, that stand for dicts, lists or arrays of numpy."""
+        """Names of dicts, lists and arrays of numpy."""
+        script = self._script
+        return self._names_of(lambda v: _is_new_container(v) or (isinstance(v, ast.Call) and _of_numpy(script, v)))
+
+    def _names_of(self, holds: Callable[[ast.expr], bool]) -> frozenset[str]:
+        """What is assigned such a value anywhere in the file."""
         return frozenset(
             ast.unparse(target)
             for stmt in self._script.nodes
             if isinstance(stmt, ast.Assign)
             for target, value in pairwise(stmt)
-            if _is_new_container(value) or (isinstance(value, ast.Call) and _of_numpy(self._script, value))
+            if holds(value)
         )
 
     def _call(self, call: ast.Call, part: _Part) -> str | None:

@@ -11,9 +11,25 @@ from transformer.formatting import fit_all
 from transformer.source import Line, Source
 
 
-def text_of(line: cst.SimpleStatementLine) -> str:
+def _text_of(line: cst.SimpleStatementLine) -> str:
     """The text of simple statements without the comments above them."""
     return cst.Module([]).code_for_node(line.with_changes(leading_lines=()))
+
+
+class Remembering(cst.CSTTransformer):
+    """A transformer that remembers what the simple statements were, for `refit`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: dict[int, str] = {}
+        """The text that a line had, by the identity of the new one."""
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        """Keep what it was."""
+        self.before[id(updated_node)] = _text_of(original_node)
+        return updated_node
 
 
 def refit(lines: Sequence[Line], before: Mapping[int, str], source: Source, column: int, new_column: int) -> list[Line]:
@@ -36,7 +52,7 @@ def refit(lines: Sequence[Line], before: Mapping[int, str], source: Source, colu
     replaced: dict[int, Line] = {}
     for depth, statements in found.at.items():
         inside = 4 * depth
-        texts = [(line, before[id(line)], text_of(line)) for line in statements]
+        texts = [(line, before[id(line)], _text_of(line)) for line in statements]
         changed = [t for t in texts if "\n" in t[1].strip("\n") or _longest(t[2]) + new_column + inside > source.width]
         if not changed:
             continue

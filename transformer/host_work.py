@@ -61,6 +61,13 @@ def of_torch(script: Script, call: ast.Call, name: str) -> str | None:
     return None
 
 
+def makes_on_host(script: Script, value: ast.expr) -> bool:
+    """Whether an expression makes a tensor of the host's numbers, as indices are made, and leaves it on the host."""
+    if not isinstance(value, ast.Call) or not script.calls(value, *MADE_ON_HOST, "torch.arange"):
+        return False
+    return not any(k.arg == "device" for k in value.keywords)
+
+
 def is_host(script: Script, node: ast.expr) -> bool:
     """Whether a dtype or a device says that a tensor is on the host: "cpu", torch.device("cpu"), torch.FloatTensor."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):

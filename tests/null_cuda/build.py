@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,8 @@ def build(folder: Path) -> dict[str, str]:
     Raises:
         CannotBuild: it cannot be built here.
     """
+    if not shutil.which("gcc") or not shutil.which("nm"):
+        raise CannotBuild("there is no gcc, or no nm")
     packages = _packages()
     libraries = sorted((packages / "torch/lib").glob("*.so"))
     headers = sorted(packages.glob("nvidia/*/include/driver_types.h"))
@@ -60,15 +63,12 @@ def build(folder: Path) -> dict[str, str]:
     built = folder / "libcuda.so.1"  # by this name Triton looks for the driver
     # nvidia's wheels leave out some of what their headers include; Triton's does not
     command = ["gcc", "-O2", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-x", "c", "-", "-o", str(built)]
-    try:
-        subprocess.run(
-            [*command, f"-I{headers[-1].parent}", f"-I{triton}/include", "-ldl", "-lpthread"],
-            input=source + stubs,
-            text=True,
-            check=True,
-        )
-    except FileNotFoundError:
-        raise CannotBuild("there is no gcc") from None
+    subprocess.run(
+        [*command, f"-I{headers[-1].parent}", f"-I{triton}/include", "-ldl", "-lpthread"],
+        input=source + stubs,
+        text=True,
+        check=True,
+    )
     return {
         "LD_PRELOAD": str(built),
         "LD_LIBRARY_PATH": str(folder),

@@ -11,7 +11,7 @@ import libcst as cst
 
 from transformer.calls import only_calls
 from transformer.conversion import TransformInfo
-from transformer.fitting import refit, text_of
+from transformer.fitting import Remembering, refit
 from transformer.inlining import NotInlined
 from transformer.objects import Dissolved, Kept, receiver_of, training_classes, understand
 from transformer.script import Script, changed
@@ -213,14 +213,12 @@ class _Comments(cst.CSTVisitor):
         self.found.append(node)
 
 
-class _Method(cst.CSTTransformer):
+class _Method(Remembering):
     """A method as a function."""
 
     def __init__(self, script: Script, parts: Dissolved, method: ast.FunctionDef, name: str) -> None:
         super().__init__()
         self._parts, self._name = parts, name
-        self.before: dict[int, str] = {}
-        """The text that a line had, by the identity of the new one."""
         self._receiver = receiver_of(method)
         self._method = script.source.pairs[method].node
         self._names = dict(parts.names)
@@ -238,13 +236,6 @@ class _Method(cst.CSTTransformer):
         of = original_node.value
         if isinstance(of, cst.Name) and of.value == self._receiver:
             return _standing_for(original_node.attr.value, self._names, self._parts.properties, updated_node)
-        return updated_node
-
-    def leave_SimpleStatementLine(  # noqa: N802
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.SimpleStatementLine:
-        """Keep what it was."""
-        self.before[id(updated_node)] = text_of(original_node)
         return updated_node
 
     def leave_AnnAssign(  # noqa: N802

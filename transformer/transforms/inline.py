@@ -18,7 +18,7 @@ from transformer.calls import (
 )
 from transformer.conversion import TransformInfo
 from transformer.edits import Edits, lines_of
-from transformer.fitting import refit, text_of
+from transformer.fitting import Remembering, refit
 from transformer.inlining import Inlining, NotInlined, plan
 from transformer.script import Script, Unconvertible, changed
 from transformer.source import Line
@@ -197,22 +197,13 @@ def _ends_with_return(line: cst.With) -> bool:
     return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
 
 
-class _Rename(cst.CSTTransformer):
+class _Rename(Remembering):
     """Replaces names by other names, or by what they stand for."""
 
     def __init__(self, names: dict[str, str]) -> None:
         super().__init__()
         self._new = {old: cst.parse_expression(new) for old, new in names.items() if old != new}
         self._kept: set[int] = set()
-        self.before: dict[int, str] = {}
-        """The text that a line had, by the identity of the new one."""
-
-    def leave_SimpleStatementLine(  # noqa: N802
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.SimpleStatementLine:
-        """Keep what it was."""
-        self.before[id(updated_node)] = text_of(original_node)
-        return updated_node
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Note names that are no variables."""
