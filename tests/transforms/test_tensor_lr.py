@@ -334,7 +334,8 @@ def test_flag_is_read_under_the_name_of_the_training_scope() -> None:
     rewrite.check("tensor-lr", FLAGS)
 
 
-METHODS = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py").read_text(encoding="utf-8")
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+METHODS = (FIXTURES / "in_methods.py").read_text(encoding="utf-8")
 COLLECTED = "            obs, done = self.collect(obs, done)\n"
 
 
@@ -355,3 +356,9 @@ def test_an_objects_optimizer_that_is_only_stepped_has_a_steady_rate(statement: 
     (step,) = (s for s in conversion.steps if s.transform.name == "tensor-lr")
     assert isinstance(step.outcome, Skipped)
     assert ("never changes" in step.outcome.reason) == left_alone
+
+
+def test_optimizer_without_a_device_stays_on_a_cpu():
+    # torch refuses there to step an optimizer that is capturable
+    source = (FIXTURES / "plain_prints.py").read_text(encoding="utf-8")
+    assert "capturable" not in convert(source).source

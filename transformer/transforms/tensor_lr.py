@@ -82,9 +82,10 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
         raise Skip(uses.obstacle)
     inside = {id(n) for n in ast.walk(script.outermost)}
     replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
-    capturable = optimizer.kind in CAPTURABLE and "capturable" not in given and "fused" not in given and not replaced
-    extra = [f"capturable={script.facts.flags['cudagraphs']}"] if capturable else []
     cudagraphs, device = script.facts.flags["cudagraphs"], script.device
+    # On a CPU, where a script without a device stays, step() refuses to be capturable
+    capturable = bool(device) and optimizer.kind in CAPTURABLE and not (given & {"capturable", "fused"} or replaced)
+    extra = [f"capturable={cudagraphs}"] if capturable else []
     place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
     group = script.names.fresh("group")
     loaded: dict[str, str] = {"optimizer": optimizer.name, "group": group}
@@ -96,7 +97,7 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer) -> bool:
             flag=cudagraphs,
             place=f", device={device}",
         )
-        if capturable and uses.loads and device
+        if capturable and uses.loads
         else ""
     )
     if replaced:
