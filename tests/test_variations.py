@@ -221,7 +221,7 @@ VARIATIONS = [
             "minibatch": edited("minibatch", "- 0.01 *", "- penalty.detach() * 0.01 *"),
             "report": PARTS["report"] + "\nprint(penalty.item())",
         },
-        {"one-graph": "uses gradients outside of the minibatch too"},
+        {},
     ),
     Variation(
         "bootstrapping on the final observation",

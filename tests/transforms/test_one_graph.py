@@ -16,6 +16,20 @@ TWO = {
 }
 """An optimizer for the actor and one for the critic, which take their steps one after the other."""
 
+MULTIPLIER = {
+    "optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)\n"
+    "penalty = torch.tensor(0.5, requires_grad=True)\nsteady = optim.SGD([penalty], lr=0.1)",
+    "report": "excess = float(b_returns.mean()) - args.learning_rate\nsteady.zero_grad()\n"
+    "(-penalty * excess).backward()\nsteady.step()",
+}
+"""A Lagrange multiplier with an optimizer of its own, stepped after the minibatches."""
+
+
+def multiplier(old: str, new: str) -> dict[str, str]:
+    assert sum(part.count(old) for part in MULTIPLIER.values()) == 1, old
+    return {**PLAIN, **{k: v.replace(old, new) for k, v in MULTIPLIER.items()}}
+
+
 NOOPS = [
     NoOp(
         "gradients are read one by one",
@@ -68,6 +82,23 @@ NOOPS = [
         "line {line} uses gradients outside of the minibatch too",
         at="agent(b_obs).sum().backward()",
         also=UPDATE,
+    ),
+    *(
+        NoOp(title, multiplier(*change), "line {line} uses gradients outside of the minibatch too", at=at, also=UPDATE)
+        for title, change, at in (
+            ("a multiplier whose gradients nothing clears", ("steady.zero_grad()\n", ""), "excess).backward"),
+            ("a multiplier that nothing steps", ("\nsteady.step()", ""), "excess).backward"),
+            ("a multiplier stepped by the other optimizer", ("steady.step()", "optimizer.step()"), "excess).backward"),
+            ("a multiplier of what networks compute", ("* excess)", "* agent(b_obs).mean())"), "mean()).backward"),
+            (
+                "a multiplier of what networks computed before",
+                ("float(b_returns.mean())", "agent(b_obs).mean()"),
+                "excess).backward",
+            ),
+            ("a multiplier of the networks' parameters", ("* excess)", "* agent.log_std)"), "log_std).backward"),
+            ("a multiplier that is a parameter of the networks", ("[penalty]", "agent.parameters()"), "excess)"),
+            ("a multiplier of what a function returns", ("* excess)", "* parse_args())"), "args()).backward"),
+        )
     ),
     NoOp(
         "two backward passes before one step",
@@ -134,6 +165,19 @@ def test_optimizers_that_step_one_after_the_other() -> None:
     assert [line.strip() for line in step.after.splitlines() if line.strip() in calls] == list(calls)
     assert "    zero_grad_1, backward_1, optimizer_step_1 = traceable(second)" in step.after
     assert "update = torch.compile(update" in convert(script({**PLAIN, **TWO})).source
+
+
+BEFORE_AND_AFTER = "optimizer.zero_grad()\nagent(torch.zeros(1, 3)).sum().backward()\noptimizer.step()"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [MULTIPLIER, {"before_loop": BEFORE_AND_AFTER}, {"end": BEFORE_AND_AFTER}],
+    ids=["a Lagrange multiplier", "before the training", "after the training"],
+)
+def test_gradients_elsewhere_that_do_not_meet(parts: dict[str, str]) -> None:
+    step = turn("one-graph", script({**PLAIN, **parts}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
 
 
 def test_gradients_cleared_after_the_step() -> None:

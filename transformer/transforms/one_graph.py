@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from transformer import gradients
 from transformer.conversion import TransformInfo
 from transformer.edits import Edits
 from transformer.imports import add_imports
@@ -43,9 +44,8 @@ def apply(script: Script) -> str:
     """
     definition = script.definition(script.facts.functions["update"].name)
     passes = _plain_update(script, definition)
-    inside = {id(n) for n in ast.walk(definition)}
     for one in passes:
-        _check_optimizer(script, one.optimizer, inside)
+        _check_optimizer(script, one.optimizer, definition)
     if len(passes) > 1:
         _check_clipping(script, definition, passes)
     if script.names.taken("inspect") and script.imports.get("inspect") != "inspect":
@@ -139,7 +139,7 @@ def _check_clipping(script: Script, function: ast.FunctionDef, passes: list[_Pas
                 raise Skip(f"line {node.lineno} may clip gradients of several optimizers")
 
 
-def _check_optimizer(script: Script, name: str, inside: set[int]) -> None:
+def _check_optimizer(script: Script, name: str, update: ast.FunctionDef) -> None:
     """The optimizer is one that can be traced, and only update() gives it gradients.
 
     Raises:
@@ -153,11 +153,9 @@ def _check_optimizer(script: Script, name: str, inside: set[int]) -> None:
         raise Skip(f"{name} is made with options under which its step() may not be traceable")
     if name not in script.facts.steady_rates:
         raise Skip(f"the learning rate of {name} is a float that may change: each value would be compiled anew")
-    for node in script.nodes:
-        if id(node) in inside or not isinstance(node, ast.Attribute):
-            continue
-        if node.attr == "backward" or (node.attr == "grad" and script.qualified(node) is None):
-            raise Skip(f"line {node.lineno} uses gradients outside of the minibatch too")
+    used = gradients.outside(script, update, made[0])
+    if used is not None:
+        raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")
 
 
 TRANSFORM = Transform(INFO, apply)
