@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from cases import FLAGS, NoOp, Rewrite
-from scripts import edited
+from scripts import edited, script
 
 from transformer import Skipped, convert
 
@@ -318,6 +318,81 @@ NOOPS += [
 ]
 
 
+ANNEAL = "def anneal(opt, rate):\n    for g in opt.param_groups:\n        {write}\n\n\n"
+SHARED = 'if isinstance(g["lr"], torch.Tensor):\n    g["lr"].fill_(rate)\nelse:\n    g["lr"] = rate'
+TWO = "first = optim.SGD(agent.actor.parameters(), lr=0.1)\nsecond = optim.SGD(agent.critic.parameters(), lr=0.1)"
+TWO_TENSORS = "\n".join(
+    line + tensors(line.split()[0]).rstrip().replace("group", group).replace(f".param_{group}", ".param_group")
+    for line, group in zip(TWO.splitlines(), ("group", "group_1"), strict=True)
+)
+STEPS = {
+    "optimize": "first.zero_grad()\nsecond.zero_grad()\nloss.backward()\nfirst.step()\nsecond.step()",
+    "report": "print(v_loss.item(), approx_kl.item())",
+}
+REWRITES += [
+    Rewrite(
+        "written in a function that it is passed to",
+        {"functions": ANNEAL.format(write=f"{GROUP_RATE} = rate"), "anneal": "anneal(optimizer, rate=1 / iteration)"},
+        {"functions": ANNEAL.format(write=indent(indent(SHARED)).lstrip()), **ADAM, **READ},
+    ),
+    Rewrite(
+        "written in a function that two optimizers are passed to",
+        {
+            **STEPS,
+            "functions": ANNEAL.format(write=f"{GROUP_RATE} = rate"),
+            "optimizer": TWO,
+            "anneal": "anneal(first, 1 / iteration)\nanneal(second, 0.1)",
+        },
+        {
+            "functions": ANNEAL.format(write=indent(indent(SHARED)).lstrip()),
+            "optimizer": TWO_TENSORS,
+        },
+    ),
+    Rewrite(
+        "written in a loop over the optimizers",
+        {
+            **STEPS,
+            "optimizer": TWO,
+            "anneal": "rate = 1 / iteration\nfor one in (first, second):\n    for g in one.param_groups:\n"
+            f"        {GROUP_RATE} = rate",
+        },
+        {
+            "optimizer": TWO_TENSORS,
+            "anneal": "rate = 1 / iteration\nfor one in (first, second):\n    for g in one.param_groups:\n"
+            f"        {indent(indent(SHARED)).lstrip()}",
+        },
+    ),
+    Rewrite(
+        "read in a function that it is passed to",
+        {
+            "functions": "def log(opt):\n    print(opt.param_groups[0]['lr'])\n\n\n",
+            "report": "log(optimizer)\nprint(clipfracs)",
+        },
+        {"functions": "def log(opt):\n    print(float(opt.param_groups[0]['lr']))\n\n\n", **ADAM, **FILLED},
+    ),
+    Rewrite(
+        "printed above the training",
+        {"copy": "print(optimizer)"},
+        {
+            "optimizer": ADAM["optimizer"].split("\n")[0],
+            "copy": "print(optimizer)" + tensors(),
+            **FILLED,
+            **READ,
+        },
+    ),
+    Rewrite(
+        "a scheduler made in a function",
+        {
+            "functions": "def scheduled(opt):\n    return optim.lr_scheduler.LinearLR(opt, 1.0, 0.1, 5)\n\n\n",
+            "before_loop": "scheduler = scheduled(opt=optimizer)",
+            "anneal": "",
+            "report": "scheduler.step()\nprint(clipfracs)",
+        },
+        ADAM,
+    ),
+]
+
+
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
 def test_rewrite(rewrite: Rewrite) -> None:
     rewrite.check("tensor-lr", FLAGS)
@@ -356,6 +431,62 @@ def test_an_objects_optimizer_that_is_only_stepped_has_a_steady_rate(statement: 
     (step,) = (s for s in conversion.steps if s.transform.name == "tensor-lr")
     assert isinstance(step.outcome, Skipped)
     assert ("never changes" in step.outcome.reason) == left_alone
+
+
+HELD = "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)"
+ESCAPES = {
+    "an alias": {"optimizer": f"{HELD}\nother = optimizer", "anneal": "other.param_groups[0]['lr'] = 0.0"},
+    "a list": {"optimizer": f"{HELD}\nall_of = [optimizer]", "anneal": "all_of[0].param_groups[0]['lr'] = 0.0"},
+    "a dictionary": {
+        "optimizer": f"{HELD}\nboth = {{'a': optimizer}}",
+        "anneal": "both['a'].param_groups[0]['lr'] = 0.0",
+    },
+    "an attribute": {
+        "optimizer": f"{HELD}\nagent.optimizer = optimizer",
+        "anneal": "agent.optimizer.param_groups[0]['lr'] = 0.0",
+    },
+    "a loop over a list": {"anneal": "for o, r in zip((optimizer,), (0.1,)):\n    o.param_groups[0]['lr'] = r"},
+    "a function of another file": {"third_party": "from rates import anneal", "anneal": "anneal(optimizer)"},
+    "a method of another file": {"third_party": "import rates", "anneal": "rates.anneal(optimizer)"},
+    "a method of this file": {
+        "functions": "class Rates:\n    def anneal(self, opt):\n        opt.param_groups[0]['lr'] = 0.0\n\n\n",
+        "anneal": "Rates().anneal(optimizer)",
+    },
+    "a partial function": {
+        "stdlib": "import functools",
+        "functions": "def anneal(opt):\n    opt.param_groups[0]['lr'] = 0.0\n\n\n",
+        "before_loop": "step_rate = functools.partial(anneal, optimizer)",
+        "anneal": "step_rate()",
+    },
+    "a function that keeps it": {
+        "functions": "kept = []\n\n\ndef keep(opt):\n    kept.append(opt)\n\n\n",
+        "before_loop": "keep(optimizer)",
+        "anneal": "kept[0].param_groups[0]['lr'] = 0.0",
+    },
+    "a scheduler whose rates are read elsewhere": {
+        "before_loop": "schedulers = [optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 5)]",
+        "anneal": "print(schedulers[0].get_last_lr())",
+    },
+    "another name of the object": {
+        "functions": "class Holder:\n    pass\n\n\n",
+        "optimizer": f"holder = Holder()\nholder.{HELD}\nsame = holder",
+        "optimize": edited("optimize", "optimizer.step()", "holder.optimizer.step()").replace(
+            "optimizer.zero_grad", "holder.optimizer.zero_grad"
+        ),
+        "anneal": "same.optimizer.param_groups[0]['lr'] = 0.0",
+    },
+}
+
+
+@pytest.mark.parametrize("parts", ESCAPES.values(), ids=ESCAPES)
+def test_rate_that_may_change_unseen_is_in_no_graph(parts: dict[str, str]) -> None:
+    # A CUDA graph would step at the rate of its capture for ever
+    plain = {"anneal": "", "report": "print(v_loss.item(), approx_kl.item())", "metrics": ""}
+    conversion = convert(script({**plain, **parts}))
+    outcomes = {s.transform.name: s.outcome for s in conversion.steps}
+    assert isinstance(outcomes["tensor-lr"], Skipped), outcomes["tensor-lr"]
+    assert isinstance(outcomes["one-graph"], Skipped)
+    assert "update = CudaGraphModule" not in conversion.source and "CudaGraphModule(gae" in conversion.source
 
 
 def test_optimizer_without_a_device_stays_on_a_cpu():
