@@ -399,15 +399,29 @@ class Script:
 
     @cached_property
     def step_counter(self) -> str | None:
-        """The counter that the rollout raises by the number of environments at every step."""
+        """The counter that the rollout raises by the number of environments at every step, from 0, without a reset."""
         if self.rollout is None:
             return self.facts.step_counter
+        inside = set(ast.walk(self.outermost))
         for stmt in _without_with(self.rollout.body):
             if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
-                starts = [value for _, value in self.assignments(stmt.target.id)]
-                if starts and all(is_number(value, 0) for value in starts):
+                starts = list(self.assignments(stmt.target.id))
+                begins = starts and all(is_number(value, 0) and made not in inside for made, value in starts)
+                if begins and self._is_count(stmt.value):
                     return stmt.target.id
         return None
+
+    def _is_count(self, value: ast.expr) -> bool:
+        """Whether a number of environments: a product of what the training loop leaves alone, a length or a shape."""
+        if isinstance(value, ast.BinOp):
+            return isinstance(value.op, ast.Mult) and self._is_count(value.left) and self._is_count(value.right)
+        if isinstance(value, ast.Constant):
+            return type(value.value) is int
+        if isinstance(value, ast.Subscript):
+            return isinstance(value.value, ast.Attribute) and value.value.attr == "shape"
+        if isinstance(value, ast.Call):
+            return ast.unparse(value.func) in ("len", "int")
+        return isinstance(value, (ast.Name, ast.Attribute)) and not names_in([value]) & self.variant
 
     @cached_property
     def variant(self) -> frozenset[str]:

@@ -122,6 +122,32 @@ NOOPS = [
         },
         NO_COUNTER,
     ),
+    NoOp(
+        "a counter that each iteration begins anew",
+        {
+            "rollout": edited("rollout", "global_step += args.num_envs", "frames += args.num_envs"),
+            "head": "frames = 0",
+            "report": "print(frames)",
+        },
+        NO_COUNTER,
+    ),
+    *(
+        NoOp(
+            title,
+            {
+                "begin": PARTS["begin"] + "\ntotal = 0",
+                "rollout": edited("rollout", "global_step += args.num_envs", "<act>"),
+                "act": PARTS["act"] + f"\ntotal += {summand}",
+                "report": "print(total)",
+            },
+            NO_COUNTER,
+        )
+        for title, summand in (
+            ("a sum of arrays", "value.flatten().cpu().numpy()"),
+            ("a sum of one array", "next_done"),
+            ("a sum of entries", "values[step]"),
+        )
+    ),
     NoOp("time is a function", {"stdlib": "from time import time"}, OTHER),
     NoOp("time is a variable", {"setup": 'time = "cpu"\ndevice = torch.device(time)'}, OTHER),
     NoOp("tqdm is a variable", {"setup": 'tqdm = "cpu"\ndevice = torch.device(tqdm)'}, OTHER),
