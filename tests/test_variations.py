@@ -224,6 +224,17 @@ VARIATIONS = [
         {},
     ),
     Variation(
+        "names that only some turns of the loops set",
+        {
+            "head": "if iteration > 1:\n    bonus = 0.5",
+            "step": PARTS["step"]
+            + "\nif done.any():\n    last = global_step\nif iteration > 1:\n    rewards[step] *= bonus",
+            "metrics": PARTS["metrics"] + "\nif iteration > 1:\n    spread, worst = ratio.std(), bonus",
+            "report": PARTS["report"]
+            + "\nif iteration > 1:\n    print(last if args.seed > 5 else 0, spread.item(), worst)",
+        },
+    ),
+    Variation(
         "bootstrapping on the final observation",
         {
             "functions": WRAPPER

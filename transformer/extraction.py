@@ -8,7 +8,8 @@ becomes a result if the region binds it and it is read afterwards, in the next t
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import builtins
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -31,6 +32,8 @@ class Signature:
     results: tuple[str, ...]
     late: tuple[str, ...] = ()
     """Further results, which only the last statement, an `if`, binds: there are none where it does not run."""
+    unset: tuple[str, ...] = ()
+    """Parameters that only the training loop sets, and perhaps after the first call: see `set_first`."""
 
 
 def signature(
@@ -72,15 +75,39 @@ def signature(
     results = binds & live - late
     perhaps = frozenset(n for n in results if n not in bound)
     params = (reads & (binds | variant)) | perhaps
-    for name in sorted(params):
-        if name not in at_entry:
+    unset = sorted(params - at_entry)
+    for name in unset:
+        if scope is not script.scope or not _begins_in_loop(script, name):
             raise Skip(f"{name} may be unset where {_where(region)} begins, so it cannot be passed in")
     order = _order(region)
     return Signature(
         tuple(sorted(params, key=lambda n: order.get(n, 0))),
         tuple(sorted(results, key=lambda n: order.get(n, 0))),
         tuple(sorted(late, key=lambda n: order.get(n, 0))),
+        tuple(unset),
     )
+
+
+def _begins_in_loop(script: Script, name: str) -> bool:
+    """Whether a name is bound nowhere but in the training loop, which runs once, and nothing asks whether it is."""
+    inside = set(ast.walk(script.outermost))
+    elsewhere = {n for s in statements(script.scope.body) if s not in inside for n in access(s).binds}
+    for node in script.nodes:
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
+            return False
+        if isinstance(node, ast.Name) and node.id in ("NameError", "UnboundLocalError", "locals", "globals", "dir"):
+            return False
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Del):
+            return False
+    once = not script.loops_around(script.outermost)
+    return once and name not in elsewhere | set(dir(builtins)) and name not in script.imports
+
+
+def set_first(script: Script, edits: Edits, sig: Signature) -> None:
+    """Bind above the training loop what may be unset at a call, and would end the original where it is read unset."""
+    if sig.unset:
+        comment = "# Set by the loop below, perhaps not in its first turn; functions can only take what is set"
+        edits.before(script.outermost, f"{comment}\n{' = '.join(sig.unset)} = None")
 
 
 def _bound_in_guard(script: Script, region: Sequence[ast.stmt], once: Sequence[ast.stmt]) -> frozenset[str]:
@@ -199,20 +226,22 @@ def extract(
         others=tuple(
             p
             for p in sig.params
-            if p != script.facts.storage
-            and not (kinds.tensor_after(p, given[p]) if p in given else kinds.tensors_before(p, begin))
+            if p in sig.unset or not (p == script.facts.storage or _is_tensor(p, kinds, given, begin))
         ),
-        tensor_results=frozenset(r for r in ends if kinds.tensor_after(r, ends[r])),
+        tensor_results=frozenset(r for r in ends if kinds.tensor_after(r, ends[r]) and r not in sig.unset),
         tuple_results=frozenset(r for r in ends if kinds.tensors_after(r, ends[r])),
     )
     nested = not isinstance(script.scope, ast.Module)
     anchor = script.outermost if nested else top_level(script, script.outermost)
     indent = anchor.col_offset
-    in_graph = {r for r in function.tensor_results if not _without_graph(script, region, r)}
+    in_graph = {r for r in ends if kinds.tensor_after(r, ends[r]) and not _without_graph(script, region, r)}
+    guard = {r: f"{r} if {r} is None else " for r in sig.unset}
     results, late = (
-        [f"{r}.detach()" if detach and r in in_graph else r for r in names] for names in (sig.results, sig.late)
+        [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in names]
+        for names in (sig.results, sig.late)
     )
     call = _call(script, name, sig)
+    set_first(script, edits, sig)
     _rejoin(script, edits, region, indent + 4 - region[0].col_offset)
     edits.before(region[0], [edits.move(stmt) for stmt in above])
     lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
@@ -221,6 +250,11 @@ def extract(
         lines[-1] = _returning(script, lines[-1], [*results, *late], indent + 8)
     edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
     return function
+
+
+def _is_tensor(param: str, kinds: Kinds, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
+    """Whether a parameter is known to be a tensor: what a statement above the call gives, or what it was before."""
+    return kinds.tensor_after(param, given[param]) if param in given else kinds.tensors_before(param, begin)
 
 
 def _call(script: Script, name: str, sig: Signature) -> str:

@@ -115,8 +115,9 @@ NOOPS = [
         at="def tell",
     ),
     NoOp(
-        "a name that may be unset",
+        "a name that may be unset, where something looks at all names",
         {
+            "before_loop": "print(dir())",
             "head": "if iteration > 1:\n    bonus = 0.1",
             "gae": PARTS["gae"] + "\n    if iteration > 1:\n        delta += bonus",
         },

@@ -137,8 +137,9 @@ NOOPS = [
         at="tell = lambda",
     ),
     NoOp(
-        "a name that may be unset",
+        "a name that may be unset, and may be set above the training",
         {
+            "begin": PARTS["begin"] + "\nif args.seed > 1:\n    bonus = 0.2",
             "head": "if iteration > 1:\n    bonus = 0.1",
             "step": PARTS["step"] + "\nif global_step > 16:\n    print(bonus)",
         },
@@ -146,10 +147,10 @@ NOOPS = [
         at="for step in range",
     ),
     NoOp(
-        "a name that only some rollouts set",
+        "a name that only some rollouts set, where it matters whether it is",
         {
             "step": PARTS["step"] + "\nif done.any():\n    last = global_step",
-            "report": PARTS["report"] + "\nif global_step > 20:\n    print(last)",
+            "report": PARTS["report"] + "\ntry:\n    print(last)\nexcept NameError:\n    print('none')",
         },
         "last may be unset where line {line} begins, so it cannot be passed in",
         at="for step in range",

@@ -161,12 +161,12 @@ NOOPS = [
         at="eval(",
     ),
     NoOp(
-        "a value that only some minibatches set",
+        "a value that only some minibatches set, and whose name is a builtin's",
         {
-            "metrics": "if epoch > 0:\n    spread = ratio.std()",
-            "report": "if args.update_epochs > 1:\n    print(spread.item())",
+            "metrics": "if epoch > 0:\n    sum = ratio.std()",
+            "report": "if args.update_epochs > 1:\n    print(sum.item())",
         },
-        "spread may be unset where line {line} begins, so it cannot be passed in",
+        "sum may be unset where line {line} begins, so it cannot be passed in",
         at="_, newlogprob",
     ),
     NoOp(
