@@ -2,6 +2,8 @@ import pytest
 from cases import FLAGS, INFERENCE, NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
 
+from transformer import Applied
+
 
 def compiled(*functions: str, steady: bool = False) -> str:
     """The block above the training loop; the policy, among the functions, needs fewer guards, or only its input's."""
@@ -140,6 +142,21 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("compile")
+
+
+@pytest.mark.parametrize(
+    "grow", ["norms.append(norm.item())", "norms += [norm.item()]", "norms['all'].append(norm.item())"]
+)
+def test_a_function_that_makes_a_list_longer_stays_eager(grow: str) -> None:
+    # Dynamo's guards see the length of a list that it is given
+    parts = {
+        "before_loop": "norms = {'all': []}" if "'all'" in grow else "norms = []",
+        "metrics": f"norm = ratio.norm()\nif args.seed:\n    {grow}",
+    }
+    step = turn("compile", script({**parts, "report": "print(norms)"}), ("gae", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert step.outcome.notes == ("update() stays eager: norms grows, each length would be compiled anew",)
+    assert "torch.compile(gae" in step.after and "torch.compile(update" not in step.after
 
 
 def test_other_loops_of_functions_that_are_called_are_compiled() -> None:

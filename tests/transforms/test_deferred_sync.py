@@ -23,6 +23,14 @@ def reading(metrics: str, **parts: str) -> dict[str, str]:
 REWRITES = [
     Rewrite("a list of numbers, grown by +=", {}, AFTER),
     Rewrite(
+        "a list of numbers that an f-string shows",
+        {"report": "print(f'{np.mean(clipfracs):.3f}', v_loss.item())"},
+        {
+            **{k: v for k, v in AFTER.items() if k != "report"},
+            "minibatches": PARTS["minibatches"] + "\nclipfracs = torch.stack(clipfracs).tolist()",
+        },
+    ),
+    Rewrite(
         "a list of numbers, grown by append, with gradients",
         {"metrics": "clipfracs.append(((ratio - 1.0).abs() > args.clip_coef).float().mean().item())"},
         {
@@ -73,6 +81,16 @@ BEGIN = PARTS["begin"]
 
 NOOPS = [
     NoOp("nothing is read", reading(""), NOTHING),
+    NoOp(
+        "a list of numbers of all iterations that an f-string shows",
+        {
+            "begin": BEGIN + "\nclipfracs = []",
+            "minibatches": edited("minibatches", "clipfracs = []\n", ""),
+            "report": "print(f'{np.mean(clipfracs):.3f}')",
+        },
+        STILL,
+        at="clipfracs += [",
+    ),
     NoOp(
         "a list below the step that may stay empty",
         {"metrics": "", "optimize": PARTS["optimize"] + "\nif epoch == 0:\n    continue" + COLLECTED},

@@ -2,7 +2,7 @@ import pytest
 from cases import NoOp, turn
 from scripts import edited, script
 
-from transformer import Applied, convert
+from transformer import Applied, Skipped, convert
 
 PLAIN = {"metrics": "", "report": "print(iteration, global_step)", "anneal": ""}
 UPDATE = ("tensor-lr", "update")
@@ -165,6 +165,15 @@ def test_optimizers_that_step_one_after_the_other() -> None:
     assert [line.strip() for line in step.after.splitlines() if line.strip() in calls] == list(calls)
     assert "    zero_grad_1, backward_1, optimizer_step_1 = traceable(second)" in step.after
     assert "update = torch.compile(update" in convert(script({**PLAIN, **TWO})).source
+
+
+def test_gradients_that_are_set_to_none_by_name() -> None:
+    named = edited("optimize", "optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=True)")
+    step = turn("one-graph", script({**PLAIN, "optimize": named}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "\n    zero_grad()\n" in step.after
+    kept = named.replace("True", "False")
+    assert isinstance(turn("one-graph", script({**PLAIN, "optimize": kept}), UPDATE).outcome, Skipped)
 
 
 BEFORE_AND_AFTER = "optimizer.zero_grad()\nagent(torch.zeros(1, 3)).sum().backward()\noptimizer.step()"

@@ -6,6 +6,7 @@ import ast
 
 from transformer.capture import Capture
 from transformer.conversion import TransformInfo
+from transformer.dataflow import parameters
 from transformer.edits import Edits
 from transformer.extraction import extract_inner
 from transformer.rendering import render
@@ -46,7 +47,10 @@ def apply(script: Script) -> str:
     updates = {facts.functions["update"].name: facts.backwards} if "update" in facts.functions else {}
     functions: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
-        if passes <= 1 or (name in updates and facts.traced):
+        grown = _grown(script.definition(name))
+        if grown:
+            script.notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
+        elif passes <= 1 or (name in updates and facts.traced):
             functions.append(name)
         else:
             script.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
@@ -70,6 +74,23 @@ def apply(script: Script) -> str:
         gap=1,
     )
     return script.finish(edits)
+
+
+def _grown(function: ast.FunctionDef) -> str | None:
+    """What a function is given and makes longer: a list, or one in a dictionary."""
+    given = set(parameters(function))
+    for node in ast.walk(function):
+        if isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.ListComp)):
+            longer: ast.expr = node.target
+        elif isinstance(node, ast.Attribute) and node.attr in ("append", "extend", "insert"):
+            longer = node.value
+        else:
+            continue
+        while isinstance(longer, (ast.Subscript, ast.Attribute)):
+            longer = longer.value
+        if isinstance(longer, ast.Name) and longer.id in given:
+            return longer.id
+    return None
 
 
 def _is_steady(script: Script) -> bool:

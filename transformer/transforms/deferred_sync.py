@@ -143,8 +143,12 @@ class Deferral:
             self.edits.after(self.last, self.source.splice(stmt, [(value, single)]))
         if name not in self._stacked:
             self._stacked.add(name)
-            for use in self._uses(name):
-                self.edits.substitute(use, f"torch.stack({name}).tolist()")
+            uses = self._uses(name)
+            if any(self._is_quoted(use) for use in uses):  # an f-string need not spell it out
+                self.edits.after(self.script.phases.learn, f"{name} = torch.stack({name}).tolist()")
+            else:
+                for use in uses:
+                    self.edits.substitute(use, f"torch.stack({name}).tolist()")
         return True
 
     def _is_plain_list(self, name: str) -> bool:
@@ -163,8 +167,17 @@ class Deferral:
                     return False
                 growing.append(tensor)
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
-        kept = any(stmt not in self._turn for stmt, _ in definitions)
-        return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in self._uses(name))
+        kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._uses(name)
+        if any(self._is_quoted(use) for use in uses):  # all are then given floats below the minibatches
+            end = self.script.phases.learn.end_lineno or 0
+            if kept or not all(use.lineno > end and self.script.scope_of(use) is self.script.scope for use in uses):
+                return False
+            uses = [use for use in uses if not self._is_quoted(use)]
+        return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
+
+    def _is_quoted(self, node: ast.expr) -> bool:
+        """Whether a node stands in an f-string."""
+        return any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(node))
 
     def _always_runs(self) -> bool:
         """Whether a list that the minibatches fill cannot be empty after them."""
@@ -190,9 +203,8 @@ class Deferral:
         plain = (isinstance(parent, ast.Call) and use in parent.args) or (
             isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load)
         )
-        quoted = any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(use))
         ours = self.script.scope_of(use) is self.script.scope
-        return plain and ours and not quoted and use.lineno > (self.loop.end_lineno or 0)
+        return plain and ours and use.lineno > (self.loop.end_lineno or 0)
 
     def _unconditional(self, stmt: ast.stmt) -> bool:
         for outer in self.source.ancestors(stmt):
@@ -232,8 +244,7 @@ class Deferral:
             bindings = set(self.kinds.bindings(name, where))
             if stmt not in bindings:
                 continue
-            quoted = any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(node))
-            if bindings - {None} != {stmt} or where in self._above or quoted:
+            if bindings - {None} != {stmt} or where in self._above or self._is_quoted(node):
                 return False
             reads.append(node)
         text = self.source.text(tensor)

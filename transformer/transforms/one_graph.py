@@ -111,7 +111,7 @@ def _plain_update(script: Script, function: ast.FunctionDef) -> list[_Pass]:
     passes = [_Pass(*calls[i : i + 3]) for i in range(0, len(calls), 3)]
     for call in calls:
         kept = len(passes) > 1 and [k.arg for k in call.keywords] == ["retain_graph"]
-        if call.args or (call.keywords and not kept):
+        if call.args or (call.keywords and not kept and not _is_default(call)):
             raise Skip(f"{ast.unparse(call.func)}() on line {call.lineno} takes arguments")
         stmt = script.source.parents[call]
         if not isinstance(stmt, ast.Expr) or stmt not in function.body:
@@ -122,6 +122,11 @@ def _plain_update(script: Script, function: ast.FunctionDef) -> list[_Pass]:
     if len({one.optimizer for one in passes}) < len(passes):
         raise Skip(f"{passes[0].optimizer} is stepped more than once")
     return passes
+
+
+def _is_default(call: ast.Call) -> bool:
+    """Whether a call is `zero_grad(set_to_none=True)`, which torch does anyway."""
+    return [ast.unparse(k) for k in call.keywords] == ["set_to_none=True"]
 
 
 def _check_clipping(script: Script, function: ast.FunctionDef, passes: list[_Pass]) -> None:
