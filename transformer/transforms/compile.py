@@ -6,7 +6,7 @@ import ast
 
 from transformer.capture import Capture
 from transformer.conversion import TransformInfo
-from transformer.dataflow import parameters
+from transformer.dataflow import access, statements
 from transformer.edits import Edits
 from transformer.extraction import extract_inner
 from transformer.rendering import render
@@ -77,8 +77,8 @@ def apply(script: Script) -> str:
 
 
 def _grown(function: ast.FunctionDef) -> str | None:
-    """What a function is given and makes longer: a list, or one in a dictionary."""
-    given = set(parameters(function))
+    """What a function does not make itself and makes longer: a list, or one in a dictionary."""
+    made = {n for s in statements(function.body) if isinstance(s, ast.Assign) for n in access(s).binds}
     for node in ast.walk(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.ListComp)):
             longer: ast.expr = node.target
@@ -88,7 +88,7 @@ def _grown(function: ast.FunctionDef) -> str | None:
             continue
         while isinstance(longer, (ast.Subscript, ast.Attribute)):
             longer = longer.value
-        if isinstance(longer, ast.Name) and longer.id in given:
+        if isinstance(longer, ast.Name) and longer.id not in made:
             return longer.id
     return None
 
