@@ -328,3 +328,58 @@ def test_a_sum_over_features_has_an_element_per_environment(summed: str, stored:
     after = turn("storage", script(parts)).after
     assert ('transition["novelty"] = ' in after) is stored
     assert ('storage["novelty"] /= 2.0' in after) is stored
+
+
+FILTER = """class Discounted:
+    def __init__(self):
+        self.sums, self.seen = None, []
+
+    def update(self, x):
+{body}
+        return self.sums
+
+
+"""
+SUMMED = "sums = np.array([discounted.update(row) for row in rewards.cpu().numpy()])\nprint(sums.var())\n"
+KEEPS = {
+    "a view that is written to": "        if self.sums is None:\n            self.sums = x\n        self.sums[:] = x",
+    "a view that is added to": "        if self.sums is None:\n            self.sums = x\n        self.sums += x",
+    "the last view": "        self.sums = x",
+    "a view of the view": "        y = x[:2]\n        self.sums = y",
+    "all views": "        self.seen.append(x)",
+}
+KEEPS_NOTHING = {
+    "the first view, until the second": "        if self.sums is None:\n            self.sums = x\n        else:\n"
+    "            self.sums = self.sums * 0.9 + x",
+    "a copy": "        self.sums = x.copy()",
+    "a sum": "        self.sums = x + 1",
+}
+
+
+def _summing(body: str) -> str:
+    parts = {
+        "functions": FILTER.format(body=body),
+        "before_loop": "discounted = Discounted()",
+        "advantages": SUMMED + PARTS["advantages"],
+    }
+    return turn("storage", script(parts)).after
+
+
+@pytest.mark.parametrize("body", KEEPS.values(), ids=KEEPS)
+def test_a_buffer_whose_memory_an_object_keeps_stays(body: str) -> None:
+    # The next rollout is written into the same memory, which the object then sees
+    after = _summing(body)
+    assert "rewards[step] = " in after and 'transition["obs"]' in after
+
+
+@pytest.mark.parametrize("body", KEEPS_NOTHING.values(), ids=KEEPS_NOTHING)
+def test_an_object_that_keeps_nothing_of_a_buffer(body: str) -> None:
+    assert 'transition["rewards"]' in _summing(body)
+
+
+def test_an_object_of_another_file_may_keep_what_it_is_given() -> None:
+    parts = {"third_party": "from replay import Replay", "before_loop": "replay = Replay()"}
+    after = turn("storage", script({**parts, "report": PARTS["report"] + "\nreplay.add(rewards)"})).after
+    assert "rewards[step] = " in after and 'transition["obs"]' in after
+    after = turn("storage", script({**parts, "report": PARTS["report"] + "\nreplay.add(rewards.mean())"})).after
+    assert 'transition["rewards"]' in after

@@ -12,6 +12,7 @@ from transformer.dataflow import access, exposed, pairwise, statements
 from transformer.edits import Edits
 from transformer.freshness import Freshness
 from transformer.imports import add_imports
+from transformer.keeping import keeper
 from transformer.kinds import Kinds, values
 from transformer.names import singular
 from transformer.rendering import render
@@ -186,9 +187,13 @@ def _place(store: Store) -> tuple[int, int]:
 def _kept(script: Script, kinds: Kinds, buffer: Buffer) -> str | None:
     """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for under another name."""
     turn = script.phases.loop.body
-    again = sorted(holders(buffer.name, turn, kinds.produced) & exposed(turn, script.counted) & script.variant)
+    others = holders(buffer.name, turn, kinds.produced)
+    again = sorted(others & exposed(turn, script.counted) & script.variant)
     if again:
         return f"{again[0]} may hold its memory from turn to turn"
+    call = keeper(script, turn, {buffer.name, *others})
+    if call is not None:
+        return f"line {call.lineno} gives it to {ast.unparse(call.func)}(), which may keep it from turn to turn"
     for stmt in statements(turn):
         for node in ast.walk(stmt):
             grows = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"

@@ -1,0 +1,116 @@
+"""Objects that may keep the memory of what their methods are given, and so see what is written to it later."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from transformer.aliases import is_in_place, roots
+from transformer.dataflow import pairwise, statements
+from transformer.script import Script
+
+LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX envpool tqdm rich logging tyro".split())
+"""Packages whose objects are known to keep no tensor that they are given, but for what they are made for."""
+
+
+def keeper(script: Script, body: Collection[ast.stmt], names: set[str]) -> ast.Call | None:
+    """The first call in a block that hands the memory of names to an object which may keep it beyond the block."""
+    for stmt in body:
+        for node in ast.walk(stmt):
+            if (
+                not isinstance(node, ast.Call)
+                or not isinstance(node.func, ast.Attribute)
+                or script.qualified(node.func)
+            ):
+                continue
+            held = names | _comprehended(script, node, names)
+            for argument in (*node.args, *(k.value for k in node.keywords)):
+                if roots(argument) & held and _may_keep(script, node, node.func, argument):
+                    return node
+    return None
+
+
+def _comprehended(script: Script, node: ast.AST, names: set[str]) -> set[str]:
+    """Variables of comprehensions around a node that run over the memory of names."""
+    found: set[str] = set()
+    for outer in script.source.ancestors(node):
+        if isinstance(outer, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            for generator in outer.generators:
+                if roots(generator.iter) & (names | found):
+                    found |= roots(generator.target)
+    return found
+
+
+def _may_keep(script: Script, call: ast.Call, func: ast.Attribute, argument: ast.expr) -> bool:
+    methods = list(_methods(script, func.attr))
+    if not methods:
+        return _is_foreign(script, func.value)
+    return any(_keeps(cls, method, call, argument) for cls, method in methods)
+
+
+def _methods(script: Script, name: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:
+    """The methods of a name of all classes of this file but those of the networks, which compute and return."""
+    for cls in script.classes.values():
+        for method in cls.body if cls not in script.network_classes else ():
+            if isinstance(method, ast.FunctionDef) and method.name == name:
+                yield cls, method
+
+
+def _is_foreign(script: Script, receiver: ast.expr) -> bool:
+    """Whether an object is of a class that is neither of this file nor of a library that is known."""
+    if not isinstance(receiver, ast.Name) or receiver.id in script.modules:
+        return False
+    made = [script.qualified(v.func) for _, v in script.assignments(receiver.id) if isinstance(v, ast.Call)]
+    return any(q is not None and q.partition(".")[0] not in LIBRARIES for q in made)
+
+
+def _keeps(cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
+    """Whether a method binds an attribute to its parameter's memory, and not only until it is called again."""
+    positions = [a.arg for a in (*method.args.posonlyargs, *method.args.args)][1:]
+    given = [k.arg or "" for k in call.keywords if k.value is argument]
+    given += [p for p, a in zip(positions, call.args, strict=False) if a is argument]
+    if len(given) != 1:
+        return True
+    held: set[str] = {given[0]}
+    for stmt in statements(method.body):
+        if isinstance(stmt, ast.Assign):
+            held |= {t.id for t, v in pairwise(stmt) if isinstance(t, ast.Name) and roots(v) & held}
+        elif isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call):
+            func = stmt.value.func
+            grows = isinstance(func, ast.Attribute) and func.attr in ("append", "extend", "add", "appendleft", "insert")
+            if grows and any(roots(a) & held for a in stmt.value.args):
+                return True
+    for stmt in statements(method.body):
+        for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
+            if isinstance(target, ast.Subscript) or not isinstance(target, ast.Attribute) or not roots(value) & held:
+                continue
+            if not _is_replaced(cls, method, stmt, target, held):
+                return True
+    return False
+
+
+def _is_replaced(
+    cls: ast.ClassDef, method: ast.FunctionDef, stmt: ast.stmt, target: ast.Attribute, held: set[str]
+) -> bool:
+    """Whether an attribute holds a parameter from the first call to the second alone, which makes a new value of it.
+
+    That is how rewards are discounted forwards: `self.sums = x if self.sums is None else self.sums * gamma + x`.
+    """
+    text = ast.unparse(target)
+    begins = [s for s in statements(method.body) if isinstance(s, ast.If) and ast.unparse(s.test) == f"{text} is None"]
+    first = {s for begin in begins for s in begin.body}
+    for other in statements(method.body):
+        for bound, value in pairwise(other) if isinstance(other, ast.Assign) and other not in first else ():
+            if ast.unparse(bound) == text and roots(value) & held:
+                return False
+    changes = (n for n in ast.walk(cls) if isinstance(n, (ast.AugAssign, ast.Subscript, ast.Call)))
+    return stmt in first and not any(text in _changed(n) for n in changes)
+
+
+def _changed(node: ast.AugAssign | ast.Subscript | ast.Call) -> str:
+    """What an augmented or element assignment or a method of tensors changes in place, as it is written."""
+    if isinstance(node, ast.AugAssign):
+        return ast.unparse(node.target)
+    if isinstance(node, ast.Subscript):
+        return ast.unparse(node.value) if isinstance(node.ctx, ast.Store) else ""
+    return ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr) else ""
