@@ -316,6 +316,15 @@ HOSTILE = [
             "functions": "def show(opt):\n    print(opt.param_groups[0]['lr'])\n\n\n",
             "report": REPORT + "\nshow(optimizer)",
         },
+        "",
+    ),
+    Hostile(
+        "a method shows the learning rate",
+        "tensor-lr",
+        {
+            "functions": "class Show:\n    def show(self, opt):\n        print(opt.param_groups[0]['lr'])\n\n\n",
+            "report": REPORT + "\nShow().show(optimizer)",
+        },
         "may read its learning rate",
     ),
     Hostile(

@@ -99,3 +99,48 @@ def test_environment_and_optimizer_in_different_functions() -> None:
     (found,) = convert(source).diagnostics
     assert found.code == "LC005"
     assert "state = envs.step(step)" in source.splitlines()[found.line - 1]
+
+
+IN_A_METHOD = """import gym
+import torch
+
+
+class Agent:
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 2)
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def learn(self, data):
+        for x in data:
+            loss = self.net(x).sum()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+
+env = gym.make("CartPole-v1")
+agent = Agent()
+data = []
+obs = env.reset()
+for turn in range(1000):
+    logits = agent.net(torch.tensor(obs))
+    obs, reward, done, info = env.step(int(torch.distributions.Categorical(logits=logits).sample()))
+    data.append(torch.tensor(obs))
+    if turn % 128 == 0:
+        agent.learn(data)
+"""
+
+
+def test_position_in_the_original_where_functions_were_put_in_place() -> None:
+    (found,) = convert(IN_A_METHOD).diagnostics
+    lines = IN_A_METHOD.splitlines()
+    assert (found.code, lines[found.line - 1][found.column - 1 :][:9]) == ("LC004", "env.step(")
+    assert f"as line {lines.index('    if turn % 128 == 0:') + 1} says" in found.message
+
+
+def test_position_of_an_optimizer_that_is_made_elsewhere() -> None:
+    source = IN_A_METHOD.replace("torch.optim.Adam(self.net.parameters())", "make_optimizer(self.net)")
+    source = source.replace("            self.optimizer.zero_grad()\n", "")
+    (found,) = convert(source).diagnostics
+    assert source.splitlines()[found.line - 1].strip() == "self.optimizer.step()"
+    assert "nothing in this file assigns what torch.optim makes" in found.message

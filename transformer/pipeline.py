@@ -171,12 +171,10 @@ def _recognise(turn: _Turn) -> None:
     try:
         _ = turn.script.phases
     except Unconvertible as refusal:
-        outcome = turn.step.outcome
-        if not isinstance(outcome, Skipped) or not outcome.chosen or outcome.reason == "nothing to change":
-            raise
-        raise Unconvertible(
-            *(replace(d, message=f"{d.message}; {outcome.reason}") for d in refusal.diagnostics)
-        ) from refusal
+        outcome, found = turn.step.outcome, [turn.script.placed(d) for d in refusal.diagnostics]
+        if isinstance(outcome, Skipped) and outcome.chosen and outcome.reason != "nothing to change":
+            found = [replace(d, message=f"{d.message}; {outcome.reason}") for d in found]
+        raise Unconvertible(*found) from refusal
     recognise(turn.script)
 
 

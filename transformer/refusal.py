@@ -65,7 +65,7 @@ def unsuitable(script: Script) -> list[Diagnostic]:
 def no_training_loop(script: Script) -> Diagnostic:
     """No loop holds both an environment step and an optimizer step."""
     if not script.optimizer_steps:
-        return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
+        return _no_optimizer(script)
     opt = script.optimizer_steps[0]
     if not script.env_steps:
         return at(
@@ -85,6 +85,19 @@ def no_training_loop(script: Script) -> Diagnostic:
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
 
 
+def _no_optimizer(script: Script) -> Diagnostic:
+    """Nothing that this file makes with torch.optim is stepped by its name."""
+    for node in script.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+            stepped = ast.unparse(node.func.value)
+            if re.search(r"opt", stepped.rpartition(".")[2], re.IGNORECASE):
+                message = (
+                    f"{stepped} is stepped here, but nothing in this file assigns what torch.optim makes to this name"
+                )
+                return at(node, "LC004", message)
+    return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
+
+
 def no_phases(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
     """Both steps stand in one statement of the training loop."""
     if off_policy(script, loop):
@@ -97,14 +110,16 @@ def no_phases(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagn
     )
 
 
-def no_rollout_loop(script: Script, loop: Loop, env: ast.Call) -> Diagnostic:
+def no_rollout_loop(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
     """The environment is stepped once per turn of the training loop."""
-    return at(
-        env,
-        "LC004",
-        off_policy(script, loop)
-        or "the environment is stepped once per turn of the training loop: there is no rollout loop to extract",
-    )
+    message = "the environment is stepped once per turn of the training loop: there is no rollout loop to extract"
+    for outer in script.source.ancestors(opt):
+        if outer is loop:
+            break
+        if isinstance(outer, ast.If) and script.loops_around(outer)[0] is loop:
+            message += f"; the update, on line {opt.lineno}, runs in some turns, as line {outer.lineno} says"
+            break
+    return at(env, "LC004", off_policy(script, loop) or message)
 
 
 def no_minibatches(script: Script, loop: Loop, opt: ast.Call) -> Diagnostic:

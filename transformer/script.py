@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias, TypeGuard
 
@@ -103,6 +103,17 @@ class Script:
             if text and same:
                 return same[min(here[:at_line].count(text), len(same)) - 1]
         return 1
+
+    def placed(self, found: Diagnostic) -> Diagnostic:
+        """A finding in this state, at the line and column of the original script that its own came from."""
+        line = self.origin(found.line)
+        here, there = (
+            code.splitlines()[n - 1 : n] for code, n in ((self.code, found.line), (self.facts.original, line))
+        )
+        moved = 0
+        if here and there and here[0].strip() == there[0].strip():
+            moved = here[0].index(here[0].strip()) - there[0].index(there[0].strip())
+        return replace(found, line=line, column=max(1, found.column - moved), message=self.in_original(found.message))
 
     def in_original(self, message: str) -> str:
         """A message whose line numbers are this state's, with those of the original script."""
@@ -285,7 +296,7 @@ class Script:
         steps = [x for x in self.loops_around(step) if x not in outer]
         updates = [x for x in self.loops_around(opt) if x not in outer]
         if not steps and not self._is_call_of(step, "rollout"):
-            raise Unconvertible(refusal.no_rollout_loop(self, loop, step))
+            raise Unconvertible(refusal.no_rollout_loop(self, loop, step, opt))
         if not updates:
             raise Unconvertible(refusal.no_minibatches(self, loop, opt))
         return Phases(loop, block, collect, learn, tuple(steps), tuple(updates), step, opt)
