@@ -310,6 +310,12 @@ REWRITES += [
 ]
 NOOPS += [
     NoOp(
+        "printed after a state is loaded",
+        {"copy": LOAD, "before_loop": "print(optimizer)"},
+        "optimizer: line {line} prints the optimizer",
+        at="print(optimizer)",
+    ),
+    NoOp(
         "a group that is updated as a dictionary",
         {"anneal": EACH_GROUP.format(name="optimizer", write="g.update(lr=1 / iteration)")},
         "optimizer: line {line} uses a parameter group in a way that is not understood",

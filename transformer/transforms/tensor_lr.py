@@ -80,6 +80,9 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer, shared: set[ast.AS
     uses = Uses(script, optimizer.name)
     if uses.obstacle:
         raise Skip(uses.obstacle)
+    made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
+    if any(stmt.lineno < made.lineno for stmt in uses.loads):
+        raise Skip(f"line {made.lineno} prints the optimizer")
     inside = {id(n) for n in ast.walk(script.outermost)}
     replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
     cudagraphs, device = script.facts.flags["cudagraphs"], script.device
@@ -115,7 +118,7 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer, shared: set[ast.AS
         _add_arguments(script, edits, optimizer, extra)
     flags = f"{script.facts.flags['compile']} or {cudagraphs}"
     # What the script prints of it is to stay a float
-    edits.after([optimizer.stmt, *uses.shown][-1], render("tensor_lr", **loaded, place=place, flags=flags))
+    edits.after(made, render("tensor_lr", **loaded, place=place, flags=flags))
     for stmt in uses.loads:
         edits.after(stmt, render("tensor_lr_loaded", **loaded, place=place, flags=flags) + captured)
     if uses.loads:
