@@ -13,6 +13,14 @@ AFTER = f"""
 REWRITES = [
     Rewrite("an index array, shuffled in place", {}, {"minibatches": AFTER}),
     Rewrite(
+        "made a tensor of",
+        {"learn": "mb_inds = torch.as_tensor(mb_inds, dtype=torch.long, device=device)\n<minibatch>"},
+        {
+            "minibatches": AFTER,
+            "learn": "mb_inds = torch.as_tensor(mb_inds, dtype=torch.long, device=device)\n<minibatch>",
+        },
+    ),
+    Rewrite(
         "sliced in one line",
         {
             "minibatches": """

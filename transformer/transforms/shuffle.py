@@ -349,7 +349,8 @@ def _is_index(script: Script, kinds: Kinds, node: ast.Name) -> bool:
     if indexed is not None:
         return kinds.tensor(indexed.value)
     if isinstance(parent, ast.Call):
-        return ast.unparse(parent.func) == "len"
+        made = script.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # an index tensor as it is
+        return made or ast.unparse(parent.func) == "len"
     size = isinstance(parent, ast.Attribute) and parent.attr == "shape"  # which prints differently, so only shape[0]
     item = script.source.parents[parent]
     return size and isinstance(item, ast.Subscript) and item.value is parent and is_number(item.slice, 0)
