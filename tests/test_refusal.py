@@ -144,3 +144,17 @@ def test_position_of_an_optimizer_that_is_made_elsewhere() -> None:
     (found,) = convert(source).diagnostics
     assert source.splitlines()[found.line - 1].strip() == "self.optimizer.step()"
     assert "nothing in this file assigns what torch.optim makes" in found.message
+
+
+@pytest.mark.parametrize("call", ["locals()", "vars()", "dir()", "eval('loss')", "exec('print(loss)')"])
+@pytest.mark.parametrize("part", ["metrics", "report", "end"])
+def test_names_that_are_all_seen(part: str, call: str) -> None:
+    # callback(**locals()) finds nothing of what has moved into a function
+    source = script({part: f"{PARTS[part]}\nprint({call})".lstrip()})
+    (found,) = convert(source).diagnostics
+    assert found.code == "LC005"
+    assert source.splitlines()[found.line - 1][found.column - 1 :].startswith(call)
+
+
+def test_names_that_are_seen_above_the_training() -> None:
+    assert convert(script({"before_loop": "print(vars(args), dir(), eval('args.seed'))"})).converted

@@ -164,6 +164,22 @@ PROBABILITY = re.compile(
 """Names that a script has somewhere whose policy samples its actions."""
 
 
+SEEING = ("locals", "vars", "dir", "eval", "exec")
+"""Builtins that see all names around their call."""
+
+
+def all_names_seen(script: Script) -> list[Diagnostic]:
+    """What the training loop, or what follows it, calls by any name of the training: it must find each as it was."""
+    for node in script.nodes:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
+            continue
+        alone = node.func.id in ("locals", "eval", "exec") or not node.args
+        if alone and script.scope_of(node) is script.scope and node.lineno >= script.outermost.lineno:
+            called = f"{node.func.id}() sees all names of the training here"
+            return [at(node, "LC005", f"{called}: those of what is moved into functions would be missing")]
+    return []
+
+
 def no_policy(script: Script) -> list[Diagnostic]:
     """Rollout and update are there, but what is trained has no probabilities: it values actions."""
     words = _words(script.tree)

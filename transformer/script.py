@@ -647,7 +647,7 @@ def recognise(script: Script) -> None:
         Unconvertible: there is no such loop, or nothing in it that decides on the actions.
     """
     _ = script.phases
-    found = refusal.no_policy(script)
+    found = refusal.no_policy(script) or [script.placed(d) for d in refusal.all_names_seen(script)]
     if found:
         raise Unconvertible(*found)
     script.facts.tensor_env = find_tensor_env(script)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from cases import NoOp, turn
 from scripts import PARTS, edited, script
@@ -25,9 +27,13 @@ OF_THE_IMAGES = """\
 """
 
 
+COMPILED = ("deferred-sync",)
+"""Without it update() makes a list longer, and is not compiled."""
+
+
 def applied(parts: dict[str, str]) -> str:
     """The text after the transform."""
-    step = turn("channels-last", script(parts))
+    step = turn("channels-last", script(parts), COMPILED)
     assert isinstance(step.outcome, Applied), step.outcome
     return step.after
 
@@ -36,7 +42,7 @@ def test_weights_and_images() -> None:
     after = applied(CONVOLUTIONS)
     assert OF_THE_WEIGHTS in after
     assert "        b_obs = obs.reshape((-1, 1, 1, 2))\n" + OF_THE_IMAGES in after
-    before = turn("channels-last", script(CONVOLUTIONS)).before
+    before = turn("channels-last", script(CONVOLUTIONS), COMPILED).before
     added = OF_THE_WEIGHTS.partition("\n")[2] + OF_THE_IMAGES
     assert len(after) == len(before) + len(added), "nothing else changed"
 
@@ -75,7 +81,10 @@ NOOPS = [
     ),
     NoOp(
         "weights as one vector",
-        {**CONVOLUTIONS, "report": "print(nn.utils.parameters_to_vector(agent.parameters()).norm(), clipfracs)"},
+        {
+            **CONVOLUTIONS,
+            "report": "print(len(nn.utils.parameters_to_vector(agent.parameters())))\nprint(clipfracs[0])",
+        },
         "line {line} depends on the layout of weights in memory",
         at="parameters_to_vector",
     ),
@@ -89,4 +98,4 @@ NOOPS = [
 
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
-    noop.check("channels-last")
+    replace(noop, also=COMPILED).check("channels-last")

@@ -110,18 +110,6 @@ NOOPS = [
         at="ended :=",
     ),
     NoOp(
-        "locals()",
-        {"step": PARTS["step"] + "\nif not done.any():\n    print(locals())"},
-        "line {line} calls locals(), which sees the names around it",
-        at="locals()",
-    ),
-    NoOp(
-        "vars()",
-        {"step": PARTS["step"] + "\nif not done.any():\n    print(vars())"},
-        "line {line} calls vars(), which sees the names around it",
-        at="vars()",
-    ),
-    NoOp(
         "a function that reads what the rollout sets",
         {
             "functions": "def tell(what):\n    print(global_step, what)\n\n\n",

@@ -155,12 +155,6 @@ NOOPS = [
         at="spread :=",
     ),
     NoOp(
-        "eval",
-        {"metrics": "print(eval('ratio.mean()'))"},
-        "line {line} calls eval(), which sees the names around it",
-        at="eval(",
-    ),
-    NoOp(
         "a value that only some minibatches set, and whose name is a builtin's",
         {
             "metrics": "if epoch > 0:\n    sum = ratio.std()",
