@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow import access, free_names, parameters, statements
+from transformer.dataflow import access, parameters, statements
 from transformer.script import Scope, Script
 
 SCHEDULERS = "torch.optim.lr_scheduler."
@@ -13,8 +13,6 @@ LOOKING = ("isinstance", "type", "id", "hasattr", "callable", "bool")
 """Builtins that see nothing of an optimizer's learning rate."""
 SCALING = ("step", "unscale_")
 """Methods of a gradient scaler, of torch or of the kind, that take an optimizer and leave its rate alone."""
-
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Uses:
@@ -74,12 +72,9 @@ class Uses:
         root = node
         while isinstance(root, ast.Attribute):
             root = root.value
-        for outer in self._script.source.ancestors(node):
-            if outer is self._scope:
-                return True
-            if isinstance(root, ast.Name) and isinstance(outer, FUNCTIONS) and root.id not in free_names(outer):
-                return False
-        return isinstance(self._scope, ast.Module)
+        if isinstance(root, ast.Name):
+            return self._script.is_ours(root, self._scope)
+        return isinstance(self._scope, ast.Module) or self._scope in self._script.source.ancestors(node)
 
     def _is_groups(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Attribute) and node.attr == "param_groups" and self._is_it(node.value)

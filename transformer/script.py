@@ -164,15 +164,16 @@ class Script:
                 return outer
         return self.tree
 
-    def is_ours(self, name: ast.Name) -> bool:
-        """Whether a name, in a function or not, is the training scope's variable and not a local of its own."""
+    def is_ours(self, name: ast.Name, scope: Scope | None = None) -> bool:
+        """Whether a name, in a function or not, is a scope's variable (the training scope's) and no local inside."""
+        scope = scope or self.scope
         for outer in self.source.ancestors(name):
-            if outer is self.scope:
+            if outer is scope:
                 return True
             if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 if name.id not in free_names(outer):
                     return False
-        return isinstance(self.scope, ast.Module)
+        return isinstance(scope, ast.Module)
 
     def loops_around(self, node: ast.AST) -> list[Loop]:
         """The loops around `node` in its own scope, innermost first."""
