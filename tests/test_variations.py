@@ -30,6 +30,10 @@ class Variation:
 
 WRAPPER = "class Wrapped:\n    def __init__(self, envs):\n        self.envs = envs\n\n"
 WRAPPED = "envs = Wrapped(envs)\n" + PARTS["make_agent"]
+ACTOR_AND_CRITIC = (
+    "optimizer = optim.Adam(agent.actor.parameters(), lr=args.learning_rate)\n"
+    "critic_optimizer = optim.Adam(agent.critic.parameters(), lr=args.learning_rate)"
+)
 NOT_NEEDED = {
     "dissolve": "no class of this file trains",
     "inline": "rollout and update stand in one training loop already",
@@ -480,6 +484,36 @@ VARIATIONS = [
             """,
         },
         {"one-graph": "step() on line"},
+    ),
+    Variation(
+        "two optimizers under one loss, cleared after their steps",
+        {
+            "optimizer": ACTOR_AND_CRITIC,
+            "anneal": "",
+            "optimize": """
+                loss.backward()
+                nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
+                optimizer.step()
+                critic_optimizer.step()
+                optimizer.zero_grad()
+                critic_optimizer.zero_grad()
+            """,
+        },
+    ),
+    Variation(
+        "two optimizers, and two losses one after the other",
+        {
+            "optimizer": ACTOR_AND_CRITIC,
+            "anneal": "",
+            "optimize": """
+                critic_optimizer.zero_grad()
+                optimizer.zero_grad()
+                pg_loss.backward(retain_graph=True)
+                v_loss.backward()
+                optimizer.step()
+                critic_optimizer.step()
+            """,
+        },
     ),
     Variation(
         "a scheduler per iteration",

@@ -120,3 +120,53 @@ def _leaves(script: Script, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
     else:
         for child in ast.iter_child_nodes(value):
             yield from _leaves(script, child)
+
+
+def held_by(script: Script, clipped: ast.expr, optimizers: Collection[Optimizer]) -> bool:
+    """Whether parameters that are clipped are known to be parameters that these optimizers hold."""
+    if any(f"{o.name}.param_groups" in ast.unparse(clipped) for o in optimizers):
+        return True
+    held: set[str] = set()
+    for optimizer in optimizers:
+        given = [k.value for k in optimizer.call.keywords if k.arg == "params"]
+        for value in (*optimizer.call.args[:1], *given):
+            held.update(_terms(script, value, whole=True))
+    owners = tuple(t.removesuffix("parameters()") for t in held if t.endswith(".parameters()"))
+    terms = list(_terms(script, clipped, whole=False))
+    return bool(terms) and all(t in held or (t.endswith("parameters()") and t.startswith(owners)) for t in terms)
+
+
+def _terms(script: Script, value: ast.expr, *, whole: bool) -> Iterator[str]:
+    """What parameters are gathered from, through sums and lists of them; if `whole`, only what is taken as a whole."""
+    if isinstance(value, ast.Name):
+        made = script.only_value(value.id)
+        if made is not None:
+            yield from _terms(script, made, whole=whole)
+        else:
+            yield value.id
+        return
+    parts: list[ast.expr] = []
+    if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
+        chosen = any("requires_grad" not in ast.unparse(test) for g in value.generators for test in g.ifs)
+        parts = [] if whole and chosen else [value.generators[0].iter]
+    elif isinstance(value, (ast.List, ast.Tuple)):
+        parts = value.elts
+    elif isinstance(value, ast.Starred):
+        parts = [value.value]
+    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        parts = [value.left, value.right]
+    elif isinstance(value, ast.Dict):
+        parts = [v for k, v in zip(value.keys, value.values, strict=True) if k and ast.unparse(k) == "'params'"]
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "tuple", "set"):
+        parts = value.args
+    elif script.calls(value, "itertools.chain"):
+        assert isinstance(value, ast.Call)
+        parts = value.args
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) == "filter" and len(value.args) == 2:
+        parts = [value.args[1]] if not whole or "requires_grad" in ast.unparse(value.args[0]) else []
+    elif isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".named_parameters"):
+        yield ast.unparse(value).replace(".named_parameters()", ".parameters()")
+    else:
+        yield ast.unparse(value)
+    for part in parts:
+        yield from _terms(script, part, whole=whole)

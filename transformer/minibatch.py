@@ -20,10 +20,21 @@ def first_computation(script: Script) -> int | None:
 
 
 def last_step(script: Script) -> int | None:
-    """The place of the last statement that steps an optimizer; None where none does."""
+    """The place of the last statement that steps an optimizer, or of what clears gradients below; None without one."""
     body = script.minibatch_loop.body
     steps = [i for i, s in enumerate(body) if any(n in script.optimizer_steps for n in ast.walk(s))]
-    return steps[-1] if steps else None
+    if not steps:
+        return None
+    last = steps[-1]
+    while last + 1 < len(body) and _clears(body[last + 1]):
+        last += 1
+    return last
+
+
+def _clears(stmt: ast.stmt) -> bool:
+    """Whether a statement does nothing but clear gradients."""
+    call = stmt.value if isinstance(stmt, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"
 
 
 def _computes(kinds: Kinds, stmt: ast.stmt) -> bool:
@@ -52,7 +63,6 @@ def _makes_loss(script: Script, body: Sequence[ast.stmt], computing: Set[int]) -
 
 
 def _may_compute(script: Script, call: ast.Call) -> bool:
-    """Whether a call may return tensors with a graph: not one of a builtin, of numpy, or of Python's generator."""
     """Whether a call may return tensors with a graph: not one of a builtin, of numpy, or of Python's generator."""
     module = (script.qualified(call.func) or "").partition(".")[0]
     return module not in ("numpy", "random") and not (

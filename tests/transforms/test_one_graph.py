@@ -1,3 +1,8 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from cases import NoOp, turn
 from scripts import edited, script
@@ -15,6 +20,12 @@ TWO = {
     "nn.utils.clip_grad_norm_(agent.critic.parameters(), 0.5)\nsecond.step()",
 }
 """An optimizer for the actor and one for the critic, which take their steps one after the other."""
+
+JOINT = {
+    "optimizer": TWO["optimizer"],
+    "optimize": "first.zero_grad()\nsecond.zero_grad()\nloss.backward()\nfirst.step()\nsecond.step()",
+}
+"""The same two under one loss."""
 
 MULTIPLIER = {
     "optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)\n"
@@ -101,12 +112,34 @@ NOOPS = [
         )
     ),
     NoOp(
-        "two backward passes before one step",
+        "two backward passes with something between them",
         {
             **PLAIN,
-            "optimize": edited("optimize", "loss.backward()", "pg_loss.backward(retain_graph=True)\nloss.backward()"),
+            "optimize": edited(
+                "optimize", "loss.backward()", "pg_loss.backward(retain_graph=True)\nprint(pg_loss)\nloss.backward()"
+            ),
         },
-        "in this order, but zero_grad, backward, backward, step",
+        "between the backward passes",
+        also=UPDATE,
+    ),
+    NoOp(
+        "two optimizers that step, of which one is cleared",
+        {**PLAIN, **JOINT, "optimize": JOINT["optimize"].replace("second.zero_grad()\n", "")},
+        "the gradients of second are not cleared",
+        also=UPDATE,
+    ),
+    NoOp(
+        "an optimizer that is cleared and does not step",
+        {**PLAIN, **JOINT, "optimize": JOINT["optimize"].replace("\nsecond.step()", "")},
+        "line {line} clears other gradients than those of first",
+        at="second.zero_grad()",
+        also=UPDATE,
+    ),
+    NoOp(
+        "what is clipped is made in the loop",
+        {**PLAIN, "optimize": edited("optimize", "agent.parameters()", "[p for p in (agent.a, b_obs)][:1]")},
+        "line {line} may clip gradients that the optimizer does not use",
+        at="[:1]",
         also=UPDATE,
     ),
     NoOp(
@@ -167,6 +200,49 @@ def test_optimizers_that_step_one_after_the_other() -> None:
     assert "update = torch.compile(update" in convert(script({**PLAIN, **TWO})).source
 
 
+def test_optimizers_that_share_a_loss() -> None:
+    step = turn("one-graph", script({**PLAIN, **JOINT}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    body = [line.strip() for line in step.after[step.after.index("def update(") :].splitlines()]
+    calls = ("zero_grad()", "second.zero_grad()", "backward(loss)", "optimizer_step()", "optimizer_step_1()")
+    assert [line for line in body if line in calls] == [c for c in calls if "second" not in c]
+    assert "    zero_grad, backward, optimizer_step, optimizer_step_1 = traceable(first, second)" in step.after
+
+
+def test_losses_whose_gradients_are_summed() -> None:
+    summed = edited("optimize", "loss.backward()", "pg_loss.backward(retain_graph=True)\nv_loss.backward()")
+    step = turn("one-graph", script({**PLAIN, "optimize": summed}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "    backward(pg_loss, v_loss)\n" in step.after
+    assert "pg_loss.backward" not in step.after
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "clipped", "known"),
+    [
+        ("agent.parameters()", "agent.parameters()", True),
+        ("agent.parameters()", "agent.actor.parameters()", True),
+        ("agent.parameters()", "[p for p in agent.parameters() if p.ndim > 1]", True),
+        ("agent.parameters()", "optimizer.param_groups[0]['params']", True),
+        ("[*agent.actor.parameters(), *agent.critic.parameters()]", "agent.critic.parameters()", True),
+        ("(p for _, p in agent.named_parameters() if p.requires_grad)", "agent.parameters()", True),
+        ("[{'params': agent.actor.parameters()}, {'params': agent.critic.parameters()}]", "agent.parameters()", False),
+        ("agent.actor.parameters()", "agent.parameters()", False),
+        ("agent.actor.parameters()", "agent.actor_logstd.parameters()", False),
+        ("[p for p in agent.parameters() if p.ndim > 1]", "agent.parameters()", False),
+        ("filter(lambda p: p.ndim > 1, agent.parameters())", "agent.parameters()", False),
+    ],
+)
+def test_parameters_that_are_clipped_and_may_not_be_held(optimizer: str, clipped: str, known: bool) -> None:
+    parts = {
+        "optimizer": f"optimizer = optim.Adam({optimizer}, lr=args.learning_rate)",
+        "optimize": edited("optimize", "agent.parameters()", clipped),
+    }
+    step = turn("one-graph", script({**PLAIN, **parts}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert (f"traceable(optimizer, clipped={clipped})" in step.after) is not known
+
+
 def test_gradients_that_are_set_to_none_by_name() -> None:
     named = edited("optimize", "optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=True)")
     step = turn("one-graph", script({**PLAIN, "optimize": named}), UPDATE)
@@ -201,3 +277,27 @@ def test_names_that_are_taken() -> None:
     assert isinstance(step.outcome, Applied), step.outcome
     assert "zero_grad, backward_1, optimizer_step = traceable_1(optimizer)" in step.after
     assert "    backward_1(loss)" in step.after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "optimize",
+    [
+        "loss.backward()\nnn.utils.clip_grad_norm_(agent.parameters(), 0.5)\nfirst.step()\nfirst.zero_grad()",
+        "second.zero_grad()\nfirst.zero_grad()\npg_loss.backward(retain_graph=True)\nloss.backward()\n"
+        "nn.utils.clip_grad_norm_(agent.parameters(), 0.5)\nfirst.step()\nsecond.step()",
+        "loss.backward()\nfirst.step()\nsecond.step()\nfirst.zero_grad()\nsecond.zero_grad()",
+    ],
+    ids=["clipped beside what is stepped", "summed losses", "cleared after the steps"],
+)
+def test_gradients_of_several_optimizers_compiled(optimize: str, tmp_path: Path) -> None:
+    """The parameters that nobody holds keep their gradients, which grow and are clipped along."""
+    original, converted = tmp_path / "ppo.py", tmp_path / "out.py"
+    original.write_text(script({**PLAIN, "optimizer": TWO["optimizer"], "optimize": optimize}), encoding="utf-8")
+    conversion = convert(original.read_text(encoding="utf-8"))
+    assert "traceable(first" in conversion.source
+    converted.write_text(conversion.source, encoding="utf-8")
+    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["rungs"]}["compile"] == "equal"

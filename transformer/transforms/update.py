@@ -36,8 +36,6 @@ def apply(script: Script) -> str:
     first, last = first_computation(script), last_step(script)
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
-    while last + 1 < len(loop.body) and _clears(loop.body[last + 1]):
-        last += 1
     region = loop.body[first : last + 1]
     script.facts.backwards = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
     if not script.facts.backwards:
@@ -47,11 +45,6 @@ def apply(script: Script) -> str:
     script.facts.functions["update"] = extract(script, edits, region, "update", doc, detach=True)
     script.facts.static_update = not any(_branches(kinds, n) for s in region for n in ast.walk(s))
     return script.finish(edits)
-
-
-def _clears(stmt: ast.stmt) -> bool:
-    """Whether a statement below the optimizer's step does nothing but clear the gradients."""
-    return isinstance(stmt, ast.Expr) and _method(stmt.value) == "zero_grad"
 
 
 def _branches(kinds: Kinds, node: ast.AST) -> bool:
