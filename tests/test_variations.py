@@ -486,6 +486,17 @@ VARIATIONS = [
         {"one-graph": "step() on line"},
     ),
     Variation(
+        "a minibatch's indices made a tensor of, and its observations put in a dict",
+        {
+            "flatten": PARTS["flatten"] + "\nb_parts = {}\nb_parts['place'] = b_obs",
+            "minibatches": edited(
+                "minibatches", "mb_inds = b_inds[start:end]", "mb_inds = torch.tensor(b_inds[start:end]).to(device)"
+            ),
+            "minibatch": "mb_parts = {}\nfor key in b_parts:\n    mb_parts[key] = b_parts[key][mb_inds]\n"
+            + edited("minibatch", "b_obs[mb_inds]", "mb_parts['place']"),
+        },
+    ),
+    Variation(
         "two optimizers under one loss, cleared after their steps",
         {
             "optimizer": ACTOR_AND_CRITIC,

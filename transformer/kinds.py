@@ -26,6 +26,9 @@ HOST_FUNCTIONS = frozenset(
 NETWORK_METHODS = frozenset("parameters named_parameters state_dict load_state_dict train eval to modules".split())
 """Methods of a network that compute nothing with it."""
 
+NESTED = 4
+"""So often an argument of a function's call may be what the function returned, or the function call itself."""
+
 
 class Kinds:
     """Tensor or not, for expressions of the training scope, each where it stands."""
@@ -157,6 +160,8 @@ class Kinds:
     def _yields(self, name: str, value: ast.expr, stmt: ast.stmt) -> bool:
         """Whether a value, or what it is unpacked or iterated into under a name, is a tensor."""
         if isinstance(stmt, ast.For):
+            if self._iterates_tensors(stmt, name, stmt):
+                return True
             pieces = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr
             return pieces in ("split", "chunk", "unbind") and self._tensor(value, stmt)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._functions:
@@ -171,6 +176,10 @@ class Kinds:
             return bool(returned) and all(self._tensor(part, at) for part, at in returned)
         if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not _is_whole(stmt, name):
             return self._tensor(value.elt, stmt)
+        place, count = _place(stmt, name)
+        if place is not None and isinstance(value, ast.Call):
+            if self._script.function_called(value) is not None:
+                return self._returns_tensor(value, stmt, place, count)
         return self._tensor(value, stmt)
 
     def _called(self, value: ast.expr) -> Helper | None:
@@ -187,13 +196,36 @@ class Kinds:
                 self._known[known] = bool(bindings) and all(
                     b is not None
                     and bool(found := list(values(b, node.id)))
-                    and all(self._is_dict_of_tensors(v, b) for v in found)
+                    and all(_is_empty(v) or self._is_dict_of_tensors(v, b) for v in found)
                     for b in bindings
                 )
+                self._known[known] = self._known[known] and self._only_tensors_enter(node.id)
             return self._known[known]
         if isinstance(node, ast.DictComp):
             return self._tensor(node.value, stmt)
         return isinstance(node, ast.Dict) and bool(node.values) and all(self._tensor(v, stmt) for v in node.values)
+
+    def _only_tensors_enter(self, name: str) -> bool:
+        """Whether all that is written into the dicts of a name, anywhere, are tensors; others may only read them."""
+        parents = self._script.source.parents
+        for node in self._script.nodes:
+            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+                continue
+            if not self._script.is_ours(node):
+                continue
+            parent = parents[node]
+            if isinstance(parent, ast.Subscript) and parent.value is node:
+                stmt = parents[parent]
+                if isinstance(parent.ctx, ast.Load):
+                    continue
+                if not isinstance(stmt, ast.Assign) or not self._tensor(stmt.value, stmt):
+                    return False
+            elif isinstance(parent, ast.Attribute):
+                if parent.attr not in ("items", "keys", "values", "get"):
+                    return False
+            elif not (isinstance(parent, (ast.For, ast.comprehension)) or self.produced(parent)):
+                return False
+        return True
 
     def _of_comprehension(self, node: ast.Name, stmt: ast.stmt) -> bool | None:
         """Whether a name that a comprehension binds is a tensor; None where none around it binds it."""
@@ -205,7 +237,7 @@ class Kinds:
                 break
         return None
 
-    def _iterates_tensors(self, generator: ast.comprehension, name: str, stmt: ast.stmt) -> bool:
+    def _iterates_tensors(self, generator: ast.comprehension | ast.For, name: str, stmt: ast.stmt) -> bool:
         call, target = generator.iter, generator.target
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.args:
             return False
@@ -248,6 +280,8 @@ class Kinds:
             storage = self._script.facts.storage
             if isinstance(node.value, ast.Name) and node.value.id == storage:
                 return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+            if isinstance(node.value, ast.Name) and self._is_dict_of_tensors(node.value, stmt):
+                return True
             return self._tensor(node.value, stmt) or self._element(node, stmt)
         if isinstance(node, ast.Attribute):
             return node.attr in ("T", "data", "grad", "mT") and self._tensor(node.value, stmt)
@@ -296,14 +330,17 @@ class Kinds:
             return function == "Tensor" or (function not in HOST_FUNCTIONS and not function[:1].isupper())
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
 
-    def _returns_tensor(self, call: ast.Call, stmt: ast.stmt) -> bool:
-        """Whether a function of the file returns a tensor, given these arguments."""
+    def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:
+        """Whether a function of the file, given these arguments, returns a tensor, or one in a place among `count`."""
         function = self._script.function_called(call)
-        if function is None or function in self._entered:
+        if function is None or self._entered.count(function) == NESTED:
             return False
         self._entered.append(function)
         try:
             results = inlined(function, call)
+            if place is not None:
+                parts = [r.elts if isinstance(r, ast.Tuple) else [] for r in results]
+                results = [p[place] if len(p) == count else ast.Constant(None) for p in parts]
             return bool(results) and all(self._tensor(r, stmt) for r in results)
         finally:
             self._entered.pop()
@@ -316,6 +353,11 @@ def _place(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
             if isinstance(element, ast.Name) and element.id == name:
                 return place, len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 0
     return None, 0
+
+
+def _is_empty(value: ast.expr) -> bool:
+    """Whether a value is a dict without entries."""
+    return ast.unparse(value) in ("{}", "dict()")
 
 
 def _is_whole(stmt: ast.stmt, name: str) -> bool:

@@ -10,15 +10,66 @@ AFTER = f"""
             <learn>
 """
 
+DICT = "\nb_parts = {}\nb_parts['now'] = b_obs\nfor key in ('later',):\n    b_parts[key] = torch.zeros_like(b_obs)\n"
+
 REWRITES = [
     Rewrite("an index array, shuffled in place", {}, {"minibatches": AFTER}),
+    *(
+        Rewrite(
+            f"made a tensor of by {how}",
+            {"minibatches": edited("minibatches", "mb_inds = b_inds[start:end]", cut)},
+            {"minibatches": AFTER},
+        )
+        for how, cut in (
+            ("as_tensor", "mb_inds = torch.as_tensor(b_inds[start:end], device=device)"),
+            ("from_numpy", "mb_inds = torch.from_numpy(b_inds[start:end]).to(device)"),
+            ("tensor, on the host", "mb_inds = torch.tensor(b_inds[start:end], dtype=torch.long)"),
+            ("LongTensor", "part = b_inds[start:end]\nmb_inds = torch.LongTensor(part).to(device)"),
+            ("its own name", "mb_inds = b_inds[start:end]\nmb_inds = torch.as_tensor(mb_inds, torch.int64, device)"),
+        )
+    ),
     Rewrite(
-        "made a tensor of",
-        {"learn": "mb_inds = torch.as_tensor(mb_inds, dtype=torch.long, device=device)\n<minibatch>"},
+        "used as the tensor that it was",
         {
-            "minibatches": AFTER,
-            "learn": "mb_inds = torch.as_tensor(mb_inds, dtype=torch.long, device=device)\n<minibatch>",
+            "minibatches": edited("minibatches", "mb_inds = b", "mb_inds = torch.as_tensor(b").replace(
+                "[start:end]", "[start:end], device=device)"
+            ),
+            "metrics": PARTS["metrics"] + "\nprint(mb_inds.sum())",
         },
+        {"minibatches": AFTER},
+    ),
+    Rewrite(
+        "cut off at the end",
+        {
+            "minibatches": edited(
+                "minibatches",
+                "end = start + args.minibatch_size",
+                "end = min(start + args.minibatch_size, args.batch_size)",
+            )
+        },
+        {"minibatches": AFTER},
+    ),
+    *(
+        Rewrite(
+            f"observations in a dict, {how}",
+            {"flatten": PARTS["flatten"] + filled, "metrics": PARTS["metrics"] + "\n" + cut},
+            {"minibatches": AFTER},
+        )
+        for how, filled, cut in (
+            ("filled by key", DICT, "mb_obs = {}\nfor key in b_parts.keys():\n    mb_obs[key] = b_parts[key][mb_inds]"),
+            ("of a comprehension", DICT, "mb_obs = {key: part[mb_inds] for key, part in b_parts.items()}"),
+            ("by its items", DICT, "mb_obs = {}\nfor key, part in b_parts.items():\n    mb_obs[key] = part[mb_inds]"),
+        )
+    ),
+    Rewrite(
+        "one of several results of a function",
+        {
+            "functions": "\ndef clipped(x, cap):\n    if cap is None:\n        return x, 0\n"
+            "    return torch.clamp(x, max=cap), cap\n\n",
+            "flatten": PARTS["flatten"]
+            + "\nb_advantages, cap = clipped(b_advantages, None)\nb_advantages, cap = clipped(b_advantages, 9.0)\n",
+        },
+        {"minibatches": AFTER},
     ),
     Rewrite(
         "sliced in one line",
@@ -233,6 +284,48 @@ NOOPS = [
         {**SAMPLERS, "minibatches": SAMPLED, "metrics": PARTS["metrics"] + "\nprint(mb_inds)"},
         "mb_inds is used otherwise than to index a tensor on line {line}",
         at="print(mb_inds)",
+    ),
+    *(
+        NoOp(
+            f"made a tensor of by {how}",
+            {
+                **minibatches("mb_inds = b_inds[start:end]", f"mb_inds = {cut}"),
+                "metrics": PARTS["metrics"] + "\nprint(mb_inds)",
+            },
+            "mb_inds is used otherwise than to index a tensor" if how == "LongTensor" else "does not begin by slicing",
+        )
+        for how, cut in (
+            ("LongTensor", "torch.LongTensor(b_inds[start:end])"),
+            ("another type", "torch.as_tensor(b_inds[start:end], dtype=torch.int32)"),
+            ("another device", "torch.as_tensor(b_inds[start:end], device='meta')"),
+            ("another function", "torch.flip(torch.as_tensor(b_inds[start:end]), (0,))"),
+        )
+    ),
+    *(
+        NoOp(
+            f"observations in a dict {how}",
+            {
+                "flatten": PARTS["flatten"] + DICT + more,
+                "metrics": PARTS["metrics"] + "\nmb_obs = {key: part[mb_inds] for key, part in b_parts.items()}",
+            },
+            "mb_inds is used otherwise than to index a tensor on line {line}",
+            at="part[mb_inds]",
+        )
+        for how, more in (
+            ("with a numpy array", "b_parts['steps'] = np.arange(args.batch_size)"),
+            ("under another name", "parts = b_parts\nparts['steps'] = np.arange(args.batch_size)"),
+            ("that is updated", "b_parts.update(steps=np.arange(args.batch_size))"),
+            ("that is given away", "parse_args.parts = b_parts"),
+        )
+    ),
+    NoOp(
+        "the other of several results of a function",
+        {
+            "functions": "\ndef clipped(x, cap):\n    return torch.clamp(x, max=cap), cap\n\n",
+            "flatten": PARTS["flatten"] + "\ncap, b_advantages = clipped(b_advantages, 9.0)\n",
+        },
+        "mb_inds is used otherwise than to index a tensor on line {line}",
+        at="b_advantages[mb_inds]",
     ),
     NoOp("torch already", {"minibatches": AFTER}, "the minibatches are drawn by torch.randperm already"),
     NoOp(

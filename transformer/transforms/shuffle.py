@@ -48,6 +48,8 @@ class Pattern:
     chunk: ast.expr
     slices: list[ast.Assign]
     minibatch: str
+    on_device: bool
+    """Whether a minibatch's indices are a tensor already, on the device that the data is on."""
 
 
 def apply(script: Script) -> str:
@@ -206,43 +208,69 @@ def _match(script: Script) -> Pattern:
     if not is_number(span.args[0], 0):
         raise Skip("the minibatch loop does not start at 0")
     start, chunk = loop.target.id, span.args[2]
-    slices, indices, minibatch = _slices(loop, start, chunk)
+    slices, indices, minibatch, on_device = _slices(script, loop, start, chunk)
     shuffle, definition, size = _source(script, loop, indices)
     stop = ast.unparse(span.args[1])
     if stop not in (ast.unparse(size), f"len({indices})", f"{indices}.shape[0]", f"{indices}.size"):
         raise Skip(f"the minibatch loop runs to {stop}, but {ast.unparse(size)} indices are shuffled")
-    return Pattern(indices, size, shuffle, definition, loop, start, chunk, slices, minibatch)
+    return Pattern(indices, size, shuffle, definition, loop, start, chunk, slices, minibatch, on_device)
 
 
-def _slices(loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign], str, str]:
-    """The statements `end = start + size` and `mb = indices[start:end]`, the array's name and the minibatch's."""
+def _slices(script: Script, loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign], str, str, bool]:
+    """The statements that cut out a minibatch, the array's name and the minibatch's, and whether that is a tensor.
+
+    They are `end = start + size` and `mb = indices[start:end]`, and what makes a tensor of that.
+    """
+    assert isinstance(loop.iter, ast.Call)
     used: list[ast.Assign] = []
-    ends = {f"{start} + {ast.unparse(chunk)}", f"{ast.unparse(chunk)} + {start}"}
-    for stmt in loop.body:
+    size, stop = ast.unparse(chunk), ast.unparse(loop.iter.args[1])
+    ends = {f"{start} + {size}", f"{size} + {start}"}
+    ends |= {f"min({', '.join(pair)})" for end in ends for pair in ((end, stop), (stop, end))}
+    for place, stmt in enumerate(loop.body):
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
             break
-        text = ast.unparse(stmt.value)
-        if text in ends:
-            ends.add(stmt.targets[0].id)
+        name = stmt.targets[0].id
+        if ast.unparse(stmt.value) in ends:
+            ends.add(name)
             used.append(stmt)
             continue
-        value = stmt.value
-        if (
-            isinstance(value, ast.Subscript)
-            and isinstance(value.slice, ast.Slice)
-            and isinstance(value.value, ast.Name)
-        ):
-            cut = value.slice
-            if (
-                not cut.step
-                and cut.lower
-                and cut.upper
-                and ast.unparse(cut.lower) == start
-                and ast.unparse(cut.upper) in ends
-            ):
-                return [*used, stmt], value.value.id, stmt.targets[0].id
-        break
+        value, moved = _as_numpy(script, stmt.value)
+        cut = value.slice if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) else None
+        if not isinstance(cut, ast.Slice) or cut.step or not cut.lower or not cut.upper:
+            break
+        if ast.unparse(cut.lower) != start or ast.unparse(cut.upper) not in ends:
+            break
+        assert isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
+        following = loop.body[place + 1] if place + 1 < len(loop.body) else None
+        if value is stmt.value and isinstance(following, ast.Assign) and isinstance(following.targets[0], ast.Name):
+            given, there = _as_numpy(script, following.value)
+            if given is not following.value and ast.unparse(given) == name and len(following.targets) == 1:
+                return [*used, stmt, following], value.value.id, following.targets[0].id, there
+        return [*used, stmt], value.value.id, name, value is not stmt.value and moved
     raise Skip("the minibatch loop does not begin by slicing an index array from start to start + minibatch size")
+
+
+def _as_numpy(script: Script, value: ast.expr) -> tuple[ast.expr, bool]:
+    """What a tensor of 64-bit integers is made of, and whether it is on the device that the data is on.
+
+    An expression that makes no such tensor, in a way that is known, is returned as it is.
+    """
+    made, whole = False, value
+    devices: set[str | None] = {None} if script.device is None else set()
+    while isinstance(value, ast.Call) and not made:
+        made = script.calls(value, "torch.as_tensor", "torch.from_numpy", "torch.tensor", "torch.LongTensor")
+        others = value.args[1:] if made else value.args
+        if not made and not (isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "long")):
+            return whole, False
+        for other in (*others, *(k.value for k in value.keywords)):
+            if script.qualified(other) not in ("torch.long", "torch.int64"):
+                if ast.unparse(other) != script.device:
+                    return whole, False
+                devices.add(script.device)
+        if made and not value.args:
+            return whole, False
+        value = value.args[0] if made else value.func.value  # type: ignore[attr-defined]
+    return (value, script.device in devices) if made else (whole, False)
 
 
 def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt | None, ast.Assign | None, ast.expr]:
@@ -328,7 +356,7 @@ def _check_uses(script: Script, found: Pattern) -> list[ast.Call]:
             if not makers & set(kinds.bindings(node.id, script.source.statement(node))):
                 continue  # another variable of that name
             if node.id == found.minibatch:
-                if found.shuffle is None:
+                if found.shuffle is None or found.on_device:
                     continue
                 if _is_index(script, kinds, node):
                     continue
