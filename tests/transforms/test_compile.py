@@ -1,8 +1,12 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from cases import FLAGS, INFERENCE, NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
 
-from transformer import Applied
+from transformer import Applied, convert
 
 
 def compiled(*functions: str, steady: bool = False) -> str:
@@ -180,3 +184,24 @@ def test_the_loop_of_a_function_that_is_called_stays_eager() -> None:
     disabled, estimate = after.index("@torch.compiler.disable\ndef recurrence("), after.index("def estimate(last):")
     assert disabled < estimate
     assert "for t in" not in after[estimate : after.index("return advantages", estimate)]
+
+
+RETAINED = edited("optimize", "loss.backward()", "loss.backward(retain_graph=True)")
+
+
+def test_a_pass_that_keeps_its_graph_keeps_its_buffers() -> None:
+    step = turn("compile", script({**PLAIN, "optimize": RETAINED}), ("update",))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "    aot_config.donated_buffer = False\n" in step.after
+    assert "from torch._functorch import config as aot_config\n" in step.after
+    assert "donated_buffer" not in turn("compile", script(PLAIN), ("update",)).after
+
+
+@pytest.mark.slow
+def test_a_pass_that_keeps_its_graph_compiled(tmp_path: Path) -> None:
+    """With a last, smaller minibatch it would otherwise give its buffers away, and backward() end in an error."""
+    converted = tmp_path / "ppo.py"
+    converted.write_text(convert(script({"metrics": "", "report": "", "optimize": RETAINED})).source, encoding="utf-8")
+    command = [sys.executable, str(converted), "--compile", "--num-iterations", "1", "--minibatch-size", "6"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-3000:]

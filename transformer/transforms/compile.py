@@ -9,6 +9,7 @@ from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
 from transformer.edits import Edits
 from transformer.extraction import extract_inner
+from transformer.imports import add_imports
 from transformer.rendering import render
 from transformer.script import Script, backwards
 from transformer.transforms.base import Skip, Transform
@@ -58,6 +59,10 @@ def apply(script: Script) -> str:
         raise Skip("; ".join(script.notes) or "neither policy nor gae() nor update() could be made a function")
     if "gae" in facts.functions:
         _keep_recurrence_eager(script, edits)
+    untraced = [n for n in functions if not (n in updates and facts.traced)]
+    kept = script.names.fresh("aot_config") if any(_keeps_graph(script.definition(n)) for n in untraced) else None
+    if kept is not None:
+        add_imports(script.tree, edits, f"from torch._functorch import config as {kept}")
     edits.before(
         script.outermost,
         render(
@@ -68,12 +73,24 @@ def apply(script: Script) -> str:
             gae=facts.functions["gae"].name if "gae" in facts.functions else None,
             device=script.device,
             functions=functions,
+            kept=kept,
             options=script.names.fresh("options"),
             unguarded=script.names.fresh("unguarded") if facts.policy else None,
         ),
         gap=1,
     )
     return script.finish(edits)
+
+
+def _keeps_graph(function: ast.FunctionDef) -> bool:
+    """Whether a function computes gradients and keeps their graph, for another pass or for gradients of these."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("backward", "grad")
+        and any(k.arg in ("retain_graph", "create_graph", None) for k in node.keywords)
+        for node in ast.walk(function)
+    )
 
 
 def _grown(function: ast.FunctionDef) -> str | None:
