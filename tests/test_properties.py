@@ -43,12 +43,13 @@ def test_the_template_is_fully_converted() -> None:
         "late-exit",
         "narrow-observations",
         "auxiliary-update",
+        "float-arrays",
         "channels-last",
         "keep-memory",
         "idle-threads",
     ]
     assert left == expected, (
-        "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host"
+        "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host, nor tensors of arrays in what is compiled"
     )
 
 

@@ -40,6 +40,7 @@ NOT_NEEDED = {
     "no-grad": "no torch.no_grad() stands around the rollout loop",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
     "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",
+    "float-arrays": "nothing that is compiled makes tensors of arrays with torch.Tensor()",
 }
 
 LOSS = {
@@ -209,6 +210,56 @@ VARIATIONS = [
             "step": edited("step", "torch.Tensor(done)", "torch.Tensor([done])"),
         },
         {"evaluate-once": "next_obs is not recorded as it is"},
+    ),
+    Variation(
+        "one plain environment, which the script gives single spaces",
+        {
+            "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
+            "functions": """
+                class Plain:
+                    def __init__(self):
+                        self.envs = Envs(1)
+
+                    def reset(self):
+                        return self.envs.reset()[0]
+
+                    def step(self, action):
+                        state, reward, done, info = self.envs.step(np.array([action]))
+                        return state[0], reward[0], done[0], info
+
+
+            """,
+            "make_agent": "envs = Plain()\nenvs.single_action_space = None\n" + PARTS["make_agent"],
+            "step": edited("step", "torch.Tensor(done)", "torch.Tensor([done])"),
+        },
+        {"evaluate-once": "next_obs is not recorded as it is"},
+    ),
+    Variation(
+        "what a step records is computed from what it has recorded",
+        {
+            "act": """
+                with torch.no_grad():
+                    values[step] = agent.get_value(obs[step]).flatten()
+                    action, logprob, _, _ = agent.get_action_and_value(obs[step])
+            """
+        },
+        {"evaluate-once": "gives the policy more than the observations"},
+    ),
+    Variation(
+        "a flag for one environment, broadcast into the first row",
+        {"begin": edited("begin", "torch.zeros(args.num_envs)", "torch.zeros(1)")},
+        {},
+    ),
+    Variation(
+        "flags of the environments, broadcast into wider rows",
+        {
+            "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
+            "setup": PARTS["setup"] + "\nwidth = 3",
+            "buffers": PARTS["buffers"] + "\nflags = torch.zeros((args.num_steps, width)).to(device)",
+            "store": PARTS["store"] + "\nflags[step] = next_done",
+            "report": PARTS["report"] + "\nprint(flags.sum().item())",
+        },
+        {},
     ),
     Variation(
         "a Lagrange multiplier with an optimizer that is stepped once per rollout",

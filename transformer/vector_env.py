@@ -15,16 +15,27 @@ if TYPE_CHECKING:
 def is_vector(script: Script, sizes: Collection[str]) -> bool:
     """Whether the environment tells its single spaces, or is made with a number that is one of the sizes, as written.
 
-    A plain environment fits into buffers for one environment too, as what it observes is broadcast.
+    A plain environment fits into buffers for one environment too, as what it observes is broadcast. One that the
+    script itself gives single spaces may be plain.
     """
     step = script.phases.env_step
     if not isinstance(step.func, ast.Attribute):
         return False
-    env = ast.unparse(step.func.value)
-    for node in script.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in ("single_observation_space", "single_action_space"):
-            if ast.unparse(node.value) == env:
-                return True
+    told = [
+        node
+        for node in script.nodes
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("single_observation_space", "single_action_space")
+        and ast.unparse(node.value) == ast.unparse(step.func.value)
+    ]
+    return bool(told and all(isinstance(node.ctx, ast.Load) for node in told)) or is_made_with(script, sizes)
+
+
+def is_made_with(script: Script, sizes: Collection[str]) -> bool:
+    """Whether the environment is made with a number that is one of the sizes, as written."""
+    step = script.phases.env_step
+    if not isinstance(step.func, ast.Attribute):
+        return False
     names = sorted(names_in([step.func.value]))
     for name in names:  # grows: envs = Wrapper(envs), envs = made
         made = [value for stmt, value in script.assignments(name) if stmt in script.setup]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from transformer.aliases import holders, roots
 from transformer.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
@@ -19,7 +19,7 @@ from transformer.rendering import render
 from transformer.results import Results
 from transformer.script import Script, is_number, names_in
 from transformer.transforms.base import Skip, Transform
-from transformer.vector_env import is_vector
+from transformer.vector_env import is_made_with, is_vector
 
 INFO = TransformInfo(
     name="storage",
@@ -129,6 +129,8 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
             return f"the continue on line {node.lineno} may skip its write"
     if not _is_tensor(script, kinds, buffer.stores[0]):
         return f"the value written on line {store.lineno} is not known to be a tensor"
+    if not _has_rows_of_environments(script, buffer):
+        return "its rows may be of another size than the number of environments"
     many = is_matrix(script, buffer.call) or is_vector(script, dimensions(script, buffer.call)[1:2])
     if not _is_row(script, kinds, value, store, many):
         return f"the value written on line {store.lineno} is not known to have an element per environment"
@@ -158,6 +160,16 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
         if isinstance(use.ctx, ast.Del):
             return f"line {use.lineno} deletes it"
     return None
+
+
+def _has_rows_of_environments(script: Script, buffer: Buffer) -> bool:
+    """Whether nothing speaks against a buffer's second size being the number of environments.
+
+    Where buffers differ in it, those are of another size that the environment is not made with.
+    """
+    width = dimensions(script, buffer.call)[1:2]
+    widths = {tuple(dimensions(script, b.call)[1:2]) for b in find_buffers(script)} - {()}
+    return not width or len(widths) < 2 or width[0].endswith("num_envs") or is_made_with(script, width)
 
 
 def _is_tensor(script: Script, kinds: Kinds, store: Store) -> bool:
@@ -261,12 +273,18 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     dtypes = {b.dtype for b in buffers}
     common = dtypes.pop() if len(dtypes) == 1 else None
     recorded: dict[ast.expr, str] = {}
+    again: dict[ast.expr, str] = {
+        node: f'{transition}["{b.name}"]'
+        for b in buffers
+        for use in _uses(script, b, buffers)
+        if (node := _read_back(script, rollout, b, use)) is not None
+    }
     for buffer in buffers:
         edits.remove(buffer.stmt)
         store = buffer.stores[0]
         part = names.fresh(singular(buffer.name)) if store.unpacked else None
         read = any(_read_back(script, rollout, buffer, use) for use in _uses(script, buffer, buffers))
-        value = _recorded(script, freshness, buffer, buffer.dtype if read or not common else None, part)
+        value = _recorded(script, freshness, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
             value += ".clone()"  # whoever reads it may change it
         line = f'{transition}["{buffer.name}"] = {value}'
@@ -277,15 +295,14 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
             recorded[store.target] = line
         for use in _uses(script, buffer, buffers):
             like = _shaped_like(script, buffer, use) if use.lineno < rollout.lineno else None
-            if again := _read_back(script, rollout, buffer, use):
-                edits.substitute(again, f'{transition}["{buffer.name}"]')
+            if node := _read_back(script, rollout, buffer, use):
+                edits.substitute(node, again[node])
             elif like:
                 edits.substitute(*like)
             else:
                 edits.substitute(use, f'{storage}["{buffer.name}"]')
     for stmt in {b.stores[0].stmt: None for b in buffers if not b.stores[0].unpacked}:
-        text = script.source.text
-        lines = [recorded.get(t) or f"{text(t)} = {text(v)}" for t, v in pairwise(stmt)]
+        lines = [recorded.get(t) or f"{script.source.text(t)} = {_with(script, v, again)}" for t, v in pairwise(stmt)]
         edits.replace(stmt, "\n".join(lines))
     edits.before(rollout, f"{transitions} = []")
     edits.before(rollout.body[0], f"{transition} = {{}}\n{transitions}.append({transition})")
@@ -308,13 +325,26 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     return script.finish(edits)
 
 
-def _recorded(script: Script, freshness: Freshness, buffer: Buffer, dtype: str | None, part: str | None) -> str:
+def _with(script: Script, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
+    """The text of a value, with texts in the place of some of its parts."""
+    inside = {id(n) for n in ast.walk(value)}
+    return script.source.splice(value, [(node, text) for node, text in texts.items() if id(node) in inside])
+
+
+def _recorded(
+    script: Script,
+    freshness: Freshness,
+    buffer: Buffer,
+    dtype: str | None,
+    part: str | None,
+    again: Mapping[ast.expr, str],
+) -> str:
     """The text of the value that a step records: in the buffer's row shape, and never shared with the environment.
 
-    `part` is the name that the value is unpacked into, if it is.
+    `part` is the name that the value is unpacked into, if it is; `again` what is read of the same step's records.
     """
     value = buffer.stores[0].value
-    text = part or script.source.text(value)
+    text = part or _with(script, value, again)
     if not part and isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp)):
         text = f"({text})"
     if is_matrix(script, buffer.call) and (part or not _is_flat(value)):
@@ -384,12 +414,19 @@ def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, many:
             qualified = script.qualified(value.func) or ""
             if qualified.startswith(("torch.", "numpy.")):
                 if qualified in ("torch.zeros", "torch.ones", "torch.empty"):
-                    return True
+                    return bool(value.args) and not _is_one(value.args[0])
                 kept = qualified.rpartition(".")[2] in ELEMENTWISE
                 return kept and any(_is_row(script, kinds, a, stmt, many, depth) for a in value.args)
             kept = value.func.attr in RESHAPES or value.func.attr in ELEMENTWISE or _keeps_rows(value)
             return kept and _is_row(script, kinds, value.func.value, stmt, many, depth)
     return False
+
+
+def _is_one(size: ast.expr) -> bool:
+    """Whether a tensor of this size has one row or is a number: both are broadcast."""
+    if isinstance(size, (ast.Tuple, ast.List)):
+        return not size.elts or _is_one(size.elts[0])
+    return is_number(size, 1)
 
 
 def _keeps_rows(call: ast.Call) -> bool:
