@@ -49,7 +49,8 @@ def test_the_template_is_fully_converted() -> None:
         "idle-threads",
     ]
     assert left == expected, (
-        "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host, nor tensors of arrays in what is compiled"
+        "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host, "
+        "nor tensors of arrays in what is compiled"
     )
 
 
