@@ -251,6 +251,17 @@ VARIATIONS = [
         {},
     ),
     Variation(
+        "flags of another number, broadcast into the first row",
+        {
+            "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
+            "setup": PARTS["setup"] + "\nwidth = 3",
+            "make_agent": PARTS["make_agent"] + "\nenvs = Envs(width)",
+            "buffers": PARTS["buffers"].replace("args.num_envs", "width"),
+            "flatten": PARTS["flatten"] + "\nargs.batch_size = args.num_steps * width",
+        },
+        {"evaluate-once": "next_obs is not recorded as it is"},
+    ),
+    Variation(
         "flags of the environments, broadcast into wider rows",
         {
             "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from transformer.aliases import holders, roots
 from transformer.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
@@ -131,8 +132,9 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
         return f"the value written on line {store.lineno} is not known to be a tensor"
     if not _has_rows_of_environments(script, buffer):
         return "its rows may be of another size than the number of environments"
-    many = is_matrix(script, buffer.call) or is_vector(script, dimensions(script, buffer.call)[1:2])
-    if not _is_row(script, kinds, value, store, many):
+    width = dimensions(script, buffer.call)[1:2]
+    many = is_matrix(script, buffer.call) or is_vector(script, width)
+    if not _Rows(script, kinds, "".join(width), many).hold(value, store):
         return f"the value written on line {store.lineno} is not known to have an element per environment"
     bound = [
         n
@@ -381,52 +383,68 @@ def _may_be_one_number(script: Script, value: ast.expr) -> bool:
     )
 
 
-def _is_row(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, many: bool, depth: int = 4) -> bool:
-    """Whether a value has an element per environment, as networks return it, and environments if they are `many`.
+@dataclass(frozen=True)
+class _Rows:
+    """Values that have an element per environment, as networks return them, and environments if they are `many`.
 
-    Then it is not broadcast where it is written into a buffer.
+    They are not broadcast where they are written into a buffer, whose second size is `width` as written, or empty.
     """
-    if kinds.produced(value) or (many and kinds.must_be_tensor(value)):
-        return True
-    if isinstance(value, ast.Name) and depth:
-        bindings = list(kinds.bindings(value.id, stmt))
-        return bool(bindings) and all(
-            b is not None and all(_is_row(script, kinds, v, b, many, depth - 1) for v in values(b, value.id))
-            for b in bindings
-        )
-    if isinstance(value, ast.Subscript):
-        if isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str):
-            return True  # infos["cost"]
-        if kinds.tensor(value.slice) and _is_row(script, kinds, value.slice, stmt, many, depth):
-            return kinds.tensor(value.value)  # an element of a table for each environment
-        return many and is_number(value.slice, 0) and isinstance(value.value, ast.Call) and _resets(value.value)
-    if isinstance(value, ast.BinOp):
-        return any(_is_row(script, kinds, side, stmt, many, depth) for side in (value.left, value.right))
-    if isinstance(value, ast.UnaryOp):
-        return _is_row(script, kinds, value.operand, stmt, many, depth)
-    if isinstance(value, ast.Attribute) and value.attr == "data":
-        return _is_row(script, kinds, value.value, stmt, many, depth)
-    if isinstance(value, ast.Call):
-        steps = value is script.phases.env_step and isinstance(value.func, ast.Attribute)
-        if steps or _resets(value):
-            return many
-        if isinstance(value.func, ast.Attribute):
-            qualified = script.qualified(value.func) or ""
-            if qualified.startswith(("torch.", "numpy.")):
-                if qualified in ("torch.zeros", "torch.ones", "torch.empty"):
-                    return bool(value.args) and not _is_one(value.args[0])
-                kept = qualified.rpartition(".")[2] in ELEMENTWISE
-                return kept and any(_is_row(script, kinds, a, stmt, many, depth) for a in value.args)
-            kept = value.func.attr in RESHAPES or value.func.attr in ELEMENTWISE or _keeps_rows(value)
-            return kept and _is_row(script, kinds, value.func.value, stmt, many, depth)
-    return False
 
+    script: Script
+    kinds: Kinds
+    width: str
+    many: bool
 
-def _is_one(size: ast.expr) -> bool:
-    """Whether a tensor of this size has one row or is a number: both are broadcast."""
-    if isinstance(size, (ast.Tuple, ast.List)):
-        return not size.elts or _is_one(size.elts[0])
-    return is_number(size, 1)
+    def hold(self, value: ast.expr, stmt: ast.stmt, depth: int = 4) -> bool:
+        """Whether a value of a statement is such a row."""
+        if self.kinds.produced(value) or (self.many and self.kinds.must_be_tensor(value)):
+            return True
+        if isinstance(value, ast.Name) and depth:
+            bindings = list(self.kinds.bindings(value.id, stmt))
+            return bool(bindings) and all(
+                b is not None and all(self.hold(v, b, depth - 1) for v in values(b, value.id)) for b in bindings
+            )
+        if isinstance(value, ast.Subscript):
+            if isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str):
+                return True  # infos["cost"]
+            if self.kinds.tensor(value.slice) and self.hold(value.slice, stmt, depth):
+                return self.kinds.tensor(value.value)  # an element of a table for each environment
+            first = is_number(value.slice, 0) and isinstance(value.value, ast.Call) and _resets(value.value)
+            return self.many and first
+        if isinstance(value, ast.BinOp):
+            return any(self.hold(side, stmt, depth) for side in (value.left, value.right))
+        if isinstance(value, ast.UnaryOp):
+            return self.hold(value.operand, stmt, depth)
+        if isinstance(value, ast.Attribute) and value.attr == "data":
+            return self.hold(value.value, stmt, depth)
+        return isinstance(value, ast.Call) and self._returned(value, stmt, depth)
+
+    def _returned(self, call: ast.Call, stmt: ast.stmt, depth: int) -> bool:
+        """Whether a call returns such a row."""
+        if _resets(call) or (call is self.script.phases.env_step and isinstance(call.func, ast.Attribute)):
+            return self.many
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        qualified = self.script.qualified(call.func) or ""
+        if qualified in ("torch.zeros", "torch.ones", "torch.empty"):
+            return bool(call.args) and self._is_width(call.args[0])
+        if qualified.startswith(("torch.", "numpy.")):
+            kept = qualified.rpartition(".")[2] in ELEMENTWISE
+            return kept and any(self.hold(a, stmt, depth) for a in call.args)
+        kept = call.func.attr in RESHAPES or call.func.attr in ELEMENTWISE or _keeps_rows(call)
+        return kept and self.hold(call.func.value, stmt, depth)
+
+    def _is_width(self, size: ast.expr) -> bool:
+        """Whether the size of a new tensor is the buffer's second one, or an attribute of the same name.
+
+        A tensor with one row, and a number, are broadcast.
+        """
+        if isinstance(size, (ast.Tuple, ast.List)):
+            return bool(size.elts) and self._is_width(size.elts[0])
+        if is_number(size, 1):
+            return False
+        name = self.script.spelled(size)
+        return not self.width or name.rpartition(".")[2] == self.width.rpartition(".")[2]
 
 
 def _keeps_rows(call: ast.Call) -> bool:
