@@ -18,6 +18,9 @@ LOOP = "\n".join(PARTS["gae"].splitlines()[:-2])
 """GAE's loop without its last two statements."""
 LAST = "    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * nextnonterminal * lastgaelam\n"
 DELTA = "    delta = rewards[t] + args.gamma * nextvalues * nextnonterminal - values[t]\n"
+KEEP = "PAST = []\n\n\ndef keep(x):\n    PAST.append(x)\n\n\n"
+SHORTER = "args.num_steps = 8 if iteration < 3 else 4\nargs.batch_size = args.num_steps * args.num_envs"
+PLAN = "def plan(args, iteration):\n    " + SHORTER.replace("\n", "\n    ") + "\n\n\n"
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,40 @@ HOSTILE = [
         "a buffer is looked at again after the next rollout",
         "storage",
         {"report": REPORT + "\nif iteration > 1:\n    print(last.sum().item())\nlast = values"},
+    ),
+    *(
+        Hostile(
+            f"observations of all turns in {title}",
+            "storage",
+            {
+                "before_loop": made,
+                "flatten": PARTS["flatten"] + "\n" + kept,
+                "report": REPORT + f"\nprint(sum(x.sum().item() for x in {all_of}))",
+                **parts,
+            },
+            "obs stays a preallocated buffer",
+        )
+        for title, made, kept, all_of, parts in (
+            ("a list", "past = []", "past.append(b_obs)", "past", {}),
+            ("a list that is added to", "past = []", "past += [b_obs]", "past", {}),
+            ("a dictionary", "past = {}", "past[iteration] = b_obs", "past.values()", {}),
+            ("a tuple", "past = ()", "past = past + (b_obs,)", "past", {}),
+            ("lists of a turn", "past = []", "turn = []\nturn.append(b_obs)\npast.append(turn)", "sum(past, [])", {}),
+            ("a list with a name for its method", "past = []\nkeep = past.append", "keep(b_obs)", "past", {}),
+            ("a list of a function", "", "keep(b_obs)", "PAST", {"functions": KEEP}),
+        )
+    ),
+    *(
+        Hostile(
+            f"a later rollout that is shorter, {title}",
+            transform,
+            {"head": head, "functions": functions, "report": REPORT + "\nprint(obs.sum().item())"},
+            said,
+        )
+        for title, head, functions, transform, said in (
+            ("its advantages", SHORTER, "", "gae-hoist", "not elementwise"),
+            ("its length set by a function", "plan(args, iteration)", PLAN, "storage", "changes the number of steps"),
+        )
     ),
     Hostile(
         "another default dtype",

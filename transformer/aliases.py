@@ -30,6 +30,9 @@ def roots(node: ast.expr) -> set[str]:
         return {node.id}
     if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
         return roots(node.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # a longer list or tuple holds the same objects
+        sides = [side for side in (node.left, node.right) if isinstance(side, (ast.List, ast.Tuple, ast.ListComp))]
+        return roots(node.left) | roots(node.right) if sides else set()
     if isinstance(node, (ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.Lambda)):
         return set()
     if isinstance(node, ast.UnaryOp):

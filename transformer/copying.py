@@ -36,23 +36,8 @@ class Changes:
         self.by_text: int | None = None
         """A line that sets names or attributes which only a run can tell."""
         self._methods = {m.name for cls in script.classes.values() for m in cls.body if isinstance(m, ast.FunctionDef)}
-        for node in self._nodes():
+        for node in script.run_by_training:
             self._note(node)
-
-    def _nodes(self) -> Iterator[ast.AST]:
-        """The training loop, and the functions and methods of the file that it may call, by their names."""
-        functions: dict[str, list[ast.FunctionDef]] = {}
-        for node in self._script.nodes:
-            if isinstance(node, ast.FunctionDef) and node.name != "__init__" and node is not self._script.scope:
-                functions.setdefault(node.name, []).append(node)
-        stack: list[ast.AST] = [self._script.outermost]
-        while stack:
-            for node in ast.walk(stack.pop()):
-                yield node
-                name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-                stack += functions.pop(name, [])
-                if isinstance(node, ast.Call):
-                    stack += functions.pop("forward", [])
 
     def _note(self, node: ast.AST) -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):

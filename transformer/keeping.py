@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from transformer.aliases import is_in_place, roots
+from transformer.aliases import holders, is_in_place, roots
+from transformer.copying import GROWING
 from transformer.dataflow import pairwise, statements
 from transformer.script import Script
 
@@ -14,20 +15,59 @@ LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX 
 
 
 def keeper(script: Script, body: Collection[ast.stmt], names: set[str]) -> ast.Call | None:
-    """The first call in a block that hands the memory of names to an object which may keep it beyond the block."""
+    """The first call in a block that hands the memory of names to what may keep it beyond the block."""
     for stmt in body:
         for node in ast.walk(stmt):
-            if (
-                not isinstance(node, ast.Call)
-                or not isinstance(node.func, ast.Attribute)
-                or script.qualified(node.func)
-            ):
+            if not isinstance(node, ast.Call) or script.qualified(node.func):
                 continue
             held = names | _comprehended(script, node, names)
             for argument in (*node.args, *(k.value for k in node.keywords)):
-                if roots(argument) & held and _may_keep(script, node, node.func, argument):
+                if roots(argument) & held and _may_keep(script, node, argument):
                     return node
     return None
+
+
+def kept_beyond(
+    body: Sequence[ast.stmt], names: set[str], older: Collection[str], is_tensor: Callable[[ast.expr], bool]
+) -> int | None:
+    """The first line of a block that puts the memory of names into an object which was there before the block.
+
+    Args:
+        body: the block.
+        names: what is looked for.
+        older: names whose value from before the block may be read in it.
+        is_tensor: whether an expression is known to be a tensor, whose elements are copied where they are set.
+    """
+    links = [
+        (into.lineno, roots(into), roots(value)) for stmt in statements(body) for into, value in _put(stmt, is_tensor)
+    ]
+    held, size = {*names}, 0
+    while len(held) > size:  # a list of this turn may be put into an older one
+        size = len(held)
+        for line, into, values in links:
+            if values & held:
+                if into & {*older}:
+                    return line
+                held |= into
+    return None
+
+
+def _put(stmt: ast.stmt, is_tensor: Callable[[ast.expr], bool]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What a statement puts something into, an attribute's object or a container, and what."""
+    for node in ast.walk(stmt):
+        if isinstance(node, ast.Assign):
+            for target, value in pairwise(node):
+                if isinstance(target, ast.Attribute) or (
+                    isinstance(target, ast.Subscript) and not is_tensor(target.value)
+                ):
+                    yield target.value, value
+        elif isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.Tuple, ast.ListComp)):
+            yield node.target, node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
+            method = node.func.attr  # sets hold no tensors; running statistics have an update() too
+            given = [] if method == "add" else [a for a in node.args if method != "update" or isinstance(a, ast.Dict)]
+            for value in (*given, *(k.value for k in node.keywords)):
+                yield node.func.value, value
 
 
 def _comprehended(script: Script, node: ast.AST, names: set[str]) -> set[str]:
@@ -41,11 +81,41 @@ def _comprehended(script: Script, node: ast.AST, names: set[str]) -> set[str]:
     return found
 
 
-def _may_keep(script: Script, call: ast.Call, func: ast.Attribute, argument: ast.expr) -> bool:
-    methods = list(_methods(script, func.attr))
+def _may_keep(script: Script, call: ast.Call, argument: ast.expr) -> bool:
+    if isinstance(call.func, ast.Name):
+        grows = (v for _, v in script.assignments(call.func.id) if isinstance(v, ast.Attribute))
+        functions = (n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == ast.unparse(call.func))
+        return any(v.attr in GROWING for v in grows) or any(_puts_away(f, call, argument) for f in functions)
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    methods = list(_methods(script, call.func.attr))
     if not methods:
-        return _is_foreign(script, func.value)
+        return _is_foreign(script, call.func.value)
     return any(_keeps(cls, method, call, argument) for cls, method in methods)
+
+
+def _puts_away(function: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
+    """Whether a function puts its parameter's memory into an object that is not its own."""
+    held = _parameter(function.args, call, argument)
+    if held is None:
+        return True
+    own = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    own -= {name for n in ast.walk(function) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+    others = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} - own
+    names = {held} | holders(held, function.body, _unknown)
+    return kept_beyond(function.body, names, others, _unknown) is not None
+
+
+def _unknown(value: ast.expr) -> bool:
+    return False
+
+
+def _parameter(parameters: ast.arguments, call: ast.Call, argument: ast.expr, skipped: int = 0) -> str | None:
+    """The parameter that an argument of a call is given for, after the first ones that it does not write."""
+    positions = [a.arg for a in (*parameters.posonlyargs, *parameters.args)][skipped:]
+    given = [k.arg or "" for k in call.keywords if k.value is argument]
+    given += [p for p, a in zip(positions, call.args, strict=False) if a is argument]
+    return given[0] if len(given) == 1 else None
 
 
 def _methods(script: Script, name: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:
@@ -66,12 +136,10 @@ def _is_foreign(script: Script, receiver: ast.expr) -> bool:
 
 def _keeps(cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
     """Whether a method binds an attribute to its parameter's memory, and not only until it is called again."""
-    positions = [a.arg for a in (*method.args.posonlyargs, *method.args.args)][1:]
-    given = [k.arg or "" for k in call.keywords if k.value is argument]
-    given += [p for p, a in zip(positions, call.args, strict=False) if a is argument]
-    if len(given) != 1:
+    given = _parameter(method.args, call, argument, skipped=1)
+    if given is None:
         return True
-    held: set[str] = {given[0]}
+    held = {given}
     for stmt in statements(method.body):
         if isinstance(stmt, ast.Assign):
             held |= {t.id for t, v in pairwise(stmt) if isinstance(t, ast.Name) and roots(v) & held}

@@ -445,6 +445,33 @@ class Script:
         return frozenset(bound)
 
     @cached_property
+    def run_by_training(self) -> tuple[ast.AST, ...]:
+        """The nodes of the training loop, and of the functions and methods of the file that it may call, by name."""
+        functions: dict[str, list[ast.FunctionDef]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.FunctionDef) and node.name != "__init__" and node is not self.scope:
+                functions.setdefault(node.name, []).append(node)
+        found: list[ast.AST] = []
+        stack: list[ast.AST] = [self.outermost]
+        while stack:
+            for node in ast.walk(stack.pop()):
+                found.append(node)
+                name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+                stack += functions.pop(name, [])
+                if isinstance(node, ast.Call):
+                    stack += functions.pop("forward", [])
+        return tuple(found)
+
+    def changed_by_training(self, size: ast.AST) -> ast.Name | ast.Attribute | None:
+        """Where the training loop, or a function that it calls, sets a name or an attribute that a size is made of."""
+        parts = {ast.unparse(n) for n in ast.walk(size) if isinstance(n, (ast.Name, ast.Attribute))}
+        for node in self.run_by_training:
+            if isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+                if ast.unparse(node) in parts and (isinstance(node, ast.Attribute) or self.is_ours(node)):
+                    return node
+        return None
+
+    @cached_property
     def counted(self) -> tuple[Loop, ...]:
         """Loops that a training run enters: rollout, GAE, epochs, minibatches."""
         p = self.phases

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from transformer.buffers import find_allocations, leading_sizes
+from transformer.dataflow import statements
 from transformer.kinds import Kinds, values
 from transformer.script import is_number, names_in
 
@@ -127,9 +128,14 @@ class Shapes:
             return facts.storage_sizes.get(str(key))
         if isinstance(node, ast.Name) and node.id in self._allocations:
             made, call = self._allocations[node.id]
-            if self._making(node.id, stmt) == {made}:
+            if self._making(node.id, stmt) == {made} and not self._varies(made, call):
                 return leading_sizes(self._script, call)
         return None
+
+    def _varies(self, made: ast.stmt, call: ast.Call) -> bool:
+        """Whether what an allocation above the training loop takes for sizes may be another number in the loop."""
+        above = made not in statements([self._script.outermost])
+        return above and self._script.changed_by_training(call) is not None
 
     def _making(self, name: str, stmt: ast.stmt) -> set[ast.stmt | None]:
         """The bindings of a name; where it is changed in place, which keeps its shape, those of what is changed."""

@@ -309,10 +309,9 @@ def _check_same(script: Script, size: ast.expr, definition: ast.stmt, loop: ast.
         ):
             raise Skip(f"{node.id} may change between line {definition.lineno} and line {loop.lineno}")
         if isinstance(node, ast.Attribute) and definition not in statements(script.outermost.body):
-            for other in ast.walk(script.outermost):
-                if isinstance(other, ast.Attribute) and isinstance(other.ctx, ast.Store):
-                    if ast.unparse(other) == ast.unparse(node):
-                        raise Skip(f"line {other.lineno} changes {ast.unparse(node)}")
+            other = script.changed_by_training(node)
+            if other is not None:
+                raise Skip(f"line {other.lineno} changes {ast.unparse(node)}")
 
 
 def _drawn_by_torch(script: Script, value: ast.expr) -> ast.expr | None:

@@ -6,14 +6,14 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from transformer.aliases import holders, roots
+from transformer.aliases import holders
 from transformer.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, exposed, pairwise, statements
 from transformer.edits import Edits
 from transformer.freshness import Freshness
 from transformer.imports import add_imports
-from transformer.keeping import keeper
+from transformer.keeping import keeper, kept_beyond
 from transformer.kinds import Kinds, values
 from transformer.names import singular
 from transformer.rendering import render
@@ -100,11 +100,9 @@ def _count(iterable: ast.expr) -> ast.expr | None:
 def _changed(script: Script, rollout: ast.For, steps: ast.expr) -> str | None:
     """Why the steps of a rollout may not be its rows, one after the other."""
     assert isinstance(rollout.target, ast.Name)
-    texts = {ast.unparse(n) for n in ast.walk(steps) if isinstance(n, (ast.Name, ast.Attribute))}
-    for node in ast.walk(script.outermost):
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            if ast.unparse(node) in texts:
-                return f"line {node.lineno} changes the number of steps"
+    node = script.changed_by_training(steps)
+    if node is not None:
+        return f"line {node.lineno} changes the number of steps"
     for stmt in statements(rollout.body):
         if rollout.target.id in access(stmt).binds:
             return f"line {stmt.lineno} changes the step index"
@@ -208,12 +206,8 @@ def _kept(script: Script, kinds: Kinds, buffer: Buffer) -> str | None:
     call = keeper(script, turn, {buffer.name, *others})
     if call is not None:
         return f"line {call.lineno} gives it to {ast.unparse(call.func)}(), which may keep it from turn to turn"
-    for stmt in statements(turn):
-        for node in ast.walk(stmt):
-            grows = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"
-            if isinstance(node, ast.Call) and grows and any(buffer.name in roots(a) for a in node.args):
-                return f"line {node.lineno} keeps it in a list"
-    return None
+    line = kept_beyond(turn, {buffer.name, *others}, exposed(turn, script.counted), kinds.tensor)
+    return f"line {line} keeps it from turn to turn" if line is not None else None
 
 
 def _uses(script: Script, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
