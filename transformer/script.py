@@ -447,20 +447,23 @@ class Script:
     @cached_property
     def run_by_training(self) -> tuple[ast.AST, ...]:
         """The nodes of the training loop, and of the functions and methods of the file that it may call, by name."""
-        functions: dict[str, list[ast.FunctionDef]] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.FunctionDef) and node.name != "__init__" and node is not self.scope:
-                functions.setdefault(node.name, []).append(node)
-        found: list[ast.AST] = []
-        stack: list[ast.AST] = [self.outermost]
+        functions = [n for n in self.nodes if isinstance(n, ast.FunctionDef)]
+        called = [f for f in functions if f.name != "__init__" and f is not self.scope]
+        return tuple(self.reached([self.outermost], called))
+
+    def reached(self, roots: Iterable[ast.AST], functions: Iterable[ast.FunctionDef]) -> Iterator[ast.AST]:
+        """The nodes of some code, and of those of the functions that it may call, by name, and so on."""
+        named: dict[str, list[ast.FunctionDef]] = {}
+        for function in functions:
+            named.setdefault(function.name, []).append(function)
+        stack = [*roots]
         while stack:
             for node in ast.walk(stack.pop()):
-                found.append(node)
+                yield node
                 name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-                stack += functions.pop(name, [])
+                stack += named.pop(name, [])
                 if isinstance(node, ast.Call):
-                    stack += functions.pop("forward", [])
-        return tuple(found)
+                    stack += named.pop("forward", [])
 
     def changed_by_training(self, size: ast.AST) -> ast.Name | ast.Attribute | None:
         """Where the training loop, or a function that it calls, sets a name or an attribute that a size is made of."""
@@ -498,6 +501,16 @@ class Script:
                     if node.func.attr in ("parameters", "named_parameters"):
                         found[ast.unparse(node.func.value)] = None
         return tuple(found)
+
+    def hook(self, kind: str) -> ast.Call | None:
+        """The first call that registers a hook of a kind: on a module's forward, or on gradients and steps.
+
+        Args:
+            kind: a regular expression for what stands between `register_` and `hook`.
+        """
+        calls = (n for n in self.nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+        pattern = re.compile(rf"register_({kind})hook")
+        return next((c for c in calls if pattern.fullmatch(ast.unparse(c.func).rpartition(".")[2])), None)
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:

@@ -6,6 +6,7 @@ import ast
 
 from transformer.capture import Capture
 from transformer.conversion import TransformInfo
+from transformer.counting import counted
 from transformer.dataflow import access, statements
 from transformer.edits import Edits
 from transformer.extraction import extract_inner
@@ -49,7 +50,10 @@ def apply(script: Script) -> str:
     functions: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
         grown = _grown(script.definition(name))
-        if grown:
+        number = counted(script, script.definition(name))
+        if number:
+            script.notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
+        elif grown:
             script.notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
         elif passes <= 1 or (name in updates and facts.traced):
             functions.append(name)

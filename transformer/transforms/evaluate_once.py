@@ -69,6 +69,9 @@ def apply(script: Script) -> str:
         raise Skip("no network is called for the actions in a loop over the steps")
     if script.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
+    hook = script.hook(r"\w*forward_\w*")
+    if hook is not None:
+        raise Skip(f"line {hook.lineno} registers a hook, which would run once more")
     step = _find_step(script, rollout)
     records = {key: (stmt, value) for stmt, key, value in recorded(script, rollout)}
     same = [".to(torch.float32)"] if script.facts.single_precision else []  # no linear layer takes other observations

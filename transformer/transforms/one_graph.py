@@ -46,6 +46,9 @@ def apply(script: Script) -> str:
     Raises:
         Skip: update() is not made of plain backward passes, each with the plain steps of its optimizers behind it.
     """
+    hook = script.hook(r"|\w*(backward|grad|step)_\w*")
+    if hook is not None:
+        raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
     definition = script.definition(script.facts.functions["update"].name)
     passes = _plain_update(script, definition)
     for one in passes:

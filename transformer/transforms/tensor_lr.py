@@ -91,7 +91,7 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer, shared: set[ast.AS
     extra = [f"capturable={cudagraphs}"] if capturable else []
     place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
     group = script.names.fresh("group")
-    loaded: dict[str, str] = {"optimizer": optimizer.name, "group": group}
+    loaded: dict[str, str | bool] = {"optimizer": optimizer.name, "group": group}
     captured = (
         render(
             "capturable_loaded",
@@ -118,9 +118,10 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer, shared: set[ast.AS
         _add_arguments(script, edits, optimizer, extra)
     flags = f"{script.facts.flags['compile']} or {cudagraphs}"
     # What the script prints of it is to stay a float
-    edits.after(made, render("tensor_lr", **loaded, place=place, flags=flags))
+    loaded |= {"place": place, "flags": flags, "written": _in_update(script, uses)}
+    edits.after(made, render("tensor_lr", **loaded))
     for stmt in uses.loads:
-        edits.after(stmt, render("tensor_lr_loaded", **loaded, place=place, flags=flags) + captured)
+        edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
     if uses.loads:
         script.notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
     for stmt, target in uses.writes:
@@ -135,6 +136,17 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer, shared: set[ast.AS
             edits.substitute(read, f"float({script.source.text(read)})")
     shared.update(uses.reads, (stmt for stmt, _ in uses.others))
     return capturable
+
+
+def _in_update(script: Script, uses: Uses) -> bool:
+    """Whether a rate is set in the minibatch loop or in a function, and so perhaps by compiled code.
+
+    torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
+    plain tensor of float64 without dimensions on the host; into a parameter it is kept.
+    """
+    inside = {id(n) for n in ast.walk(script.phases.learn)}
+    written = [stmt for stmt, _ in (*uses.writes, *uses.others)]
+    return any(id(stmt) in inside or script.scope_of(stmt) is not script.scope for stmt in written)
 
 
 def _is_left_alone(script: Script, optimizer: Optimizer) -> bool:

@@ -1,0 +1,32 @@
+"""Runs a script as `python script.py ...` would, with torch.compile on a backend that generates no code.
+
+Dynamo, its guards and AOTAutograd's passes are those of every run; without Inductor they take seconds, not a minute.
+Usage: quick_compile.py SCRIPT [ARGUMENTS...]
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+COMPILE = torch.compile
+
+
+def quick(model: Callable[..., Any] | None = None, **given: Any) -> Any:
+    """torch.compile with another backend, whose options the ones that are given are not."""
+    if model is None:
+        return partial(quick, **given)
+    return COMPILE(model, backend="aot_eager")
+
+
+if __name__ == "__main__":
+    torch.compile = quick
+    sys.argv = sys.argv[1:]
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,101 @@
+"""Under --compile a conversion prints what it prints without: compiled code keeps every change that it makes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scripts import PARTS, script
+from test_variations import VARIATIONS, Variation
+
+from transformer import convert
+
+RUNNER = Path(__file__).parent / "quick_compile.py"
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?|nan|inf")
+RATE = "optimizer.param_groups[0]['lr']"
+KL = "kl = ((ratio - 1) - ratio.log()).mean()"
+ADAPT = f"""
+if kl > 0.02:
+    rate = max(1e-5, rate / 1.5)
+elif kl < 0.005:
+    rate = min(1e-1, rate * 1.5)
+{RATE} = rate
+"""
+CHANGES = [
+    Variation(
+        "a rate set in the minibatch, from a number",
+        {
+            "before_loop": "rate = args.learning_rate",
+            "anneal": "",
+            "metrics": f"{PARTS['metrics']}\n{KL}.item(){ADAPT}",
+        },
+    ),
+    Variation(
+        "a rate set in the minibatch, from what it was",
+        {
+            "anneal": "",
+            "metrics": f"{PARTS['metrics']}\n{KL}{ADAPT.replace('rate', RATE).replace(f'{RATE} = {RATE}', '')}",
+        },
+    ),
+    Variation(
+        "a hook that counts gradients",
+        {
+            "before_loop": "seen = []\nagent.actor[0].weight.register_hook(lambda grad: seen.append(grad.shape[0]))",
+            "report": PARTS["report"] + "\nprint(sum(seen))",
+        },
+    ),
+    Variation(
+        "a hook that counts forward passes",
+        {
+            "before_loop": "seen = []\nagent.actor[0].register_forward_hook(lambda *given: seen.append(1))",
+            "report": PARTS["report"] + "\nprint(len(seen))",
+        },
+    ),
+    Variation(
+        "statistics that count their updates",
+        {
+            "functions": """
+                class Norm:
+                    def __init__(self):
+                        self.mean, self.count = torch.zeros(()), 0
+
+                    def update(self, x):
+                        self.count += 1
+                        self.mean = self.mean + (x.mean() - self.mean) / self.count
+
+
+            """,
+            "before_loop": "norm = Norm()",
+            "minibatch": "norm.update(b_returns[mb_inds])\n" + PARTS["minibatch"],
+            "report": PARTS["report"] + "\nprint(norm.mean.item(), norm.count)",
+        },
+    ),
+]
+
+
+def printed(*command: str) -> list[float]:
+    run = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return [float(number) for number in NUMBER.findall(run.stdout)]
+
+
+def check(variation: Variation, tmp_path: Path) -> None:
+    path = tmp_path / "ppo.py"
+    path.write_text(convert(script(variation.parts)).source, encoding="utf-8")
+    eager = printed(str(path))
+    assert len(eager) >= 9
+    assert printed(str(RUNNER), str(path), "--compile") == pytest.approx(eager, rel=2e-3, abs=2e-5, nan_ok=True)
+
+
+@pytest.mark.parametrize("variation", CHANGES, ids=str)
+def test_what_compiled_code_changes(variation: Variation, tmp_path: Path) -> None:
+    check(variation, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variation", VARIATIONS, ids=str)
+def test_variation(variation: Variation, tmp_path: Path) -> None:
+    check(variation, tmp_path)
