@@ -163,6 +163,43 @@ def test_a_function_that_makes_a_list_longer_stays_eager(grow: str) -> None:
     assert "torch.compile(gae" in step.after and "torch.compile(update" not in step.after
 
 
+NORM = """
+class Norm:
+    def __init__(self):
+        self.mean, self.count = torch.zeros(()), 0
+
+    def update(self, x):
+        {count}
+        self.mean = self.mean + (x.mean() - self.mean) / self.count
+
+
+"""
+
+
+@pytest.mark.parametrize("count", ["self.count += 1", "self.count = self.count + 1", "norm.count += 1"])
+@pytest.mark.parametrize("called", ["norm.update(ratio)", "seen(ratio)"])
+def test_a_function_that_counts_in_python_stays_eager(count: str, called: str) -> None:
+    # Dynamo's guards see the numbers of objects, and another number is another program
+    functions = NORM.format(count=count) + "def seen(x):\n    norm.update(x)\n\n\n"
+    parts = {"functions": functions, "before_loop": "norm = Norm()", "metrics": called, "report": "print(norm.mean)"}
+    step = turn("compile", script(parts), ("gae", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    counts = f"{count.split('.')[0]}.count counts in Python, each number would be compiled anew"
+    assert step.outcome.notes == (f"update() stays eager: {counts}",)
+    assert "torch.compile(update" not in step.after
+
+
+@pytest.mark.parametrize(
+    "change", ["self.count = x.numel()", "self.mean = self.mean * 2", "count = self.count + 1", "self.total += x.sum()"]
+)
+def test_a_function_that_sets_other_attributes_is_compiled(change: str) -> None:
+    functions = NORM.format(count=f"{change}\n        self.total = torch.zeros(())")
+    parts = {"functions": functions, "before_loop": "norm = Norm()", "metrics": "norm.update(ratio)"}
+    step = turn("compile", script({**parts, "report": "print(norm.mean)"}), ("gae", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert not step.outcome.notes and "torch.compile(update" in step.after
+
+
 def test_other_loops_of_functions_that_are_called_are_compiled() -> None:
     parts = {
         "functions": "def doubled(x, times):\n    for _ in range(times):\n        x = x * 2\n    return x\n\n\n",

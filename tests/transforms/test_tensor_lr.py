@@ -499,3 +499,18 @@ def test_optimizer_without_a_device_stays_on_a_cpu():
     # torch refuses there to step an optimizer that is capturable
     source = (FIXTURES / "plain_prints.py").read_text(encoding="utf-8")
     assert "capturable" not in convert(source).source
+
+
+@pytest.mark.parametrize(
+    ("functions", "metrics", "is_parameter"),
+    [
+        ("", f"{RATE} = 1e-3 * (1 + epoch)", True),
+        (IN_A_FUNCTION.format(write=f"{GROUP_RATE} = rate"), "set_rate(1e-3 * (1 + epoch))", True),
+        ("", "pass", False),
+    ],
+)
+def test_a_rate_that_the_update_sets_is_a_parameter(functions: str, metrics: str, is_parameter: bool) -> None:
+    conversion = convert(script({"functions": functions, "metrics": metrics}))
+    assert conversion.converted, conversion.diagnostics
+    assert ('["lr"] = torch.nn.Parameter(' in conversion.source) is is_parameter
+    assert ('["lr"] = torch.tensor(' in conversion.source) is not is_parameter

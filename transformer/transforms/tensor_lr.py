@@ -139,14 +139,14 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer, shared: set[ast.AS
 
 
 def _in_update(script: Script, uses: Uses) -> bool:
-    """Whether a rate is set in the minibatch loop or in a function, and so perhaps by compiled code.
+    """Whether a rate is set in the minibatch loop, or in what it calls, and so perhaps by compiled code.
 
     torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
     plain tensor of float64 without dimensions on the host; into a parameter it is kept.
     """
-    inside = {id(n) for n in ast.walk(script.phases.learn)}
-    written = [stmt for stmt, _ in (*uses.writes, *uses.others)]
-    return any(id(stmt) in inside or script.scope_of(stmt) is not script.scope for stmt in written)
+    functions = [n for n in script.nodes if isinstance(n, ast.FunctionDef) and n is not script.scope]
+    inside = {id(n) for n in script.reached([script.phases.learn], functions)}
+    return any(id(stmt) in inside for stmt, _ in (*uses.writes, *uses.others))
 
 
 def _is_left_alone(script: Script, optimizer: Optimizer) -> bool:
