@@ -220,6 +220,31 @@ def test_an_update_that_does_something_else(training: Training, tmp_path: Path, 
     assert any(kind in finding for finding in findings)
 
 
+def test_an_update_that_sets_the_learning_rate(training: Training, tmp_path: Path) -> None:
+    rate = training.optimizer.param_groups[0]["lr"]
+    begin = rate.item()
+
+    def adapt(obs: torch.Tensor) -> torch.Tensor:
+        result = training.update(obs)
+        rate.mul_(0.5)
+        return result
+
+    lockstep = run(tmp_path, adapt, lambda f: f)
+    assert wrong(lockstep) == []
+    assert any(e.name.endswith("lr") for e in lockstep.errors)
+    assert rate.item() == pytest.approx(begin * 0.5**CALLS)
+
+
+def test_a_learning_rate_that_is_lost(training: Training, tmp_path: Path) -> None:
+    def adapt(obs: torch.Tensor) -> torch.Tensor:
+        result = training.update(obs)
+        training.optimizer.param_groups[0]["lr"].mul_(0.5)
+        return result
+
+    findings = wrong(run(tmp_path, adapt, lambda f: training.update))
+    assert any("optimizer 1, group 1: lr" in finding for finding in findings)
+
+
 def test_a_function_never_called_after_its_warm_up_is_not_called_equal(training: Training, tmp_path: Path) -> None:
     lockstep = run(tmp_path, training.policy, lambda f: f)
     early = Lockstep(tuple(type(f)(f.name, 3, 0) for f in lockstep.functions), lockstep.errors, (), 1, 0.0)

@@ -22,6 +22,7 @@ class Snapshot:
         self.gradients = {name: None if t.grad is None else t.grad.clone() for name, t in state.tensors.items()}
         self.optimizers = [_clone_state(o.state) for o in state.optimizers]
         self.groups = [[_settings(group) for group in o.param_groups] for o in state.optimizers]
+        self.rates = [[_rates(group) for group in o.param_groups] for o in state.optimizers]
         self.random = random_states()
 
     def same_tensors(self, other: Snapshot) -> bool:
@@ -33,9 +34,15 @@ class Snapshot:
         return all(a is b or torch.equal(a, b) for a, b in zip(self.random[:2], other.random[:2], strict=True))
 
     def optimizer_tensors(self, state: State) -> dict[str, torch.Tensor]:
-        """The optimizers' state tensors, named `parameter: key`."""
+        """The optimizers' state tensors, named `parameter: key`, and what tensors are set for groups of parameters."""
         names = {id(t): name for name, t in state.tensors.items()}
-        return {
+        rates = {
+            f"optimizer {i}, group {j}: {key}": value
+            for i, groups in enumerate(self.rates, start=1)
+            for j, group in enumerate(groups, start=1)
+            for key, value in group.items()
+        }
+        return rates | {
             f"{names.get(id(p), 'parameter')}: {key}": value
             for per_parameter in self.optimizers
             for p, entries in per_parameter.items()
@@ -84,6 +91,13 @@ class State:
         for optimizer, settings in zip(self.optimizers, snapshot.groups, strict=True):
             for group, values in zip(optimizer.param_groups, settings, strict=True):
                 group.update(values)
+        for optimizer, rates in zip(self.optimizers, snapshot.rates, strict=True):
+            for group, tensors in zip(optimizer.param_groups, rates, strict=True):
+                for key, value in tensors.items():
+                    if isinstance(group.get(key), torch.Tensor):
+                        group[key].detach().copy_(value)
+                    else:
+                        group[key] = value.clone()
         with torch.no_grad():
             for name, tensor in self.tensors.items():
                 tensor.detach().copy_(snapshot.tensors[name])
@@ -123,6 +137,11 @@ class Rewound:
 def _settings(group: dict[str, Any]) -> dict[str, Any]:
     """What is set for a group of parameters and is no tensor, such as a counter that its optimizer keeps there."""
     return {key: value for key, value in group.items() if isinstance(value, (bool, int, float, tuple))}
+
+
+def _rates(group: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Copies of the tensors that are set for a group of parameters: a learning rate that code in a graph may change."""
+    return {key: value.detach().clone() for key, value in group.items() if isinstance(value, torch.Tensor)}
 
 
 def _clone_state(entries: Any) -> dict[Any, dict[str, Any]]:
