@@ -17,8 +17,8 @@ INFO = TransformInfo(
     safety=(
         "Without a flag the rate stays the float that it was. Under --compile or --cudagraphs it is a tensor of "
         "float64, the float's precision, that annealing fills in place: a compiled update reads its present value "
-        "instead of being compiled anew for every rate. Where the minibatch loop sets it, the tensor is a parameter that "
-        "is not trained, into which compiled code can write. Reads go through `float()`, so what is logged or printed "
+        "instead of being compiled anew for every rate. Where the minibatch loop sets it, it is a parameter that is "
+        "not trained, into which compiled code can write. Reads go through `float()`, so what is logged or printed "
         "stays a float. `capturable` is on only under --cudagraphs. An optimizer that is kept where its rate may "
         "change unseen is left alone, and its step is in no graph."
     ),
