@@ -246,6 +246,11 @@ VARIATIONS = [
         {"evaluate-once": "gives the policy more than the observations"},
     ),
     Variation(
+        "a forward hook that changes what a layer returns",
+        {"before_loop": "agent.actor[0].register_forward_hook(lambda module, given, result: result * 0.5)"},
+        {"evaluate-once": "registers a hook"},
+    ),
+    Variation(
         "a flag for one environment, broadcast into the first row",
         {"begin": edited("begin", "torch.zeros(args.num_envs)", "torch.zeros(1)")},
         {},

@@ -265,6 +265,22 @@ def test_gradients_elsewhere_that_do_not_meet(parts: dict[str, str]) -> None:
     assert isinstance(step.outcome, Applied), step.outcome
 
 
+@pytest.mark.parametrize(
+    ("hook", "is_run_by_graphs"),
+    [
+        ("agent.actor[0].weight.register_hook(print)", False),
+        ("agent.actor[0].weight.register_post_accumulate_grad_hook(print)", False),
+        ("agent.actor.register_full_backward_hook(print)", False),
+        ("optimizer.register_step_post_hook(print)", False),
+        ("agent.actor.register_forward_hook(lambda module, given, result: result * 2)", True),
+    ],
+)
+def test_hooks(hook: str, is_run_by_graphs: bool) -> None:
+    step = turn("one-graph", script({**PLAIN, "before_loop": hook}), UPDATE)
+    assert isinstance(step.outcome, Applied if is_run_by_graphs else Skipped), step.outcome
+    assert is_run_by_graphs or "registers a hook" in step.outcome.reason  # type: ignore[union-attr]
+
+
 def test_gradients_cleared_after_the_step() -> None:
     late = edited("optimize", "optimizer.zero_grad()\n", "").rstrip() + "\noptimizer.zero_grad()\n"
     step = turn("one-graph", script({**PLAIN, "optimize": late}), UPDATE)
