@@ -16,7 +16,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-browser screenshots lint golden docs fuzz bench bench-speed waits family wild clean
+.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -37,7 +37,7 @@ demo: $(STAMP) ## convert a fixture, run original and converted, show that they 
 	$(BIN)/lean-convert verify $(DEMO) $(DEMO_OUT) -- --num-envs 2 --num-steps 128
 
 test: lint ## lint, then every test that is neither slow nor needs a GPU
-	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
 
 test-slow: $(STAMP) ## the tests that train
 	$(BIN)/python -m pytest -n 2 -m "slow and not gpu"
@@ -75,6 +75,12 @@ docs: $(STAMP) ## write the tables of transforms and diagnostics into the README
 fuzz: $(STAMP) ## convert N=10000 mutants (SEED, JOBS), then run RUNS=150 against their conversions
 	$(BIN)/python tests/fuzz/fuzz.py --mutants $(N) --seed $(SEED) --jobs $(JOBS)
 	$(BIN)/python tests/fuzz/equal.py --runs $(RUNS) --seed $(SEED)
+
+hostile: $(STAMP) ## convert and run hundreds of hostile scripts (JOBS; 20 minutes)
+	PYTHONPATH=tests $(BIN)/python tests/hostility/sweep.py --jobs $(JOBS) --write
+
+mutants: $(STAMP) ## single edits of converted fixtures that verify should tell, MUTANTS= of each (an hour; goes on where it stopped)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/score.py --write $(if $(MUTANTS),--mutants $(MUTANTS))
 
 bench: $(STAMP) ## what a conversion and its verification cost: seconds and memory
 	$(BIN)/python benchmarks/convert_cost.py

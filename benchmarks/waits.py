@@ -2,7 +2,7 @@
 
     python benchmarks/waits.py
 
-No GPU is needed: scripts run on the emulated device of `tests/emulated_cuda`, which counts. A figure is the difference
+No GPU is needed: scripts run on the emulated device of `verify`, which counts. A figure is the difference
 of two runs of which one does so much more.
 """
 

@@ -9,7 +9,7 @@ from transformer.pipeline import SelectionError
 MARK = "# converted\n"
 
 FLAGS, STORAGE, COMPILE = (
-    TransformInfo(name, f"do {name}", f"{name} is safe.", needs, "x = 1\n", "x = 2\n")
+    TransformInfo(name, f"do {name}", f"to {name}", f"{name} is safe.", needs, "x = 1\n", "x = 2\n")
     for name, needs in (("flags", ()), ("storage", ()), ("compile", ("flags",)))
 )
 

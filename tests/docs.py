@@ -33,6 +33,12 @@ def transforms_table() -> str:
     return "\n".join(["| | transform | what it does | needs | why it is safe |", "|-|-|-|-|-|", *rows])
 
 
+def conditions_table() -> str:
+    """The transforms in order, and where each applies."""
+    rows = [f"| `{t.name}` | {_cell(t.applies)} |" for t in all_transforms()]
+    return "\n".join(["| transform | applies |", "|-|-|", *rows])
+
+
 def diagnostics_table() -> str:
     """The diagnostics: what each means and what to do."""
     rows = [
@@ -105,6 +111,9 @@ TABLES = {
 ADVISE = ROOT / "docs" / "advise.md"
 ADVICE = {"advice": advice_table, "examples": advice_examples}
 
+TRANSFORMS = ROOT / "docs" / "transforms.md"
+CONDITIONS = {"conditions": conditions_table}
+
 
 def with_tables(document: str, tables: Mapping[str, Callable[[], str]] = TABLES) -> str:
     """The document with what stands between `<!-- NAME -->` and `<!-- /NAME -->` made anew.
@@ -123,4 +132,5 @@ def with_tables(document: str, tables: Mapping[str, Callable[[], str]] = TABLES)
 if __name__ == "__main__":
     README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
     ADVISE.write_text(with_tables(ADVISE.read_text(encoding="utf-8"), ADVICE), encoding="utf-8")
+    TRANSFORMS.write_text(with_tables(TRANSFORMS.read_text(encoding="utf-8"), CONDITIONS), encoding="utf-8")
     speed_page.write()

@@ -270,54 +270,54 @@ HOSTILE = [
     ),
     Hostile(
         "a tensor beside the parameters, changed in place",
-        "inference-agent",
+        "evaluate-once",
         {
             "agent": TEMPERATURE.replace("self.temp = 1.0", "self.temp = torch.ones(1)")
             + "\n\n    def cool(self):\n        self.temp.mul_(0.5)\n",
             "head": "agent.cool()",
         },
-        "changes temp",
+        "keeps self.temp",
     ),
     Hostile(
         "an attribute set by a function",
-        "inference-agent",
+        "evaluate-once",
         {
             "agent": TEMPERATURE,
             "functions": "def cool(a):\n    a.temp *= 0.5\n\n\n",
             "head": "cool(agent)",
         },
-        "changes temp",
+        "sets a.temp",
     ),
     Hostile(
         "an attribute set through another name",
-        "inference-agent",
+        "evaluate-once",
         {"agent": TEMPERATURE, "before_loop": "net = agent", "head": "net.temp *= 0.5"},
-        "changes temp",
+        "gives agent another name",
     ),
     Hostile(
         "a list that grows",
-        "inference-agent",
+        "evaluate-once",
         {
             "agent": TEMPERATURE.replace("self.temp = 1.0", "self.temp = [1.0]").replace(
                 "/ self.temp", "/ self.temp[-1]"
             ),
             "head": "agent.temp.append(0.5**iteration)",
         },
-        "changes temp",
+        "picks self.temp[-1]",
     ),
     Hostile(
         "an attribute set together with another",
-        "inference-agent",
+        "evaluate-once",
         {
             "agent": TEMPERATURE.replace("self.temp = 1.0", "self.temp, self.n = 1.0, 0")
             + "\n\n    def cool(self):\n        self.temp, self.n = self.temp * 0.5, self.n + 1\n",
             "head": "agent.cool()",
         },
-        "changes the network's own state",
+        "keeps self.n",
     ),
     Hostile(
         "the network reads arguments that are annealed",
-        "inference-agent",
+        "evaluate-once",
         {
             "agent": TEMPERATURE.replace("def __init__(self)", "def __init__(self, given)")
             .replace("self.temp = 1.0", "self.given = given")
@@ -325,26 +325,26 @@ HOSTILE = [
             "make_agent": "args.temp = 1.0\nagent = Agent(args).to(device)",
             "head": "args.temp *= 0.5",
         },
-        "changes args",
+        "keeps self.given",
     ),
     Hostile(
         "another parameter in a layer",
-        "inference-agent",
+        "evaluate-once",
         {
             "report": REPORT
             + "\nfor layer in agent.actor:\n    if isinstance(layer, nn.Linear):\n"
             + "        layer.weight = nn.Parameter(layer.weight.detach() * 0.5)"
         },
-        "another weight",
+        "uses agent.actor",
     ),
     Hostile(
         "other memory for the parameters, in a function",
-        "inference-agent",
+        "evaluate-once",
         {
             "functions": "def decay(ps):\n    for p in ps:\n        p.data = p.data * 0.9\n\n\n",
             "report": REPORT + "\ndecay(agent.parameters())",
         },
-        "other memory",
+        "uses p, a parameter, for data",
     ),
     Hostile(
         "a function shows the learning rate",
@@ -386,6 +386,11 @@ HOSTILE = [
         },
     ),
     Hostile(
+        "one loss twice",
+        "one-graph",
+        {"optimize": PARTS["optimize"].replace("loss.backward()", "loss.backward(retain_graph=True)\nloss.backward()")},
+    ),
+    Hostile(
         "a number of the network leaves the update",
         "update",
         {
@@ -393,5 +398,27 @@ HOSTILE = [
             "metrics": "s = agent.size()",
             "report": "print(iteration, s)",
         },
+    ),
+    *(
+        Hostile(
+            f"a function made in {where} that outlives it",
+            transform,
+            {"before_loop": "late = []", part: PARTS[part] + made, "report": REPORT + "\nprint([f() for f in late])"},
+            said,
+        )
+        for where, transform, part, made, said in (
+            ("the rollout", "rollout", "step", "\nlate.append(lambda: global_step + step)", "may be kept"),
+            ("a minibatch", "update", "metrics", "\nlate.append(lambda: ratio.sum().item())", "may be kept"),
+        )
+    ),
+    Hostile(
+        "permutations seeded by the epoch",
+        "shuffle",
+        {
+            "minibatches": edited(
+                "minibatches", "np.random.shuffle", "np.random.seed(args.seed + epoch)\nnp.random.shuffle"
+            )
+        },
+        "sets a random state",
     ),
 ]

@@ -19,10 +19,11 @@ COMPILE = torch.compile
 
 
 def quick(model: Callable[..., Any] | None = None, **given: Any) -> Any:
-    """torch.compile with another backend, whose options the ones that are given are not."""
+    """torch.compile with another backend, of whose options the choice of guards alone is kept."""
     if model is None:
         return partial(quick, **given)
-    return COMPILE(model, backend="aot_eager")
+    guards = {k: v for k, v in (given.get("options") or {}).items() if k == "guard_filter_fn"}
+    return COMPILE(model, backend="aot_eager", options=guards or None)
 
 
 if __name__ == "__main__":

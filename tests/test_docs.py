@@ -44,6 +44,11 @@ def test_page_of_advice_is_todays() -> None:
     assert docs.with_tables(page, docs.ADVICE) == page, "run `make docs`"
 
 
+def test_the_page_of_the_transforms_is_theirs() -> None:
+    page = docs.TRANSFORMS.read_text(encoding="utf-8")
+    assert docs.with_tables(page, docs.CONDITIONS) == page, "run `make docs`"
+
+
 def test_every_file_of_rules_is_in_the_list() -> None:
     modules = {m.name for m in pkgutil.iter_modules([str(ROOT / "transformer" / "advice" / "rules")])}
     assert {r.find.__module__.rpartition(".")[2] for r in RULES} == modules
@@ -73,6 +78,7 @@ def test_explain_tells_what_the_registry_holds(info: TransformInfo) -> None:
     text = run("explain", info.name)
     assert info.summary in squeezed(text)
     assert squeezed(info.safety) in squeezed(text)
+    assert squeezed(f"Applies {info.applies}.") in squeezed(text)
     for example in (info.before, info.after):
         assert squeezed(example) in squeezed(text)
 

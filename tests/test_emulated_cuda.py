@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -12,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-sys.path.append(str(Path(__file__).parent / "emulated_cuda"))
-
-import emulated_device
-from emulated_device import Devices, DeviceTensor
-from emulated_streams import Graph, capturing
+from transformer.checking.harness import emulated_device
+from transformer.checking.harness.eager_steps import EagerSteps
+from transformer.checking.harness.emulated_device import Devices, DeviceTensor, falls_short
+from transformer.checking.harness.emulated_streams import Graph, capturing
+from transformer.checking.harness.journal import Journal
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +88,32 @@ def test_what_cuda_refuses(error: type[Exception], do: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("short", "do"),
+    [
+        (True, lambda x: x.unsqueeze_(0)),
+        (True, lambda x: torch.cuda.get_device_properties(0)),
+        (False, lambda x: x + torch.ones(2)),
+        (False, lambda x: x.numpy()),
+        (False, lambda x: x @ x[:1]),
+        (False, lambda x: x.missing),
+    ],
+)
+def test_what_is_not_emulated_is_told_from_mistakes(short: bool, do: Any) -> None:
+    with pytest.raises(Exception) as raised:
+        do(on_device(1.0, 0.0))
+    assert falls_short(raised.value) == short
+
+
+def test_a_refusal_that_led_to_another_error_is_a_mistake() -> None:
+    with pytest.raises(NotImplementedError) as raised:
+        try:
+            on_device(1.0) + torch.ones(1)
+        except Devices as error:
+            raise NotImplementedError from error
+    assert not falls_short(raised.value)
+
+
+@pytest.mark.parametrize(
     ("kind", "do"),
     [
         ("item", lambda x: x[0].item()),
@@ -137,3 +162,37 @@ def test_what_no_graph_can_hold(do: Any) -> None:
     x = on_device(1.0)
     with pytest.raises(Devices, match="captur"), capturing(Graph()):
         do(x)
+
+
+class Descent(torch.optim.Optimizer):
+    """Gradient descent whose capturable steps are `slip` times as long as others."""
+
+    slip = 1.0
+
+    def __init__(self, parameters: Any, lr: Any, capturable: bool) -> None:
+        super().__init__(parameters, {"lr": lr, "capturable": capturable})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(p.grad * float(group["lr"]) * (self.slip if group["capturable"] else 1.0))
+
+
+@pytest.mark.parametrize("slip", [1.0, 1.5])
+def test_a_capturable_step_is_taken_as_an_ordinary_one(slip: float, tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 0)
+    steps, parameter = EagerSteps(journal), nn.Parameter(on_device(1.0, 2.0))
+    parameter.grad = on_device(0.5, 0.5)
+    optimizer = Descent([parameter], torch.tensor(0.1, dtype=torch.float64, device="cuda"), capturable=True)
+    optimizer.slip = slip
+    for _ in range(4):
+        with steps.during_step(optimizer):
+            optimizer.step()
+    steps.finish()
+    assert parameter.tolist() == pytest.approx([0.8, 1.8])
+    assert optimizer.param_groups[0]["capturable"]
+    assert isinstance(optimizer.param_groups[0]["lr"], torch.Tensor)
+    far = {call: relative for _, _, call, _, _, _, _, _, relative, _ in journal.entries["calls"]}
+    assert far == {1: pytest.approx(slip - 1, abs=1e-4), 2: pytest.approx(slip - 1, abs=1e-4)}
+    assert [entry[1] for entry in journal.entries["regrouped"]] == ["tensor-lr"]

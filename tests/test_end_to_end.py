@@ -8,7 +8,14 @@ from pathlib import Path
 import golden
 import pytest
 
-FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"
+from transformer import header
+
+FIXTURE = golden.FIXTURES / "in_main.py"
+
+
+def written(fixture: Path, source: str | None = None) -> bytes:
+    """The golden conversion of a fixture as it is written, below its header."""
+    return header.add((golden.CONVERTED / fixture.name).read_text(encoding="utf-8"), source or fixture.name).encode()
 
 
 def lean_convert(
@@ -21,24 +28,23 @@ def lean_convert(
 def test_fixture_to_file(tmp_path: Path) -> None:
     out = tmp_path / "out.py"
     assert lean_convert(FIXTURE, "-o", out).returncode == 0
-    assert out.read_bytes() == golden.convert_fixture(FIXTURE).encode()
+    assert out.read_bytes() == written(FIXTURE)
     again = lean_convert(FIXTURE, "-o", out)
     assert again.returncode == 0, "its own output may be overwritten"
-    other = lean_convert(golden.FIXTURES / "in_main.py", "-o", out)
+    other = lean_convert(golden.FIXTURES / "plain_prints.py", "-o", out)
     assert other.returncode == 0, "another conversion is recognised as such"
 
 
 def test_fixture_through_pipes(tmp_path: Path) -> None:
     result = lean_convert("-", stdin=FIXTURE.read_bytes(), cwd=tmp_path)  # no project's line length there
-    assert result.stdout == golden.convert_fixture(FIXTURE).encode()
+    assert result.stdout == written(FIXTURE, header.NO_FILE)
 
 
 def test_carriage_returns_and_byte_order_mark_are_kept(tmp_path: Path) -> None:
     script, out = tmp_path / "ppo.py", tmp_path / "out.py"
     script.write_bytes(b"\xef\xbb\xbf" + FIXTURE.read_bytes().replace(b"\n", b"\r\n"))
     assert lean_convert(script, "-o", out).returncode == 0
-    expected = golden.convert_fixture(FIXTURE).encode().replace(b"\n", b"\r\n")
-    assert out.read_bytes() == b"\xef\xbb\xbf" + expected
+    assert out.read_bytes() == b"\xef\xbb\xbf" + written(FIXTURE, "ppo.py").replace(b"\n", b"\r\n")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +97,7 @@ def test_several_fixtures_in_one_call(tmp_path: Path) -> None:
     fixtures = sorted(golden.FIXTURES.glob("*.py"))[:4]
     assert lean_convert(*fixtures, "--output-dir", tmp_path).returncode == 0
     for fixture in fixtures:
-        assert (tmp_path / fixture.name).read_bytes() == golden.convert_fixture(fixture).encode()
+        assert (tmp_path / fixture.name).read_bytes() == written(fixture)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["transforms"], ["explain", "LC001"], [str(FIXTURE)]])

@@ -72,7 +72,7 @@ def test_every_rung_of_a_fixture_is_equal(fixture: str) -> None:
         pytest.skip("the emulated device belongs to one process")
     text = (golden.FIXTURES / "converted" / fixture).read_text(encoding="utf-8")
     found = rungs(Run(golden.FIXTURES / fixture, tuple(arguments(fixture)), timeout=LIMIT))
-    expected = RUNGS if captured(text) else RUNGS[:2]
+    expected = RUNGS if captured(text) else [rung for rung in RUNGS if "cudagraphs" not in rung]
     statuses = {name: (found[name].status, found[name].reason, found[name].findings) for name in expected}
     assert statuses == dict.fromkeys(expected, ("equal", "", ()))
     # Minibatches of two sizes are not captured

@@ -1,21 +1,14 @@
-"""Writing: all or nothing, never over the input, never over somebody else's file."""
+"""Writing: all or nothing, never over the input, somebody else's file, or edits."""
 
 import os
 import stat
 from pathlib import Path
 
-import conversions
 import pytest
 
-from transformer import output, pipeline
+from transformer import header, output
 
-
-@pytest.fixture(autouse=True)
-def small_converter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "convert", conversions.convert)
-
-
-OURS = conversions.MARK + "old = 1\n"
+OURS = header.add("old = 1\n", "ppo.py")
 
 
 def mode_of(file: Path) -> int:
@@ -47,11 +40,38 @@ def test_own_output_is_overwritten_and_keeps_its_mode(tmp_path: Path) -> None:
     assert mode_of(target) == 0o640
 
 
-@pytest.mark.parametrize("content", [b"mine = 1\n", b"\x89PNG\0\0", b"REFUSE\n", b""])
-def test_foreign_file_needs_force(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("ours", [OURS.replace("\n", "\r\n"), "\ufeff" + OURS, header.add("old = 1\n", "b.py", "9.9")])
+def test_own_output_is_known_in_other_line_ends_and_of_other_versions(tmp_path: Path, ours: str) -> None:
+    target = tmp_path / "renamed.py"
+    target.write_bytes(ours.encode())
+    output.write(target, b"new")
+    assert target.read_bytes() == b"new"
+
+
+FOREIGN = (
+    b"mine = 1\n",
+    b"\x89PNG\0\0",
+    b"",
+    b"old = 1\n",  # the line was deleted
+    b"import os\n" + OURS.encode(),
+    b"\xff" + OURS.encode(),
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        *((content, "does not begin with the line") for content in FOREIGN),
+        (OURS.replace("1", "2").encode(), "was edited since"),
+        (OURS.encode() + b"\n", "was edited since"),
+        (b"# a note\n" + OURS.encode(), "was edited since"),
+        (OURS.replace("ppo.py", "other.py").encode(), "was edited since"),
+    ],
+)
+def test_foreign_and_edited_files_need_force(tmp_path: Path, content: bytes, reason: str) -> None:
     target = tmp_path / "out.py"
     target.write_bytes(content)
-    with pytest.raises(output.OutputError, match="--force"):
+    with pytest.raises(output.OutputError, match=f"{reason}.*--force overwrites it, another name keeps it"):
         output.write(target, b"new")
     assert target.read_bytes() == content
     output.write(target, b"new", force=True)

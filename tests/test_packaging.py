@@ -10,6 +10,8 @@ from pathlib import Path
 import golden
 import pytest
 
+from transformer import header
+
 ROOT = Path(__file__).parent.parent
 FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"
 
@@ -40,4 +42,5 @@ def test_base_install_converts(tmp_path: Path) -> None:
     clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     command = [scripts / "lean-convert", FIXTURE, "-o", tmp_path / "out.py"]
     subprocess.run(command, cwd=tmp_path, env=clean, check=True)
-    assert (tmp_path / "out.py").read_bytes() == golden.convert_fixture(FIXTURE).encode()
+    converted = header.add(golden.convert_fixture(FIXTURE), FIXTURE.name)
+    assert (tmp_path / "out.py").read_bytes() == converted.encode()

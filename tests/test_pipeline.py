@@ -6,17 +6,29 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import golden
 import pytest
 from scripts import script
 
-from transformer import SelectionError, Skipped, convert
+from transformer import Conversion, SelectionError, Skipped, convert
 from transformer.transforms import ORDER
 
 FIXTURES = pytest.mark.parametrize("fixture", sorted(golden.FIXTURES.glob("*.py")), ids=lambda p: p.stem)
 NAMES = [t.info.name for t in ORDER]
+
+
+def slow_but_each(nth: int, values: Sequence[object]) -> list[object]:
+    """Parameters of a test; all but each n-th, from the n-th on, are marked slow."""
+    return [pytest.param(v, marks=[] if k % nth == 0 else pytest.mark.slow) for k, v in enumerate(values, 1)]
+
+
+@cache
+def whole() -> Conversion:
+    return convert(script())
 
 
 def comments(source: str) -> Counter[str]:
@@ -26,14 +38,14 @@ def comments(source: str) -> Counter[str]:
 
 @FIXTURES
 def test_every_comment_is_kept(fixture: Path) -> None:
-    source = fixture.read_text(encoding="utf-8")
-    for state in convert(source).states:
-        assert not comments(source) - comments(state)
+    original, *states = map(comments, golden.conversion_of(fixture).states)
+    for state in states:
+        assert not original - state
 
 
 @FIXTURES
 def test_states_follow_from_each_other(fixture: Path) -> None:
-    conversion = convert(fixture.read_text(encoding="utf-8"))
+    conversion = golden.conversion_of(fixture)
     assert [s.transform.name for s in conversion.steps] == NAMES
     before = conversion.original
     for step in conversion.steps:
@@ -44,15 +56,15 @@ def test_states_follow_from_each_other(fixture: Path) -> None:
     assert before == conversion.source
 
 
-@pytest.mark.parametrize("count", range(1, len(NAMES)))
+@pytest.mark.parametrize("count", slow_but_each(6, range(1, len(NAMES))))
 def test_every_prefix_of_the_order_can_be_chosen(count: int) -> None:
-    whole, prefix = convert(script()), convert(script(), select=NAMES[:count])
-    assert prefix.source == whole.steps[count - 1].after
+    prefix = convert(script(), select=NAMES[:count])
+    assert prefix.source == whole().steps[count - 1].after
     rest = [s.outcome for s in prefix.steps[count:]]
     assert all(isinstance(o, Skipped) and not o.chosen for o in rest)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but_each(4, NAMES))
 def test_each_transform_can_be_left_out_with_those_that_need_it(name: str) -> None:
     unwanted = {name}
     for transform in ORDER:

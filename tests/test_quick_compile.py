@@ -55,6 +55,37 @@ CHANGES = [
         },
     ),
     Variation(
+        "a stored callable that reads what the training loop binds",
+        {
+            "agent": PARTS["agent"]
+            .replace("def __init__(self):", "def __init__(self, temperature):")
+            .replace("super().__init__()\n", "super().__init__()\n        self.temperature = temperature\n")
+            .replace("logits=self.actor(x)", "logits=self.actor(x) * self.temperature()"),
+            "make_agent": "agent = Agent(lambda: 1.0 / iteration).to(device)",
+        },
+    ),
+    Variation(
+        "dropout that is annealed, and off in the rollout",
+        {
+            "agent": PARTS["agent"]
+            .replace("super().__init__()\n", "super().__init__()\n        self.drop = nn.Dropout(0.5)\n")
+            .replace("self.actor(x)", "self.actor(self.drop(x))"),
+            "head": "agent.drop.p = 0.5 / iteration\nagent.drop.eval()",
+            "flatten": PARTS["flatten"] + "\nagent.drop.train()",
+        },
+    ),
+    Variation(
+        "a layer that is replaced between the iterations",
+        {
+            "functions": "def renew(net):\n    net.critic[-1] = nn.Linear(8, 1)\n\n\n",
+            "report": PARTS["report"] + "\nrenew(agent)",
+        },
+    ),
+    Variation(
+        "a hook that is registered while training goes on",
+        {"report": PARTS["report"] + "\nagent.actor[0].register_forward_hook(lambda m, given, result: result * 0.5)"},
+    ),
+    Variation(
         "statistics that count their updates",
         {
             "functions": """

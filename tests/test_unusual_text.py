@@ -4,6 +4,7 @@ import codecs
 import re
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from transformer import convert, text
 from transformer.conversion import Conversion
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-BASES = ("plain_prints.py", "gym_classic_discrete.py")
+BASES = ("plain_prints.py", pytest.param("gym_classic_discrete.py", marks=pytest.mark.slow))
 
 
 def _read(name: str) -> str:
@@ -29,6 +30,7 @@ def plain() -> str:
     return _read("plain_prints.py")
 
 
+@cache
 def _converted(source: str, line_length: int = 127) -> str:
     conversion = convert(source, line_length=line_length)
     assert conversion.converted, conversion.diagnostics
@@ -132,6 +134,7 @@ def test_20000_lines_of_code_are_refused_at_once(plain: str) -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.slow
 def test_20000_lines_of_simple_code(plain: str) -> None:
     """Fewer syntax nodes than the limit: a table over many lines."""
     table = "TABLE = [\n" + "    0,\n" * 20_000 + "]\n"

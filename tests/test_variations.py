@@ -65,6 +65,26 @@ if __name__ == "__main__":
     learn(network, adam, options, device="cpu")
 """
 
+PLAIN = {
+    "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
+    "functions": """
+        class Plain:
+            def __init__(self):
+                self.envs = Envs(1)
+
+            def reset(self):
+                return self.envs.reset()[0]
+
+            def step(self, action):
+                state, reward, done, info = self.envs.step(np.array([action]))
+                return state[0], reward[0], done[0], info
+
+
+    """,
+    "step": edited("step", "torch.Tensor(done)", "torch.Tensor([done])"),
+}
+"""One environment that is no vector of them."""
+
 VARIATIONS = [
     Variation("the skeleton", {}),
     Variation(
@@ -190,48 +210,12 @@ VARIATIONS = [
     ),
     Variation(
         "one plain environment, whose observations are broadcast into the buffer",
-        {
-            "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
-            "functions": """
-                class Plain:
-                    def __init__(self):
-                        self.envs = Envs(1)
-
-                    def reset(self):
-                        return self.envs.reset()[0]
-
-                    def step(self, action):
-                        state, reward, done, info = self.envs.step(np.array([action]))
-                        return state[0], reward[0], done[0], info
-
-
-            """,
-            "make_agent": "envs = Plain()\n" + PARTS["make_agent"],
-            "step": edited("step", "torch.Tensor(done)", "torch.Tensor([done])"),
-        },
+        {**PLAIN, "make_agent": "envs = Plain()\n" + PARTS["make_agent"]},
         {"evaluate-once": "next_obs is not recorded as it is"},
     ),
     Variation(
         "one plain environment, which the script gives single spaces",
-        {
-            "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
-            "functions": """
-                class Plain:
-                    def __init__(self):
-                        self.envs = Envs(1)
-
-                    def reset(self):
-                        return self.envs.reset()[0]
-
-                    def step(self, action):
-                        state, reward, done, info = self.envs.step(np.array([action]))
-                        return state[0], reward[0], done[0], info
-
-
-            """,
-            "make_agent": "envs = Plain()\nenvs.single_action_space = None\n" + PARTS["make_agent"],
-            "step": edited("step", "torch.Tensor(done)", "torch.Tensor([done])"),
-        },
+        {**PLAIN, "make_agent": "envs = Plain()\nenvs.single_action_space = None\n" + PARTS["make_agent"]},
         {"evaluate-once": "next_obs is not recorded as it is"},
     ),
     Variation(
@@ -248,7 +232,7 @@ VARIATIONS = [
     Variation(
         "a forward hook that changes what a layer returns",
         {"before_loop": "agent.actor[0].register_forward_hook(lambda module, given, result: result * 0.5)"},
-        {"evaluate-once": "registers a hook"},
+        {"evaluate-once": "registers a hook", "cudagraphs": "registers a hook"},
     ),
     Variation(
         "a flag for one environment, broadcast into the first row",
@@ -409,7 +393,7 @@ VARIATIONS = [
             "step": edited("step", "action.cpu().numpy()", "action.cpu().numpy()[:, 0]"),
             "flatten": edited("flatten", "actions.reshape(-1)", "actions.reshape((-1, 2))"),
         },
-        {"evaluate-once": "takes no actions that it would draw otherwise"},
+        {"evaluate-once": "takes no actions that it would draw otherwise", "cudagraphs": "keeps self.nvec"},
     ),
     Variation(
         "observations in a tuple",
@@ -874,7 +858,12 @@ for shrink in (1.0, 0.5, 0.25):
     Variation(
         "an optimizer that is made anew in the training",
         {"head": "if iteration == 2:\n    <remake>", "remake": PARTS["optimizer"]},
-        {"tensor-lr": "it is made more than once", "one-graph": "may not be traceable"},
+        {
+            "tensor-lr": "it is made more than once",
+            "one-graph": "may not be traceable",
+            "evaluate-once": "binds optimizer",
+            "cudagraphs": "binds optimizer",
+        },
     ),
     Variation(
         "an optimizer with modes of its own",
@@ -893,7 +882,12 @@ for shrink in (1.0, 0.5, 0.25):
             "head": "optimizer.eval()",
             "flatten": PARTS["flatten"] + "\noptimizer.train()",
         },
-        {"tensor-lr": "not known to take a tensor learning rate", "one-graph": "may not be traceable"},
+        {
+            "tensor-lr": "not known to take a tensor learning rate",
+            "one-graph": "may not be traceable",
+            "evaluate-once": "gives agent.parameters() to Averaging()",
+            "cudagraphs": "gives agent.parameters() to Averaging()",
+        },
     ),
     Variation(
         "weights rescaled through .data",
@@ -906,7 +900,7 @@ agent.critic[-1].bias.data = agent.critic[-1].bias.data / scale
 b_returns = b_returns / scale
 """,
         },
-        {"inference-agent": "gives a parameter other memory"},
+        {"evaluate-once": "sets agent.critic[-1].weight.data", "cudagraphs": "sets agent.critic[-1].weight.data"},
     ),
     Variation(
         "gradients saved, changed and restored between two backward passes",
@@ -947,7 +941,7 @@ b_returns = b_returns / scale
                     return parser.parse_args()
             """,
         },
-        {"evaluate-once": "which may mix the rows"},
+        {"evaluate-once": "which may mix the rows", "cudagraphs": "uses self.training"},
     ),
     Variation(
         "a history on the agent",
@@ -962,7 +956,11 @@ b_returns = b_returns / scale
             "report": PARTS["report"]
             + "\nprint(len(agent.history), sum(h.sum().item() for h in agent.history))\nagent.history.clear()",
         },
-        {"inference-agent": "keeps a history on the network"},
+        {
+            "evaluate-once": "takes no actions that it would draw otherwise",
+            "one-graph": "calls agent.history.clear()",
+            "cudagraphs": "keeps self.history",
+        },
     ),
 ]
 

@@ -61,6 +61,8 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
         call = script.source.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not uses[0] or function in script.source.ancestors(call):
             continue
+        if isinstance(owner, ast.ClassDef) and any(_in_class_body(script, n, owner) for n in names.get(name, [])):
+            continue  # `act = method` below it
         if isinstance(owner, ast.ClassDef):
             receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
             if receiver is None or not _is_instance(script, receiver, owner):
@@ -69,6 +71,20 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
             found[function] = OnlyCall(call, function, None)
     return found
+
+
+def _in_class_body(script: Script, name: ast.AST, owner: ast.ClassDef) -> bool:
+    """Whether a name is evaluated where a class is made, in its body or among the parameters of its methods."""
+    below = name
+    for outer in script.source.ancestors(name):
+        if outer is owner:
+            return True
+        if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            decorates = below in getattr(outer, "decorator_list", ())
+            if not decorates and not isinstance(below, ast.arguments):
+                return False
+        below = outer
+    return False
 
 
 def texts_of(script: Script) -> set[str]:

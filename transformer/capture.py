@@ -10,7 +10,8 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
-from transformer.copying import GROWING, Changes, attributes, foreign, foreign_base
+from transformer.arguments import bind_arguments, first_parameter
+from transformer.changes import GROWING, Changes, foreign_base
 from transformer.dataflow import pairwise, statements
 from transformer.host_work import (
     PLAIN,
@@ -50,7 +51,7 @@ class Capture:
         facts = script.facts
         self._script = script
         self._changes = Changes(script)
-        self._networks = {*script.modules, *facts.inference.values(), *facts.aliases.values()}
+        self._networks = {*script.modules, *([facts.policy] if facts.policy else [])}
         self._optimizers = {o.name for o in script.optimizers}
         self._seen: set[tuple[ast.FunctionDef, frozenset[tuple[str, bool]]]] = set()
         self._draws: ast.Call | None = None
@@ -73,6 +74,8 @@ class Capture:
 
     def obstacle_of_call(self, call: ast.Call) -> str | None:
         """Why what a call of a network runs cannot be replayed."""
+        if (why := self._unsteady(call)) is not None:
+            return why
         method = Results(self._script, call).called[1]
         return self.obstacle(method, call) if method else self._call_of_network(call)
 
@@ -104,9 +107,6 @@ class Capture:
         """What a network uses that another file defines."""
         if (base := foreign_base(self._script, cls)) is not None:
             return f"{cls.name} is derived from {base}, which is not in this file"
-        for _, value in attributes(cls):
-            if (used := foreign(self._script, value)) is not None:
-                return f"{cls.name} uses {used}, which is not in this file"
         return None
 
     @cached_property
@@ -261,11 +261,19 @@ class Capture:
         if method in ("sample", "rsample"):
             return f"draws with {ast.unparse(call)}, which reads the parameters on the host"
         if root in self._networks:
-            return self._call_of_network(call) if method not in OF_MODULES else None
+            return self._call_of_network(call) if method not in OF_MODULES else self._unsteady(call)
         known = root in part.bound or not root  # a tensor, a distribution or a part of a network; or a result of these
         return None if known else self._unknown(ast.unparse(func))
 
+    def _unsteady(self, call: ast.Call) -> str | None:
+        """Why the network of a call may not be the same in each call."""
+        facts, name = self._script.facts, _root(call.func)
+        network = (facts.policy_target or name).partition(".")[0] if name == facts.policy else name
+        return facts.unsteady.get(network)
+
     def _call_of_network(self, call: ast.Call) -> str | None:
+        if (why := self._unsteady(call)) is not None:
+            return f"calls {ast.unparse(call.func)}(): {why}"
         if Results(self._script, call).called[1] is not None:
             return None
         name = _root(call.func)
@@ -373,19 +381,13 @@ def _known(function: ast.FunctionDef, call: ast.Call) -> dict[str, bool]:
 
     A second condition may see what the first one's branch has bound the parameter to.
     """
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+    bound = bind_arguments(function, call, call.func if first_parameter(function) == "self" else None)
+    if bound is None:
         return {}
-    params = [*function.args.posonlyargs, *function.args.args]
-    values: dict[str, ast.expr] = {
-        p.arg: d for p, d in zip(reversed(params), reversed(function.args.defaults), strict=False)
-    }
-    own = params[1:] if params and params[0].arg == "self" else params
-    values |= dict(zip((p.arg for p in own), call.args, strict=False))
-    values |= {k.arg: k.value for k in call.keywords if k.arg is not None}
     asked = [_asks_none(n.test) for n in ast.walk(function) if isinstance(n, ast.If)]
     return {
         name: isinstance(value, ast.Constant)
-        for name, value in values.items()
+        for name, value in bound.values.items()
         if asked.count(name) == 1
         and (isinstance(value, (ast.Subscript, ast.BinOp)) or (isinstance(value, ast.Constant) and value.value is None))
     }

@@ -44,6 +44,8 @@ class TransformInfo:
     name: str
     summary: str
     """One line, imperative, no full stop."""
+    applies: str
+    """The condition under which it is right, as the end of a sentence that begins with "Applies"."""
     safety: str
     """Why the results stay equal: a short paragraph."""
     needs: tuple[str, ...]
@@ -51,6 +53,9 @@ class TransformInfo:
     before: str
     after: str
     """A small before/after example, Python source."""
+    regroups: str = ""
+    """What it computes in another order of arithmetic on purpose, so that bits differ there under the flags; `verify`
+    gives the script what the original's order gives, and compares all else bit by bit."""
 
 
 @dataclass(frozen=True)

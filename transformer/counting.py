@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def counted(script: Script, function: ast.FunctionDef) -> str | None:
     """The first attribute, as written, that begins as a number and that a function, or what it calls, counts in."""
     numbers = set(_numbers(script))
-    for node in script.reached([function], _callable_in(script, function)):
+    for node in script.reached(function, _callable_in(script, function)):
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.AugAssign):
             pairs = [(node.target, node.target)]
@@ -55,4 +55,4 @@ def _callable_in(script: Script, function: ast.FunctionDef) -> list[ast.Function
     named = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
     made = [call for name in sorted(named) for _, v in script.assignments(name) if (call := script.constructor(v))]
     classes = {c for call in made for c in script.used_classes(script.classes[ast.unparse(call.func)])}
-    return functions + [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
+    return functions + [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]

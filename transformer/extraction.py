@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from transformer.dataflow import Assignment, Liveness, access, exposed, free_names, scope_access, statements
+from transformer.closures import Nested, is_used_up, kept_for_later, late_reads
+from transformer.dataflow import Assignment, Liveness, access, exposed, parameters, scope_access, statements
 from transformer.edits import Edits, without_blank_lines
 from transformer.facts import Function
 from transformer.formatting import fit, fit_all
@@ -62,12 +63,11 @@ def signature(
     check_moveable(script, region)
     once = (*script.counted, *(s for s in region if isinstance(s, ast.For)))
     binds = scope_access(region).binds
-    check_not_shared(scope, region, binds)
+    check_not_shared(script, scope, region, binds)
     reads = exposed(region, once)
     live = Liveness.of(scope.body, _read_by_functions(scope), once).after[end]
     flow = Assignment(once)
-    own = getattr(scope, "args", None)
-    given = frozenset(a.arg for a in (*own.posonlyargs, *own.args, *own.kwonlyargs)) if own else frozenset()
+    given = frozenset(parameters(scope)) if isinstance(scope, ast.FunctionDef) else frozenset()
     flow.after(scope.body, given)
     at_entry = flow.before[begin] | scope_access(above).binds
     bound = Assignment(once).after(region) or frozenset()
@@ -79,6 +79,7 @@ def signature(
     for name in unset:
         if scope is not script.scope or not _begins_in_loop(script, name):
             raise Skip(f"{name} may be unset where {_where(region)} begins, so it cannot be passed in")
+    check_own(script, region, binds | params, params | results | late)
     order = _order(region)
     return Signature(
         tuple(sorted(params, key=lambda n: order.get(n, 0))),
@@ -141,7 +142,7 @@ def check_moveable(script: Script, region: Sequence[ast.stmt]) -> None:
                     raise Skip(f"line {node.lineno} calls {node.func.id}(), which sees the names around it")
 
 
-def check_not_shared(scope: Scope, region: Sequence[ast.stmt], binds: frozenset[str]) -> None:
+def check_not_shared(script: Script, scope: Scope, region: Sequence[ast.stmt], binds: frozenset[str]) -> None:
     """A function elsewhere that reads a name from the training scope would no longer see the region's value.
 
     Raises:
@@ -149,28 +150,50 @@ def check_not_shared(scope: Scope, region: Sequence[ast.stmt], binds: frozenset[
     """
     inside = {id(n) for s in region for n in ast.walk(s)}
     for node in _functions_in(scope):
-        shared = sorted(free_names(node) & binds)
-        if shared and id(node) not in inside:
-            name = getattr(node, "name", "the lambda")
-            raise Skip(f"{name} (line {node.lineno}) reads {shared[0]} from the training scope, which sets it here")
+        if id(node) in inside or (isinstance(node, ast.GeneratorExp) and is_used_up(script, node)):
+            continue
+        for name in sorted(late_reads(node) & binds)[:1]:
+            made = getattr(node, "name", "the generator" if isinstance(node, ast.GeneratorExp) else "the lambda")
+            raise Skip(f"{made} (line {node.lineno}) reads {name} from the training scope, which sets it here")
 
 
-def _functions_in(scope: Scope) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]:
-    """The functions whose free names are the scope's: not those inside other functions, whose names come first."""
-    found: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda] = []
+def check_own(script: Script, region: Sequence[ast.stmt], own: frozenset[str], carried: frozenset[str]) -> None:
+    """Variables of the new function must be its own: read by nothing that outlives a call, set by no other function.
+
+    Args:
+        script: the state that the region belongs to.
+        region: the function's statements.
+        own: its parameters and variables.
+        carried: those that are its parameters or results.
+
+    Raises:
+        Skip: they may not be.
+    """
+    for name, line in sorted(kept_for_later(script, region, own, carried).items(), key=lambda found: found[1]):
+        raise Skip(f"what line {line} makes may be kept, and read {name} when the loop has changed it")
+    for node in script.nodes:
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and own & {*node.names}:
+            name = sorted(own & {*node.names})[0]
+            raise Skip(f"line {node.lineno} makes {name} a variable that other functions see, which is set here")
+
+
+def _functions_in(scope: Scope) -> list[Nested | ast.GeneratorExp]:
+    """The functions and generators whose free names are the scope's: those inside functions have their names first."""
+    found: list[Nested | ast.GeneratorExp] = []
     pending: list[ast.AST] = list(ast.iter_child_nodes(scope))
     while pending:
         node = pending.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(node, Nested):
             found.append(node)
             pending += [node.args, *getattr(node, "decorator_list", ())]
         else:
+            found += [node] if isinstance(node, ast.GeneratorExp) else []
             pending += ast.iter_child_nodes(node)
     return sorted(found, key=lambda n: n.lineno)
 
 
 def _read_by_functions(scope: Scope) -> frozenset[str]:
-    return frozenset(name for node in _functions_in(scope) for name in free_names(node))
+    return frozenset(name for node in _functions_in(scope) for name in late_reads(node))
 
 
 def _where(region: Sequence[ast.stmt]) -> str:
@@ -312,7 +335,7 @@ def extract_inner(
     Raises:
         Skip: it cannot be moved.
     """
-    own = scope_access(function.body).binds | {a.arg for a in function.args.args}
+    own = scope_access(function.body).binds | set(parameters(function))
     sig = signature(script, [stmt], function, own)
     name = script.names.fresh(role)
     call = f"{', '.join(sig.results)} = " if sig.results else ""

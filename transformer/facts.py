@@ -30,12 +30,14 @@ class Facts:
     """Names of further updates, each with the number of its backward passes."""
     flags: dict[str, str] = field(default_factory=dict)
     """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
-    inference: dict[str, str] = field(default_factory=dict)
-    """Module name to its inference copy's name."""
-    aliases: dict[str, str] = field(default_factory=dict)
-    """Role of an inference method (policy, get_value) to the name that it is called by."""
+    unsteady: dict[str, str] = field(default_factory=dict)
+    """Networks that are not known to change in nothing but their parameters' values, each with the reason."""
+    restructured: dict[str, str] = field(default_factory=dict)
+    """Networks whose parameters may become others in training, or cease to need gradients, each with the reason."""
     policy: str | None = None
-    """The alias whose result is the action."""
+    """The name for what decides on the actions."""
+    policy_target: str | None = None
+    """What it stands for: a network, or a method of it, as written."""
     act: str | None = None
     """The function that draws the actions alone, which compiled steps call in the policy's place."""
     policy_others: tuple[str, ...] = ()

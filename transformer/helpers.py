@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from transformer.arguments import bind_arguments
 from transformer.dataflow import access, parameters, statements
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def find_helpers(script: Script) -> dict[ast.FunctionDef, Helper]:
             continue
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(function)):
             continue
-        producers = {*script.modules, *script.facts.inference.values(), *script.facts.aliases.values()}
+        producers = {*script.modules, *([script.facts.policy] if script.facts.policy else [])}
         if any(p in producers and ast.unparse(a.value) != p for p, a in given.items()):
             continue  # something else under the name of a network
         own = frozenset(n for s in statements(function.body) for n in access(s).binds) | frozenset(parameters(function))
@@ -77,35 +78,13 @@ def find_helpers(script: Script) -> dict[ast.FunctionDef, Helper]:
     return found
 
 
-def match(
-    function: ast.FunctionDef, call: ast.Call, receiver: ast.expr | None = None
-) -> tuple[dict[str, ast.expr], dict[str, ast.expr]] | None:
-    """The arguments of a call by parameter, in the order in which they are evaluated, and the defaults.
-
-    None where arguments are spread or the parameters take any. `receiver` is the object whose method is called.
-    """
-    a = function.args
-    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
-    values = [*([receiver] if receiver is not None else []), *call.args]
-    spread = any(isinstance(v, ast.Starred) for v in values) or any(k.arg is None for k in call.keywords)
-    if a.vararg or a.kwarg or spread or len(values) > len(positional):
-        return None
-    defaults = dict(zip(reversed(positional), reversed(a.defaults), strict=False))
-    defaults |= {p.arg: d for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None}
-    return dict(zip(positional, values, strict=False)) | {str(k.arg): k.value for k in call.keywords}, defaults
-
-
 def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] | None:
     """What a call gives each parameter; None where that is not plain."""
-    matched = match(function, call)
-    if matched is None:
-        return None
-    defaults = matched[1]
-    given = defaults | matched[0]
-    if set(given) != set(parameters(function)):
+    bound = bind_arguments(function, call)
+    if bound is None or set(bound.values) != set(parameters(function)):
         return None
     return {
         name: ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), call)
-        for name, value in given.items()
-        if value is not defaults.get(name) or isinstance(value, ast.Constant)  # others are as the definition saw them
+        for name, value in (bound.defaults | bound.given).items()
+        if name in bound.given or isinstance(value, ast.Constant)  # others are as the definition saw them
     }

@@ -9,7 +9,9 @@ from functools import cached_property
 
 import libcst as cst
 
+from transformer.arguments import bind_arguments
 from transformer.calls import OnlyCall, root_of
+from transformer.closures import Nested, kept_for_later
 from transformer.dataflow import (
     TRY,
     Liveness,
@@ -21,14 +23,8 @@ from transformer.dataflow import (
     scope_access,
     statements,
 )
-from transformer.helpers import HARMLESS, match
+from transformer.helpers import HARMLESS
 from transformer.script import Script
-
-Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-
-
-CONSUMERS = frozenset("sum any all min max list tuple set dict sorted".split())
-"""Builtins that take all of a generator's values at once."""
 
 
 class NotInlined(Exception):
@@ -144,20 +140,10 @@ class _Planner:
     @cached_property
     def kept(self) -> dict[str, int]:
         """Variables that functions made inside may read later, with the line: each call made others for them."""
-        found: dict[str, int] = {}
         for node in (n for s in self.function.body for n in ast.walk(s)):
-            names: Names = frozenset()
-            if isinstance(node, Nested):
-                names = self.locals & free_names(node)
-            elif isinstance(node, ast.GeneratorExp):
-                user = self.script.source.parents[node]
-                if not (isinstance(user, ast.Call) and ast.unparse(user.func) in CONSUMERS):
-                    names = self.locals & access(node).reads
-            elif isinstance(node, ast.ClassDef):
+            if isinstance(node, ast.ClassDef):
                 raise NotInlined(f"line {node.lineno} makes a class")
-            for name in sorted(names):
-                found.setdefault(name, getattr(node, "lineno", 0))
-        return found
+        return kept_for_later(self.script, self.function.body, self.locals)
 
     def check_steady(self, stmt: ast.stmt, names: dict[str, str]) -> None:
         """Refuse where functions made inside would see a variable of the function change below the call."""
@@ -181,18 +167,13 @@ class _Planner:
 
     def given(self) -> dict[str, ast.expr]:
         """The argument of each parameter, in the order in which they are evaluated."""
-        matched = match(self.function, self.call, self.receiver)
-        if matched is None:
+        bound = bind_arguments(self.function, self.call, self.receiver)
+        if bound is None or set(bound.values) != set(self.params):
             raise NotInlined(f"line {self.call.lineno} does not say which parameter gets what")
-        given, defaults = matched
-        for name in self.params:
-            if name not in given:
-                if not isinstance(defaults.get(name), ast.Constant):
-                    raise NotInlined(f"the default of {name} is no constant")
-                given[name] = defaults[name]
-        if set(given) != set(self.params):
-            raise NotInlined(f"line {self.call.lineno} gives it an unknown argument")
-        return given
+        for name, value in bound.defaults.items():
+            if not isinstance(value, ast.Constant):
+                raise NotInlined(f"the default of {name} is no constant")
+        return bound.values
 
     def targets(self, stmt: ast.Assign | ast.Expr, value: ast.expr | None) -> list[tuple[ast.expr, ast.expr]]:
         """The targets of the assignment, each with the value that it gets."""

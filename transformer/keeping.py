@@ -6,7 +6,8 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from transformer.aliases import holders, is_in_place, roots
-from transformer.copying import GROWING
+from transformer.arguments import bind_arguments
+from transformer.changes import GROWING
 from transformer.dataflow import pairwise, statements
 from transformer.script import Script
 
@@ -84,8 +85,12 @@ def _comprehended(script: Script, node: ast.AST, names: set[str]) -> set[str]:
 def _may_keep(script: Script, call: ast.Call, argument: ast.expr) -> bool:
     if isinstance(call.func, ast.Name):
         grows = (v for _, v in script.assignments(call.func.id) if isinstance(v, ast.Attribute))
-        functions = (n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == ast.unparse(call.func))
-        return any(v.attr in GROWING for v in grows) or any(_puts_away(f, call, argument) for f in functions)
+        if any(v.attr in GROWING for v in grows) or any(
+            _keeps(cls, method, call, argument) for cls, method in _methods(script, call.func.id)
+        ):
+            return True
+        functions = (n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == call.func.id)
+        return any(_puts_away(f, call, argument) for f in functions if not _is_method(script, f))
     if not isinstance(call.func, ast.Attribute):
         return False
     methods = list(_methods(script, call.func.attr))
@@ -96,7 +101,8 @@ def _may_keep(script: Script, call: ast.Call, argument: ast.expr) -> bool:
 
 def _puts_away(function: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
     """Whether a function puts its parameter's memory into an object that is not its own."""
-    held = _parameter(function.args, call, argument)
+    bound = bind_arguments(function, call)
+    held = bound.parameter_of(argument) if bound is not None else None
     if held is None:
         return True
     own = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -110,12 +116,8 @@ def _unknown(value: ast.expr) -> bool:
     return False
 
 
-def _parameter(parameters: ast.arguments, call: ast.Call, argument: ast.expr, skipped: int = 0) -> str | None:
-    """The parameter that an argument of a call is given for, after the first ones that it does not write."""
-    positions = [a.arg for a in (*parameters.posonlyargs, *parameters.args)][skipped:]
-    given = [k.arg or "" for k in call.keywords if k.value is argument]
-    given += [p for p, a in zip(positions, call.args, strict=False) if a is argument]
-    return given[0] if len(given) == 1 else None
+def _is_method(script: Script, function: ast.FunctionDef) -> bool:
+    return isinstance(script.source.parents[function], ast.ClassDef)
 
 
 def _methods(script: Script, name: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:
@@ -136,7 +138,8 @@ def _is_foreign(script: Script, receiver: ast.expr) -> bool:
 
 def _keeps(cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
     """Whether a method binds an attribute to its parameter's memory, and not only until it is called again."""
-    given = _parameter(method.args, call, argument, skipped=1)
+    bound = bind_arguments(method, call, call.func)
+    given = bound.parameter_of(argument) if bound is not None else None
     if given is None:
         return True
     held = {given}

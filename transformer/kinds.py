@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from transformer.dataflow import access, statements
+from transformer.arguments import bind_arguments
+from transformer.dataflow import access, parameters, statements
 from transformer.helpers import Helper
 from transformer.reaching import Bindings, Reaching
 from transformer.results import Results
@@ -43,7 +44,7 @@ class Kinds:
         self._known: dict[tuple[str, ast.stmt], bool] = {}
         self._entered: list[ast.FunctionDef] = []
         facts = script.facts
-        self._producers = {*script.modules, *facts.inference.values(), *facts.aliases.values()}
+        self._producers = {*script.modules, *([facts.policy] if facts.policy else [])}
         self._functions = {f.name: f for f in facts.functions.values()}
 
     def tensor(self, node: ast.expr) -> bool:
@@ -370,17 +371,12 @@ def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
 
     Nothing where arguments are passed in a way that is not understood, or where it may return without a value.
     """
-    a = function.args
-    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or function.decorator_list or not function.body:
+    bound = bind_arguments(function, call)
+    if bound is None or function.decorator_list:
         return []
-    params = [p.arg for p in a.args]
-    given = dict(zip(params, call.args, strict=False))
-    given |= {k.arg: k.value for k in call.keywords if k.arg}
-    named = {k.arg for k in call.keywords}
-    if len(call.args) > len(params) or None in named or any(isinstance(x, ast.Starred) for x in call.args):
-        return []
+    given = bound.given
     inside = list(statements(function.body))
-    own = frozenset(n for s in inside for n in access(s).binds) | set(params)
+    own = frozenset(n for s in inside for n in access(s).binds) | set(parameters(function))
     own -= {p for p in given if not any(p in access(s).binds for s in inside)}
     returns = [s for s in inside if isinstance(s, ast.Return)]
     if not returns or returns[-1] is not function.body[-1]:

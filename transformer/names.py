@@ -13,12 +13,13 @@ class Names:
 
     def __init__(self, nodes: Sequence[ast.AST]) -> None:
         taken: set[str] = set()
+        read: set[str] = set()
         methods = {id(m) for c in nodes if isinstance(c, ast.ClassDef) for m in c.body}
         for node in nodes:
             if id(node) in methods:
                 continue  # reached through an object only
             if isinstance(node, ast.Name):
-                taken.add(node.id)
+                (read if isinstance(node.ctx, ast.Load) else taken).add(node.id)
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 taken.add(node.name)
             elif isinstance(node, ast.arg):
@@ -29,7 +30,13 @@ class Names:
                 taken.update(node.names)
             elif isinstance(node, ast.ExceptHandler) and node.name:
                 taken.add(node.name)
-        self._taken = taken
+        self._bound = frozenset(taken)
+        self._taken = taken | read
+
+    def builtin(self, function: ast.expr) -> str | None:
+        """The builtin that a name stands for, where the script gives that name to nothing else."""
+        name = function.id if isinstance(function, ast.Name) else ""
+        return name if hasattr(builtins, name) and name not in self._bound else None
 
     def taken(self, name: str) -> bool:
         """Whether the script uses a name."""

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from transformer.arguments import bind_arguments, first_parameter
 from transformer.calls import clears_gradients, looks_up_names, texts_of
 from transformer.dataflow import block_names, free_names, parameters, scope_access
-from transformer.helpers import HARMLESS, match
+from transformer.helpers import HARMLESS
 from transformer.script import Scope, Script, names_in
 
 PLAIN_DECORATORS = (*HARMLESS, "torch.enable_grad")
@@ -62,12 +63,6 @@ def understand(script: Script, cls: ast.ClassDef) -> Dissolved:
         Kept: the object may be used in ways that variables and functions do not allow for, or this cannot be told.
     """
     return _Object(script, cls).dissolved()
-
-
-def receiver_of(method: ast.FunctionDef) -> str | None:
-    """What the object is called in a method; None in a static one."""
-    first = [*method.args.posonlyargs, *method.args.args][:1]
-    return first[0].arg if first and not _is(method, "staticmethod") else None
 
 
 class _Object:
@@ -137,7 +132,7 @@ class _Object:
                 plain = ast.unparse(decorator) in ("staticmethod", "property")
                 if self.script.qualified(inner) not in PLAIN_DECORATORS and not plain:
                     raise Kept(f"line {decorator.lineno} decorates {method.name}()")
-            receiver = receiver_of(method)
+            receiver = first_parameter(method)
             if receiver is None and not _is(method, "staticmethod"):
                 raise Kept(f"{method.name}() does not name its object")
             for node in ast.walk(method):
@@ -265,7 +260,7 @@ class _Object:
         for method in self.functions:
             for node in ast.walk(method):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                    if node.value.id == receiver_of(method):
+                    if node.value.id == first_parameter(method):
                         found.setdefault(node.attr, []).append(node)
         return found
 
@@ -350,10 +345,10 @@ class _Object:
     def arguments(self) -> dict[str, ast.expr]:
         """What each parameter of `__init__` is given."""
         assert self.init is not None
-        matched = match(self.init, self.creation, ast.Name(receiver_of(self.init) or "", ast.Load()))
-        if matched is None:
+        bound = bind_arguments(self.init, self.creation, self.creation.func)
+        if bound is None:
             raise Kept(f"line {self.creation.lineno} does not say which parameter gets what")
-        return matched[0]
+        return bound.given
 
     def method_of(self, node: ast.AST) -> ast.FunctionDef | None:
         """The method around a node."""

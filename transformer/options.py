@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from transformer.arguments import bind_arguments
 from transformer.dataflow import parameters, statements
 from transformer.script import Scope, Script
 
@@ -74,13 +75,9 @@ def _passed(script: Script, function: ast.FunctionDef, param: str) -> Iterator[t
     """What the calls of a function, or of the class whose `__init__` it is, give one of its parameters."""
     owner = script.source.parents[function]
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
-    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-    place = names.index(param) - isinstance(owner, ast.ClassDef) if param in names else None
     for call in script.nodes:
         if not isinstance(call, ast.Call) or name not in (ast.unparse(call.func), getattr(call.func, "attr", None)):
             continue
-        given = [k.value for k in call.keywords if k.arg == param]
-        if place is not None and len(call.args) > place >= 0 and not any(isinstance(a, ast.Starred) for a in call.args):
-            given.append(call.args[place])
-        for value in given or [ast.Constant(None)]:
-            yield value, script.scope_of(call)
+        bound = bind_arguments(function, call, call.func if isinstance(owner, ast.ClassDef) else None)
+        given = bound.given.get(param) if bound is not None else None
+        yield given or ast.Constant(None), script.scope_of(call)

@@ -1,15 +1,16 @@
-"""Writing the converted script: all or nothing, never over the input, never over somebody else's file."""
+"""Writing the converted script: all or nothing, never over the input, somebody else's file, or edits."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from transformer import pipeline, text
+from transformer import header, text
 
 
 class OutputError(Exception):
@@ -34,14 +35,14 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
     """Write `data` to `target` in one step: another process sees the old file or the new one, never a part.
 
     Args:
-        target: a new file, whose directories are made, or one that an earlier run of this tool wrote. A symbolic
-            link is followed.
+        target: a new file, whose directories are made, or one that this tool wrote and nobody edited since. A
+            symbolic link is followed.
         data: the whole content.
         mode: permission bits for a new file, cut by the umask; 0o666 where None. An existing file keeps its own.
         force: overwrite whatever is there.
 
     Raises:
-        OutputError: the file is not this tool's and `force` is not given, or the system refuses.
+        OutputError: the file is not this tool's or was edited, and `force` is not given; or the system refuses.
     """
     target = Path(os.path.realpath(target))
     try:
@@ -49,8 +50,8 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
             target.write_bytes(data)
             return
         if target.exists():
-            if not (force or target.read_bytes() == data or is_converted(target)):
-                raise OutputError(f"{target} exists and was not written by lean-convert; --force overwrites it")
+            if not force:
+                _check_replaceable(target, data)
             permissions = stat.S_IMODE(target.stat().st_mode)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,13 +78,24 @@ def write_stdout(data: bytes) -> None:
         raise OutputError(f"standard output cannot be written: {error.strerror or error}") from error
 
 
-def is_converted(file: Path) -> bool:
-    """Whether `file` is the result of a conversion, by what it contains: output carries no stamp of this tool."""
+def _check_replaceable(target: Path, data: bytes) -> None:
+    """Make sure that `data` in the place of what is in the file `target` is nobody's loss.
+
+    Raises:
+        OutputError: the file carries no digest of its own text.
+    """
+    current = target.read_bytes()
     try:
-        conversion = pipeline.convert(text.read(file).content)
+        content = text.decode(current).content
     except text.NotText:
-        return False
-    return any(d.code == "LC002" for d in conversion.diagnostics)
+        content = ""
+    if current == data or header.is_unedited(content):
+        return
+    ways_out = "--force overwrites it, another name keeps it"
+    if header.find(content) is None:
+        raise OutputError(f"{target} exists and does not begin with the line of what lean-convert writes; {ways_out}")
+    show = shlex.join(["lean-convert", "diff", "--edits", str(target)])
+    raise OutputError(f"{target} was edited since lean-convert wrote it, as `{show}` shows; {ways_out}")
 
 
 def _replace(target: Path, data: bytes, permissions: int) -> None:

@@ -11,6 +11,7 @@ import libcst as cst
 
 from transformer.conversion import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
 from transformer.diagnostics import Diagnostic, at
+from transformer.network_uses import restructured, unsteady
 from transformer.script import Script, Unconvertible, changed, read, recognise
 from transformer.transforms import GATHERING, ORDER, dissolve
 from transformer.transforms.base import Skip, Transform
@@ -176,6 +177,7 @@ def _recognise(turn: _Turn) -> None:
             found = [replace(d, message=f"{d.message}; {outcome.reason}") for d in found]
         raise Unconvertible(*found) from refusal
     recognise(turn.script)
+    turn.script.facts.unsteady, turn.script.facts.restructured = unsteady(turn.script), restructured(turn.script)
 
 
 def _choose(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.arguments import bind_arguments, first_parameter
 from transformer.results import Results
 from transformer.script import Script
 
@@ -18,25 +19,26 @@ def divided_first(script: Script, argument: ast.expr) -> bool:
     call = script.source.parents[argument]
     if not isinstance(call, ast.Call) or argument not in call.args:
         return False
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
-        return False
     cls, method = Results(script, call).called
-    return cls is not None and method is not None and _divides(script, cls, method, call.args.index(argument), [])
+    return cls is not None and method is not None and _divides(script, cls, method, call, argument, [])
 
 
-def _divides(script: Script, cls: ast.ClassDef, method: ast.FunctionDef, place: int, entered: list[str]) -> bool:
-    """Whether a method divides a positional parameter (after self) before anything else."""
-    params = [a.arg for a in (*method.args.posonlyargs, *method.args.args)][1:]
-    if method.decorator_list or place >= len(params) or method.name in entered:
+def _divides(
+    script: Script, cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr, entered: list[str]
+) -> bool:
+    """Whether a method divides what a call of it gives before anything else."""
+    bound = bind_arguments(method, call, call.func)
+    param = bound.parameter_of(argument) if bound is not None else None
+    if method.decorator_list or param is None or method.name in entered:
         return False
-    uses = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == params[place]]
+    uses = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == param]
     stores = [n for n in uses if not isinstance(n.ctx, ast.Load)]
     if stores:  # x = x / 255.0, as the first statement, is what all further statements see
         body = [s for s in method.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
         first = body[0] if body else None
-        if not isinstance(first, ast.Assign) or [ast.unparse(t) for t in first.targets] != [params[place]]:
+        if not isinstance(first, ast.Assign) or [ast.unparse(t) for t in first.targets] != [param]:
             return False
-        uses = [n for n in ast.walk(first.value) if isinstance(n, ast.Name) and n.id == params[place]]
+        uses = [n for n in ast.walk(first.value) if isinstance(n, ast.Name) and n.id == param]
     loads = [n for n in uses if isinstance(n.ctx, ast.Load)]
     return all(_is_divided(script, cls, method, n, [*entered, method.name]) for n in loads)
 
@@ -58,7 +60,7 @@ def _is_divided(script: Script, cls: ast.ClassDef, method: ast.FunctionDef, use:
         or not isinstance(outer.func, ast.Attribute)
     ):
         return False
-    own = method.args.args[0].arg if method.args.args else "self"
+    own = first_parameter(method)
     inner = next((m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == outer.func.attr), None)
     called = ast.unparse(outer.func.value) == own and inner is not None
-    return called and inner is not None and _divides(script, cls, inner, outer.args.index(node), entered)
+    return called and inner is not None and _divides(script, cls, inner, outer, node, entered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.arguments import bind_arguments
 from transformer.dataflow import access, parameters, statements
 from transformer.script import Scope, Script
 
@@ -208,14 +209,12 @@ class Uses:
 
     def _passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:
         """The optimizer is a parameter of a function of this file."""
-        positions = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-        starred = any(isinstance(a, ast.Starred) for a in call.args)
-        taken = [positions[i] for i, a in enumerate(call.args) if a is node and i < len(positions) and not starred]
-        taken += [k.arg for k in call.keywords if k.value is node and k.arg in parameters(function)]
-        if len(taken) != 1 or function.decorator_list:
+        bound = bind_arguments(function, call)
+        taken = bound.parameter_of(node) if bound is not None else None
+        if taken is None or function.decorator_list:
             self.obstacle = f"line {node.lineno} gives the optimizer to a function that may read its learning rate"
         else:
-            self._under(taken[0], function, call)
+            self._under(taken, function, call)
 
     def _looped(self, loop: ast.AST, group: ast.Tuple | ast.List) -> None:
         """`for one in (optimizer, other):`."""

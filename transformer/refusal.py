@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from transformer import header
 from transformer.diagnostics import Diagnostic, at
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ FLAGS = ("compile", "cudagraphs", "measure_burnin")
 
 MAX_NODES = 50_000
 """Syntax nodes, about ten times those of a long training script; converting that many takes some five seconds."""
+
+
+def written_by_this_tool(code: str) -> Diagnostic | None:
+    """What lean-convert wrote, edited since or not, whichever transforms applied."""
+    found = header.find(code)
+    if found is None:
+        return None
+    return Diagnostic(found.line, 1, "LC002", f"lean-convert made this of {found.source}")
 
 
 def not_python(code: str) -> Diagnostic | None:

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from transformer.aliases import NEW, roots
-from transformer.dataflow import statements
+from transformer.arguments import bind_arguments, first_parameter
+from transformer.dataflow import parameters, statements
 
 if TYPE_CHECKING:
     from transformer.script import Script
@@ -80,11 +81,10 @@ class Results:
         return other or (isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist", "numpy"))
 
     def _find(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
-        """The class and the method that the call runs, through aliases and the inference copy."""
+        """The class and the method that the call runs, through the policy's name."""
         facts, func = self._script.facts, ast.unparse(self._call.func)
-        func = next((target for target, alias in facts.aliases.items() if alias == func), func)
+        func = facts.policy_target or func if func == facts.policy else func
         name, _, method = func.partition(".")
-        name = next((original for original, copy in facts.inference.items() if copy == name), name)
         for _, value in self._script.assignments(name):
             constructor = self._script.constructor(value)
             if constructor is not None:
@@ -117,7 +117,7 @@ class Results:
             return qualified.rpartition(".")[2] not in TORCH_VIEWS
         if node.func.attr in VIEWS:
             return self._new(node.func.value, method, depth - 1)
-        own = method.args.args[0].arg if method.args.args else "self"
+        own = first_parameter(method)
         if ast.unparse(node.func.value).split(".")[0] != own:
             return False
         inner = self._method_of(self._class, node.func.attr) if isinstance(node.func.value, ast.Name) else None
@@ -132,15 +132,10 @@ class Results:
 
     def _is_given(self, name: str, method: ast.FunctionDef) -> bool:
         """Whether a name is a parameter that may hold what a caller gave."""
-        params = [a.arg for a in (*method.args.args[1:], *method.args.kwonlyargs)]
-        if name not in params:
+        if name not in parameters(method):
             return False
-        if method is not self._method:
-            return True
-        call = self._call
-        if any(k.arg in (None, name) for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
-            return True
-        return params.index(name) < len(call.args)
+        bound = bind_arguments(method, self._call, self._call.func) if method is self._method else None
+        return bound is None or name in bound.given
 
     def _is_layer(self, attribute: str) -> bool:
         """Whether `self.x` is made of a layer that computes something."""

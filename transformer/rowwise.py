@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from transformer.capture import SAMPLED
-from transformer.copying import attributes, foreign_base
+from transformer.changes import foreign_base
+from transformer.network_values import kept_by
 from transformer.script import Script
 
 MODULES = frozenset(
@@ -95,10 +96,11 @@ class Rowwise:
         """What `self.attribute(...)` may do: a method of the network, or a module that it is made of."""
         if attribute in self._methods:
             return self.obstacle(attribute)
-        values = [value for name, value in attributes(self._cls) if name == attribute]
-        if not values:
+        made = self._methods.get("__init__")
+        values = [value for name, value in kept_by(made) if name == attribute] if made is not None else []
+        if not values or None in values:
             return f"nothing is known of {self._cls.name}.{attribute}"
-        for value in values:
+        for value in filter(None, values):
             for call in (n for n in ast.walk(value) if isinstance(n, ast.Call)):
                 if (why := self._made(call)) is not None:
                     return why

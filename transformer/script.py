@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeGuard
 import libcst as cst
 
 from transformer import refusal
+from transformer.arguments import first_parameter, is_class_method
 from transformer.dataflow import access, free_names, pairwise, statements
 from transformer.diagnostics import Diagnostic, at
 from transformer.edits import Edits
@@ -116,8 +117,13 @@ class Script:
         return replace(found, line=line, column=max(1, found.column - moved), message=self.in_original(found.message))
 
     def in_original(self, message: str) -> str:
-        """A message whose line numbers are this state's, with those of the original script."""
-        return re.sub(r"\bline (\d+)", lambda m: f"line {self.origin(int(m[1]))}", message)
+        """A message whose line numbers are this state's, with those of the original script.
+
+        What an earlier state found, and facts keep, says "original line" already.
+        """
+        return re.sub(
+            r"\b(original )?line (\d+)", lambda m: f"line {m[2] if m[1] else self.origin(int(m[2]))}", message
+        )
 
     # --- imports -------------------------------------------------------------------------------------------
 
@@ -167,12 +173,15 @@ class Script:
     def is_ours(self, name: ast.Name, scope: Scope | None = None) -> bool:
         """Whether a name, in a function or not, is a scope's variable (the training scope's) and no local inside."""
         scope = scope or self.scope
+        below: ast.AST = name
         for outer in self.source.ancestors(name):
             if outer is scope:
                 return True
             if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                if name.id not in free_names(outer):
+                # what stands among the parameters, a default or an annotation, is evaluated where the function is made
+                if not isinstance(below, ast.arguments) and name.id not in free_names(outer):
                     return False
+            below = outer
         return isinstance(scope, ast.Module)
 
     def loops_around(self, node: ast.AST) -> list[Loop]:
@@ -210,9 +219,9 @@ class Script:
     def class_of_self(self, value: ast.expr, scope: Scope) -> ast.ClassDef | None:
         """The class in whose method `scope` a name stands for the object, as `self` does."""
         owner = self.source.parents.get(scope)
-        if not isinstance(owner, ast.ClassDef) or not isinstance(scope, ast.FunctionDef) or not scope.args.args:
+        if not isinstance(owner, ast.ClassDef) or not isinstance(scope, ast.FunctionDef) or is_class_method(scope):
             return None
-        return owner if isinstance(value, ast.Name) and value.id == scope.args.args[0].arg else None
+        return owner if isinstance(value, ast.Name) and value.id == first_parameter(scope) else None
 
     def _instances_of_self(self, target: ast.expr) -> list[str]:
         """For `self.x` in a class's methods: the names that an object of the class is assigned to."""
@@ -447,16 +456,22 @@ class Script:
     @cached_property
     def run_by_training(self) -> tuple[ast.AST, ...]:
         """The nodes of the training loop, and of the functions and methods of the file that it may call, by name."""
-        functions = [n for n in self.nodes if isinstance(n, ast.FunctionDef)]
-        called = [f for f in functions if f.name != "__init__" and f is not self.scope]
-        return tuple(self.reached([self.outermost], called))
+        return tuple(self.reached(self.outermost))
 
-    def reached(self, roots: Iterable[ast.AST], functions: Iterable[ast.FunctionDef]) -> Iterator[ast.AST]:
-        """The nodes of some code, and of those of the functions that it may call, by name, and so on."""
+    def reached(self, code: ast.AST, functions: Iterable[ast.FunctionDef] | None = None) -> Iterator[ast.AST]:
+        """The nodes of some code, and of the functions that it may call, by name, and so on.
+
+        Args:
+            code: where to begin.
+            functions: those that may be meant; all functions and methods of the file but the training's own where None.
+        """
+        if functions is None:
+            functions = (n for n in self.nodes if isinstance(n, ast.FunctionDef) and n is not self.scope)
         named: dict[str, list[ast.FunctionDef]] = {}
         for function in functions:
-            named.setdefault(function.name, []).append(function)
-        stack = [*roots]
+            if function.name != "__init__":
+                named.setdefault(function.name, []).append(function)
+        stack = [code]
         while stack:
             for node in ast.walk(stack.pop()):
                 yield node
@@ -548,7 +563,7 @@ class Script:
 
     @cached_property
     def policy_calls(self) -> list[ast.Call]:
-        """The calls of the inference method that decides on the actions, by its alias."""
+        """The calls that decide on the actions, by the name that the transform policy gave them."""
         return [n for n in self.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == self.facts.policy]
 
     def definition(self, name: str) -> ast.FunctionDef:
@@ -671,7 +686,7 @@ def read(code: str, line_length: int) -> Script:
     Raises:
         Unconvertible: the text is not Python, or a script of another kind.
     """
-    diagnostic = refusal.not_python(code)
+    diagnostic = refusal.written_by_this_tool(code) or refusal.not_python(code)
     if diagnostic:
         raise Unconvertible(diagnostic)
     script = Script(Source(code, line_length), Facts(original=code))

@@ -63,3 +63,9 @@ def read(path: Path) -> Text:
         OSError: the file cannot be read.
     """
     return decode(path.read_bytes())
+
+
+def with_line_ends_of(model: str, content: str) -> str:
+    """A text with the line ends of another: CRLF where that has any, else what they are after CRLF became LF."""
+    content = content.replace("\r\n", "\n")
+    return content.replace("\n", "\r\n") if "\r\n" in model else content

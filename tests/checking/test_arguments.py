@@ -22,14 +22,16 @@ ADDED = frozenset({"compile", "measure_burnin"})
         (["│   compile=False,", "│   seed=1", ")"], ["│   seed=1", ")"]),
         (["{", '  "compile": false,', '  "seed": 1,', '  "measure_burnin": 3', "}"], ["{", '  "seed": 1', "}"]),
         (["seed: 1", "compile: False", "done"], ["seed: 1", "done"]),
+        (["|param|value|", "|-|-|", "|seed|1|", "|compile|False|"], ["|param|value|", "|-|-|", "|seed|1|"]),
         (["compile=True", "recompile=False", "loss,", "1"], ["compile=True", "recompile=False", "loss,", "1"]),
     ],
 )
 def test_added_arguments_are_left_out(printed: list[str], expected: list[str], toy_recording: Recording) -> None:
     lines = tuple(Print(Moment(0, 0), line) for line in printed)
-    peer = replace(toy_recording, prints=lines)
+    peer = replace(toy_recording, prints=lines, texts=lines)
     left = without_options(replace(peer, peers=(peer,)), ADDED)
     assert [[p.line for p in r.prints] for r in (left, *left.peers)] == [expected, expected]
+    assert [[p.line for p in r.texts] for r in (left, *left.peers)] == [expected, expected]
 
 
 def test_added_options_are_those_of_one_side() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from transformer.checking import Recording
-from transformer.checking.lockstep import CallError, Function, Lockstep
+from transformer.checking.call_error import CallError
+from transformer.checking.lockstep import Function, Lockstep
 from transformer.checking.plots import parameter_distances, write_report
 from transformer.checking.recording import Moment, Scalar, Tensor
 from transformer.checking.rungs import lockstep_rung, recorded_rung

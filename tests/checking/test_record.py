@@ -121,6 +121,7 @@ def test_logged_scalars(toy_script: Path) -> None:
     logging = edited(
         '        print(f"update {update}: loss {loss.item()}")\n',
         '        writer.add_scalar("loss", loss, update)\n'
+        '        writer.add_text("note", f"of\\n{update}", update)\n'
         '        writer.add_scalars("two", {"a": np.array([1.5]), "b": float("nan")}, global_step=update)\n',
         logging,
     )
@@ -129,10 +130,14 @@ def test_logged_scalars(toy_script: Path) -> None:
         (tag, step) for step in (0, 1) for tag in ("loss", "two/a", "two/b")
     ]
     assert recorded.scalars[1].value == 1.5
+    assert [p.line for p in recorded.texts] == ["note at step 0", "of", "0", "note at step 1", "of", "1"]
     assert any(f.startswith("runs/1700000000/events") for f in recorded.files)
     moved = logging.replace('writer.add_scalar("loss", loss, update)', 'writer.add_scalar("loss", loss, update + 1)')
     found = compare(recorded, record(toy_script, source=moved))
     assert [(d.quantity, d.name, d.where, d.count) for d in found] == [("scalar", "loss", "step 0", 3)]
+    longer = logging.replace("of\\n{update}", "of\\n{update}%")
+    found = compare(recorded, record(toy_script, source=longer))
+    assert [(d.quantity, d.where, d.count) for d in found] == [("text", "line 3", 2)]
 
 
 def test_wandb_is_recorded(tmp_path: Path) -> None:

@@ -118,8 +118,8 @@ WRONG = [
         "optimizer step 4",
     ),
     Wrong(
-        "stale inference weights",
-        [("    from_module(agent).data.to_module(agent_inference)\n", "")],
+        "stale weights in the rollout",
+        [("policy = agent.get_action_and_value", 'policy = __import__("copy").deepcopy(agent).get_action_and_value')],
         "action",
         where="action 3",
     ),
@@ -249,7 +249,7 @@ MORE_WRONG = [
     Wrong("an epoch less", [("range(args.update_epochs)", "range(args.update_epochs - 2)")], "optimizer", "step"),
     Wrong(
         "a second agent is made",
-        [("agent_inference = deepcopy(agent)", "agent_inference = Agent()")],
+        [("policy = agent.get_action_and_value", "policy = Agent().get_action_and_value")],
         "action",
         where="action",
     ),

@@ -11,8 +11,10 @@ import pytest
 
 from transformer.checking import Recording, RunFailed
 from transformer.checking import verify as climbing
+from transformer.checking.call_error import CallError
 from transformer.checking.length import Length
-from transformer.checking.lockstep import CallError, Function, Lockstep
+from transformer.checking.lockstep import Function, Lockstep
+from transformer.checking.recording import Log
 from transformer.checking.run import Run
 from transformer.checking.verify import RUNGS, CannotVerify, Task, verify
 
@@ -30,7 +32,10 @@ EQUAL = Lockstep((Function("policy", 9, 8),), (ERROR,), (), 2, 1.0)
 def runs(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callable[..., list[Run]]:
     """Replace the subprocesses; each converted source is looked up in the given outcomes. Returns the runs made."""
 
-    def install(outcomes: dict[str | None, Any], lockstep: Any = EQUAL, cuda: bool = False) -> list[Run]:
+    def install(
+        outcomes: dict[str | None, Any], lockstep: Any = EQUAL, cuda: bool = False, emulated_only: bool = False
+    ) -> list[Run]:
+        """`emulated_only`: the outcomes are those on the emulated device, all else is equal."""
         made: list[Run] = []
 
         def outcome_of(outcome: Any) -> Any:
@@ -38,9 +43,9 @@ def runs(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callable[
                 raise outcome
             return outcome
 
-        def record_run(run: Run, **_: Any) -> Recording:
+        def record_run(run: Run, *, emulated: bool = False, **_: Any) -> Recording:
             made.append(run)
-            outcome = outcomes.get(run.source, toy_recording)
+            outcome = toy_recording if emulated_only and not emulated else outcomes.get(run.source, toy_recording)
             if isinstance(outcome, list):
                 outcome = outcome.pop(0)
             recording: Recording = outcome_of(outcome)
@@ -49,7 +54,8 @@ def runs(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callable[
         def run_in_lockstep(run: Run, **_: Any) -> Lockstep:
             made.append(run)
             result: Lockstep = outcome_of(lockstep)
-            return result
+            log = Log(toy_recording.scalars, toy_recording.prints, toy_recording.actions)
+            return result if result.logs else dataclasses.replace(result, logs=(log,))
 
         monkeypatch.setattr(climbing, "find_length", lambda run: Length("--updates", 1, 100))
         monkeypatch.setattr(climbing, "record_run", record_run)
@@ -79,16 +85,21 @@ def test_all_rungs_with_cuda(runs: Callable[..., list[Run]], task: Task) -> None
         ("--updates", "2"),
         ("--updates", "2"),
         ("--updates", "2", "--compile"),
-        ("--updates", "2", "--cudagraphs"),
         ("--updates", "2", "--compile", "--cudagraphs"),
+        ("--updates", "2", "--compile"),
+        ("--updates", "2"),  # the original's first iteration by another clock
+        ("--updates", "2", "--cudagraphs"),
+        ("--updates", "2"),
+        ("--updates", "2", "--compile", "--cudagraphs"),
+        ("--updates", "2"),
     ]
 
 
-def test_what_cannot_run_is_not_passed(runs: Callable[..., list[Run]], task: Task) -> None:
+def test_what_is_emulated_is_not_passed(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({})
     verification = verify(task)
-    assert [r.status for r in verification.rungs] == ["equal", "equal", "not run", "not run"]
-    assert verification.rungs[2].reason == "there is no CUDA device here"
+    expected = ["equal", "equal", "emulated", "equal", "emulated", "emulated"]
+    assert [r.status for r in verification.rungs] == expected
     assert verification.verdict() is None
     required = verification.verdict(["cudagraphs"])
     assert required is not None
@@ -97,7 +108,7 @@ def test_what_cannot_run_is_not_passed(runs: Callable[..., list[Run]], task: Tas
 
 def test_the_last_rung_can_be_chosen(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({}, cuda=True)
-    assert statuses(dataclasses.replace(task, up_to="compile")) == {"refactored": "equal", "compile": "equal"}
+    assert list(statuses(dataclasses.replace(task, up_to="compile"))) == list(RUNGS[:4])
     assert statuses(dataclasses.replace(task, up_to="refactored")) == {"refactored": "equal"}
 
 
@@ -113,7 +124,7 @@ def test_the_first_rung_that_fails_is_named(
 ) -> None:
     made = runs({CONVERTED: less(toy_recording)}, cuda=True)
     verification = verify(task)
-    assert [r.status for r in verification.rungs] == ["different", "not run", "not run", "not run"]
+    assert [r.status for r in verification.rungs] == ["different", *["not run"] * 5]
     failing = verification.verdict()
     assert failing is not None
     assert failing.name == "refactored"
@@ -145,13 +156,39 @@ def test_a_crash_of_the_converted_script(runs: Callable[..., list[Run]], task: T
 
 def test_a_crash_with_a_flag(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({}, lockstep=RunFailed("exit status 1", "Unsupported"))
-    assert statuses(task) == dict(zip(RUNGS, ["equal", "failed", "not run", "not run"], strict=True))
+    expected = ["equal", "equal", "emulated", "failed", "not run", "not run"]
+    assert statuses(task) == dict(zip(RUNGS, expected, strict=True))
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_what_is_not_emulated_is_not_run(runs: Callable[..., list[Run]], task: Task, original: bool) -> None:
+    failure = RunFailed("exit status 83", "NotImplementedError: aten::fft", not_emulated=True)
+    runs({None: failure, CONVERTED: failure} if original else {CONVERTED: failure}, emulated_only=True)
+    rungs = {rung.name: rung for rung in verify(task).rungs}
+    assert rungs["uncompiled"].status == "equal"
+    assert rungs["uncompiled + cudagraphs"].status == "not run"
+    assert "NotImplementedError: aten::fft" in rungs["uncompiled + cudagraphs"].reason
+
+
+def test_what_cuda_would_refuse_fails_on_the_emulated_device(runs: Callable[..., list[Run]], task: Task) -> None:
+    runs({CONVERTED: RunFailed("exit status 1", "Devices: two devices")}, emulated_only=True)
+    failing = verify(task).verdict()
+    assert failing is not None
+    assert (failing.name, failing.status) == ("uncompiled + cudagraphs", "failed")
+
+
+def test_several_processes_are_not_emulated(
+    runs: Callable[..., list[Run]], task: Task, toy_recording: Recording
+) -> None:
+    runs({})
+    several = dataclasses.replace(task, original=dataclasses.replace(task.original, processes=1))
+    assert verify(several).rungs[2].status == "not run"
 
 
 def test_an_error_above_the_tolerance(runs: Callable[..., list[Run]], task: Task) -> None:
     far = dataclasses.replace(ERROR, relative=2e-4)
     runs({}, lockstep=dataclasses.replace(EQUAL, errors=(ERROR, far)))
-    rung = verify(task).rungs[1]
+    rung = verify(task).rungs[3]
     assert rung.status == "different"
     assert (rung.rows[0].error, rung.rows[0].tolerance, rung.rows[0].values, rung.rows[0].equal) == (
         2e-4,
@@ -160,6 +197,17 @@ def test_an_error_above_the_tolerance(runs: Callable[..., list[Run]], task: Task
         False,
     )
     assert "policy, call 5 (after its warm-up): output output[0] is 0.0002 away" in rung.findings[0]
+
+
+def test_another_log_of_the_first_iteration(
+    runs: Callable[..., list[Run]], task: Task, toy_recording: Recording
+) -> None:
+    lines = tuple(dataclasses.replace(p, line=p.line.replace("loss ", "loss 1")) for p in toy_recording.prints)
+    runs({}, lockstep=dataclasses.replace(EQUAL, logs=(Log((), lines, toy_recording.actions),)))
+    rung = verify(task).rungs[3]
+    assert rung.status == "different"
+    assert [row.what for row in rung.rows if not row.equal] == ["first iteration's log"]
+    assert "printed line 1 in the first iteration" in rung.findings[0]
 
 
 def test_an_original_that_does_not_repeat_itself(

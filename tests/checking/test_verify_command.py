@@ -105,7 +105,7 @@ def test_an_original_that_cannot_be_used(tmp_path: Path, converted: Path, source
     assert message in result.output
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("end", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_interruption_leaves_no_process_and_no_files(tmp_path: Path, end: signal.Signals) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()

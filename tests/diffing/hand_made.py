@@ -60,7 +60,7 @@ COMPILE = ROLLOUT.replace(
 def info(name: str, *needs: str) -> TransformInfo:
     """The description of a transform that exists only here."""
     return TransformInfo(
-        name, f"do what {name} does", f"Nothing that `{name}` touches is read.", needs, "x = 1", "x = 2"
+        name, f"do what {name} does", "to nothing", f"Nothing that `{name}` touches is read.", needs, "x = 1", "x = 2"
     )
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import hand_made
 import pytest
+from golden import conversion_of
 from test_verified import REPORT
 
-from transformer import convert
 from transformer.diffing.page import render_page
 from transformer.diffing.verified import read_verified
 
@@ -52,7 +52,7 @@ def small(tmp_path_factory):
 def real(tmp_path_factory):
     """The page of a fixture's conversion."""
     file = tmp_path_factory.mktemp("page") / "real.html"
-    file.write_text(render_page(convert(FIXTURE.read_text(encoding="utf-8")), FIXTURE.name), encoding="utf-8")
+    file.write_text(render_page(conversion_of(FIXTURE), FIXTURE.name), encoding="utf-8")
     return file.as_uri()
 
 
@@ -232,9 +232,11 @@ def test_it_follows_the_systems_colours_and_the_button(visit, small, scheme):
     assert brightness() < 0.1
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_axe_finds_nothing(visit, small, real, scheme, width):
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(360, "light"), (360, "dark"), (1280, "light"), pytest.param(1280, "dark", marks=pytest.mark.slow)],
+)
+def test_axe_finds_nothing(visit, small, real, width, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     # The small page has a verification and every kind of row; the real one has the colours of all transforms.
     places = [(small, "overview"), (small, "step-rollout"), (small, "step-storage"), (small, "whole")]

@@ -2,12 +2,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from golden import conversion_of
 from hand_made import ORIGINAL, hand_made
 
 from transformer import convert, text
 from transformer.diffing.patches import path_in_repository, series, unified
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").glob("*.py"))
+
+REPRESENTATIVE = ("in_methods", "envpool_cnn")
+"""A class that is dissolved, and a script to which most transforms apply."""
+
+SHORTEST = min(FIXTURES, key=lambda f: f.stat().st_size)
 
 
 def git(folder, *args):
@@ -59,10 +65,12 @@ def check_patches(repository, tmp_path, conversion, source, name="script.py"):
     return folder
 
 
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "fixture",
+    [pytest.param(f, id=f.stem, marks=[] if f.stem in REPRESENTATIVE else pytest.mark.slow) for f in FIXTURES],
+)
 def test_patches_of_a_fixture_compose(repository, tmp_path, fixture):
-    source = text.read(fixture)
-    check_patches(repository, tmp_path, convert(source.content), source)
+    check_patches(repository, tmp_path, conversion_of(fixture), text.read(fixture))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +86,7 @@ def test_patches_of_a_fixture_compose(repository, tmp_path, fixture):
     ids=["crlf", "no final newline", "crlf, no final newline", "byte order mark", "odd characters", "latin-1"],
 )
 def test_patches_keep_a_files_own_bytes(repository, tmp_path, change):
-    source = text.decode(change(FIXTURES[0].read_bytes()))
+    source = text.decode(change(SHORTEST.read_bytes()))
     check_patches(repository, tmp_path, convert(source.content), source)
 
 

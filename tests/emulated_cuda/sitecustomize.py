@@ -8,16 +8,8 @@ import json
 import os
 from pathlib import Path
 
-import emulated_device
-import emulated_streams
-import torch
+from transformer.checking.harness import emulated_device, emulated_streams
 
 if waits := os.environ.get("EMULATED_CUDA_WAITS"):
     atexit.register(lambda: Path(waits).write_text(json.dumps(emulated_device.waits)))
-
-# Inductor has no code for this device: what is compiled, and captured, is the eager code
-torch.compile = lambda function, **_: function
 emulated_streams.start()
-emulated = emulated_device.emulated()
-emulated.__enter__()
-atexit.register(emulated.__exit__, None, None, None)

@@ -9,13 +9,7 @@ scripts are fixtures, with the arguments of fixtures/ARGS.toml. Runs are forks o
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
-import os
-import signal
 import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +20,11 @@ from examine import examine
 from fuzz import FIXTURES, be_quick, keep, mutant
 
 from transformer.checking import compare
-from transformer.checking.record import _files
-from transformer.checking.recording import Recording, load
-from transformer.checking.run import HARNESS, Run, Scratch
+from transformer.checking.recording import Recording
+from transformer.checking.run import Run, RunFailed
+
+sys.path.append(str(Path(__file__).parent.parent))
+from forking import TimedOut, preload, record_forked
 
 ITERATIONS = 3
 SECONDS = 240.0
@@ -52,82 +48,13 @@ class Outcome:
     differences: tuple[str, ...] = ()
 
 
-def preload() -> None:
-    """Import what scripts import, but for the packages that the harness patches as they are imported."""
-    for name in ("torch", "tensordict", "gym", "gymnasium", "tyro", "tqdm", "tensorboard.compat.proto.event_pb2"):
-        if importlib.util.find_spec(name.partition(".")[0]) is not None:
-            importlib.import_module(name)
-    import torch
-
-    torch.set_num_threads(1)
-
-
-def run(script: Path, source: str, args: Sequence[str]) -> Recording | str:
-    """Record `source` in the script's place for a few iterations; a failed run's last lines."""
-    with tempfile.TemporaryDirectory(prefix="lean-fuzz-") as name:
-        scratch = Scratch(Path(name))
-        job = scratch.lay_out(
-            Run(script, tuple(args), source), {"mode": "record", "iterations": ITERATIONS, "values_limit": 2**28}
-        )
-        reading, writing = os.pipe()
-        process = os.fork()
-        if process == 0:
-            _become(scratch, job, reading, writing)
-        os.close(reading)
-        try:
-            status = _wait(process)
-        finally:
-            os.close(writing)
-        if status != 0:
-            return scratch.last_lines() or f"status {status}"
-        return load(scratch.output, _files(scratch.work))
-
-
-def _become(scratch: Scratch, job: Path, reading: int, writing: int) -> None:
-    """Be the harness's process for one run; does not return."""
-    status = 1
-    try:
-        os.setpgid(0, 0)
-        os.close(writing)
-        os.dup2(reading, 0)
-        os.dup2(os.open(scratch.root / "stderr", os.O_WRONLY | os.O_CREAT), 2)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.chdir(scratch.work)
-        os.environ |= {"TMPDIR": str(scratch.root / "tmp"), "WANDB_MODE": "offline"}
-        tempfile.tempdir = None
-        sys.path.insert(0, "")  # the harness puts the script's folder in its place
-        spec = importlib.util.spec_from_file_location("lean_harness_main", HARNESS / "__main__.py")
-        assert spec is not None and spec.loader is not None
-        entry = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(entry)
-        entry._load_package()
-        status = importlib.import_module("_lean_harness.execute").main(str(job))
-    except SystemExit as leave:
-        status = 0 if leave.code in (None, 0) else 1
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _wait(process: int) -> int:
-    """The exit status.
+def run(script: Path, source: str, args: Sequence[str]) -> Recording:
+    """Record `source` in the script's place for a few iterations.
 
     Raises:
-        TimeoutError: the run took too long, and was ended.
+        RunFailed: it ended with an error, or took too long.
     """
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
-        done, status = os.waitpid(process, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    raise TimeoutError
+    return record_forked(Run(script, tuple(args), source, timeout=SECONDS), iterations=ITERATIONS, values_limit=2**28)
 
 
 def check(script: Path, source: str, args: Sequence[str]) -> Outcome:
@@ -140,15 +67,18 @@ def check(script: Path, source: str, args: Sequence[str]) -> Outcome:
         return Outcome("refused")
     try:
         original = run(script, source, args)
-        if isinstance(original, str):
-            return Outcome("fails")
-        if not original.steps:
-            return Outcome("trains nothing")
-        converted = run(script, conversion.source, args)
-    except TimeoutError:
+    except TimedOut:
         return Outcome("takes too long")
-    if isinstance(converted, str):
-        return Outcome("wrong", ("the conversion fails: " + " / ".join(converted.splitlines()[-3:]),))
+    except RunFailed:
+        return Outcome("fails")
+    if not original.steps:
+        return Outcome("trains nothing")
+    try:
+        converted = run(script, conversion.source, args)
+    except TimedOut:
+        return Outcome("takes too long")
+    except RunFailed as failure:
+        return Outcome("wrong", ("the conversion fails: " + " / ".join(str(failure).splitlines()[-3:]),))
     differences = compare(original, converted)
     return Outcome("wrong", tuple(map(str, differences[:2]))) if differences else Outcome("equal")
 

@@ -21,20 +21,12 @@ FLAGS: Parts = {"flags": ADDED}
 """What the flags transform adds, for the transforms that need it."""
 
 
-INFERENCE: Parts = {
-    "stdlib": "from copy import deepcopy",
-    "third_party": "from tensordict import from_module",
-    "copy": """
-        # The inference copy shares the parameters of the trained one; a deepcopy draws no random numbers
-        agent_inference = deepcopy(agent).requires_grad_(False)
-        from_module(agent).data.to_module(agent_inference)
-        policy = agent_inference.get_action_and_value
-        get_value = agent_inference.get_value
-    """,
+NAMED: Parts = {
+    **FLAGS,
+    "copy": "policy = agent.get_action_and_value",
     "act": edited("act", "agent.get_action_and_value", "policy"),
-    "advantages": edited("advantages", "agent.get_value", "get_value"),
 }
-"""What the inference agent changes."""
+"""What the name for the policy's call changes, and the flags that it needs."""
 
 
 @dataclass(frozen=True)

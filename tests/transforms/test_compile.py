@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import FLAGS, INFERENCE, NoOp, Rewrite, turn
+from cases import FLAGS, NAMED, NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
 
 from transformer import Applied, convert
@@ -32,7 +32,7 @@ CRASHES = """\
         options["loop_ordering_after_fusion"] = False
 """
 UNGUARDED = """\
-    # Nothing changes the inference copy but its parameters' values, so its attributes need no guards
+    # Nothing changes the network but its parameters' values, so its attributes need no guards
     unguarded = {{"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}}
     {0} = torch.compile({0}, options={{**options, **unguarded}})
 """
@@ -90,21 +90,21 @@ UPDATE = {
 }
 
 REWRITES = [
-    Rewrite("the policy", {}, {**INFERENCE, "before_loop": compiled("policy") + "\n"}, also=("inference-agent",)),
+    Rewrite("the policy", {}, {**NAMED, "before_loop": compiled("policy") + "\n"}, also=("policy",)),
     Rewrite("the loop over time stays eager", {}, {**RECURRENCE, "before_loop": compiled("gae") + "\n"}, also=("gae",)),
     Rewrite("the update", PLAIN, {**UPDATE, "before_loop": compiled("update") + "\n"}, also=("update",)),
     Rewrite(
         "names that were taken",
         {**PLAIN, "setup": 'update = policy = "cpu"\ndevice = torch.device(policy)'},
         {
-            **INFERENCE,
-            "copy": INFERENCE["copy"].replace("policy", "policy_1"),
-            "act": INFERENCE["act"].replace("policy", "policy_1"),
+            **NAMED,
+            "copy": NAMED["copy"].replace("policy", "policy_1"),
+            "act": NAMED["act"].replace("policy", "policy_1"),
             "functions": UPDATE["functions"].replace("update", "update_1"),
             "learn": UPDATE["learn"].replace("update", "update_1"),
             "before_loop": compiled("policy_1", "update_1") + "\n",
         },
-        also=("inference-agent", "update"),
+        also=("policy", "update"),
     ),
     Rewrite(
         "above a comment of the training loop",
@@ -126,7 +126,7 @@ NOOPS = [
             "advantages": edited("advantages", "torch.no_grad()", "torch.enable_grad()"),
         },
         NONE,
-        also=("inference-agent",),
+        also=("policy",),
     ),
     NoOp("the minibatch loop is left early", {"metrics": "if ratio.max() > 100:\n    break"}, NONE, also=("update",)),
     NoOp(

@@ -30,11 +30,11 @@ STEP = """\
                     action, logprob, _, value = policy(next_obs)
 """
 ACT = '''\
-    get_value = agent_inference.get_value
+    policy = agent.get_action_and_value
 
     def act(observation):
         """Draw the actions; the other results of policy() can wait."""
-        return agent_inference.get_action_and_value(observation)[0]
+        return agent.get_action_and_value(observation)[0]
 
 '''
 NORMAL = """

@@ -7,7 +7,7 @@ import torch
 from cases import NoOp, turn
 from scripts import PARTS, edited, script
 
-from transformer import Applied, rendering
+from transformer import Applied, Skipped, rendering
 from transformer.transforms.float_arrays import INFO
 
 OLD = edited("agent", "return self.critic(x)", "return self.critic(torch.Tensor(x).to('cpu'))")
@@ -37,12 +37,12 @@ NOOPS = [
 
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
-    replace(noop, also=("inference-agent", "update")).check(INFO.name)
+    replace(noop, also=("policy", "update")).check(INFO.name)
 
 
 @pytest.mark.parametrize("constructor", ["torch.Tensor", "torch.FloatTensor"])
 def test_in_a_network(constructor: str) -> None:
-    step = turn(INFO.name, script({"agent": OLD.replace("torch.Tensor", constructor)}), ("inference-agent",))
+    step = turn(INFO.name, script({"agent": OLD.replace("torch.Tensor", constructor)}), ("policy",))
     assert isinstance(step.outcome, Applied), step.outcome
     assert "return self.critic(float_tensor(x).to('cpu'))" in step.after
     assert step.after.index("def float_tensor(x)") < step.after.index("class Agent")
@@ -54,7 +54,7 @@ def test_in_a_function_that_a_network_calls() -> None:
         "agent": edited("agent", "return self.critic(x)", "return self.critic(scaled(x))"),
         "functions": "\ndef scaled(x):\n    return torch.FloatTensor(x) / 2\n\n",
     }
-    step = turn(INFO.name, script(parts), ("inference-agent",))
+    step = turn(INFO.name, script(parts), ("policy",))
     assert isinstance(step.outcome, Applied), step.outcome
     assert "    return float_tensor(x) / 2" in step.after
 
@@ -97,3 +97,36 @@ def test_tensors_and_sizes_go_to_torch() -> None:
     assert torch.equal(float_tensor([1, 2]), torch.Tensor([1, 2]))
     given = torch.ones(2)
     assert torch.equal(float_tensor(given), given)
+
+
+SIZES = {
+    "the size of a tensor": "torch.FloatTensor(x.shape).uniform_(-1, 1).to(x)",
+    "a size with a name": "torch.Tensor(size).fill_(0)",
+    "a number": "torch.Tensor(x.shape[0]).fill_(0)",
+    "what a function of another file returns": "torch.Tensor(helper(x))",
+}
+
+
+@pytest.mark.parametrize("made", SIZES.values(), ids=SIZES.keys())
+def test_what_may_be_a_size_stays(made: str) -> None:
+    agent = edited("agent", "return self.critic(x)", f"size = x.size()\nreturn self.critic(x) + {made}.sum()")
+    assert isinstance(turn(INFO.name, script({"agent": agent}), ("policy",)).outcome, Skipped)
+
+
+def test_a_parameter_that_one_call_gives_a_size_stays() -> None:
+    """One call in many is enough; a call that spreads its arguments may give anything."""
+    for call in ("agent.get_value(next_obs.shape)", "agent.get_value(*[3])", "print(agent.get_value)"):
+        parts = {**PLAIN, "report": PARTS["report"] + "\n" + call}
+        assert isinstance(turn(INFO.name, script(parts), ("policy",)).outcome, Skipped), call
+
+
+def test_the_environments_arrays_are_arrays() -> None:
+    parts = {
+        "agent": OLD.replace("probs = ", "x = torch.FloatTensor(x)\n        probs = "),
+        "begin": PARTS["begin"].replace("torch.Tensor(envs.reset()).to(device)", "envs.reset()"),
+        "store": PARTS["store"].replace("= next_obs", "= torch.as_tensor(next_obs)"),
+        "step": PARTS["step"].replace("next_obs, next_done = torch.Tensor(next_obs).to(device),", "next_done ="),
+    }
+    step = turn(INFO.name, script(parts), ("policy", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "self.critic(float_tensor(x)" in step.after

@@ -138,7 +138,7 @@ NOOPS = [
     NoOp(
         "what is clipped is made in the loop",
         {**PLAIN, "optimize": edited("optimize", "agent.parameters()", "[p for p in (agent.a, b_obs)][:1]")},
-        "line {line} may clip gradients that the optimizer does not use",
+        "line {line} uses agent.a",
         at="[:1]",
         also=UPDATE,
     ),
@@ -162,6 +162,83 @@ NOOPS = [
         also=UPDATE,
     ),
 ]
+
+
+FREEZE = "def freeze(net, on):\n    for p in net.parameters():\n        p.requires_grad = on\n\n\n"
+THAW = """\
+class Thaw:
+    def __init__(self, net):
+        self.net = net
+
+    def step(self):
+        self.net.requires_grad_(True)
+
+
+"""
+MAY = "line "
+NOOPS += [
+    NoOp(title, {**PLAIN, **parts}, reason, at=at, also=UPDATE)
+    for title, parts, reason, at in (
+        ("a part is frozen", {"head": "agent.actor.requires_grad_(iteration > 1)"}, MAY, "requires_grad_"),
+        (
+            "parameters are frozen",
+            {"head": "for p in agent.parameters():\n    p.requires_grad = False"},
+            MAY,
+            "p.requires",
+        ),
+        ("a function freezes", {"functions": FREEZE, "head": "freeze(agent.actor, True)"}, MAY, "= on"),
+        (
+            "a function with two names",
+            {"functions": FREEZE, "before_loop": "other = freeze", "head": "other(agent, True)"},
+            MAY,
+            "= on",
+        ),
+        (
+            "a kept method",
+            {"before_loop": "freeze = agent.requires_grad_", "head": "freeze(True)"},
+            MAY,
+            "requires_grad_",
+        ),
+        ("a lambda", {"before_loop": "do = lambda: agent.requires_grad_(True)", "head": "do()"}, MAY, "requires_grad_"),
+        ("by a name", {"head": "getattr(agent.actor, 'requires_grad_')(True)"}, MAY, "getattr"),
+        ("an object", {"functions": THAW, "before_loop": "t = Thaw(agent)", "head": "t.step()"}, MAY, "requires_grad_"),
+        (
+            "another package",
+            {"third_party": "import frost", "head": "frost.melt(agent)"},
+            "line {line} gives agent to frost.melt()",
+            "melt",
+        ),
+        (
+            "an object of another package",
+            {"third_party": "import frost", "before_loop": "t = frost.Thaw(agent.actor)", "head": "t.step()"},
+            "line {line} uses agent.actor",
+            "Thaw",
+        ),
+        (
+            "a parameter more in a group",
+            {"head": "optimizer.param_groups[0]['params'].append(nn.Parameter(torch.zeros(1)))"},
+            "line {line} uses optimizer.param_groups[0]['params']",
+            "append(nn",
+        ),
+        (
+            "the optimizer is wrapped",
+            {"functions": "def same(x):\n    return x\n\n\n", "before_loop": "optimizer = same(optimizer)"},
+            "whose step() may not be traceable",
+            "",
+        ),
+    )
+]
+
+
+def test_what_is_frozen_before_the_training_stays() -> None:
+    parts = {
+        **PLAIN,
+        "functions": FREEZE,
+        "before_loop": "freeze(agent.critic[0], False)\nagent.actor[0].requires_grad_(False)",
+    }
+    shown = "print([p.requires_grad for p in agent.parameters()])\ntorch.save(agent.state_dict(), '/dev/null')"
+    step = turn("one-graph", script({**parts, "report": shown}), UPDATE)
+    assert step.applied, step.outcome
 
 
 @pytest.mark.parametrize("noop", NOOPS, ids=str)

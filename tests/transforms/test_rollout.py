@@ -145,6 +145,82 @@ NOOPS = [
     ),
 ]
 
+MADE = "what line {line} makes may be kept, and read global_step"
+NOOPS += [
+    NoOp(title, {"before_loop": "kept = []", "step": PARTS["step"] + "\n" + made}, MADE, at=at)
+    for title, made, at in (
+        ("a lambda that outlives it", "kept.append(lambda: global_step + step)", "append(lambda"),
+        ("functions of a comprehension", "kept += [lambda: n + global_step for n in range(2)]", "[lambda"),
+        ("a function that outlives it", "def late():\n    return global_step\nkept.append(late)", "def late"),
+        ("a function that is decorated", "@torch.no_grad()\ndef late():\n    return global_step", "def late"),
+        ("a generator that outlives it", "kept.append(global_step + n for n in range(2))", "for n in"),
+        ("a generator in another", "kept.append(zip(global_step + n for n in range(2)))", "for n in"),
+        ("what a function returns", "kept.append((lambda: lambda: global_step)())", "lambda: lambda"),
+        ("a sorted() of the script", "sorted = print\nsorted(1, key=lambda x: global_step)", "key=lambda"),
+        (
+            "a method of a class made there",
+            "class Late:\n    def __call__(self):\n        return global_step\nkept.append(Late())",
+            "def __call__",
+        ),
+    )
+] + [
+    NoOp(
+        "a lambda that reads what only the training loop sets",
+        {"before_loop": "kept = []", "step": PARTS["step"] + "\nkept.append(lambda: iteration)"},
+        "what line {line} makes may be kept, and read iteration",
+        at="lambda: iteration",
+    ),
+    NoOp(
+        "a function that the next rollout may call",
+        {
+            "before_loop": "late = print",
+            "step": "late(step)\n" + PARTS["step"] + "\ndef late(n):\n    print(global_step)",
+        },
+        MADE,
+        at="def late",
+    ),
+    NoOp(
+        "a generator made above it",
+        {
+            "before_loop": "counts = (global_step + n for n in range(99))",
+            "step": PARTS["step"] + "\nprint(next(counts))",
+        },
+        "the generator (line {line}) reads global_step from the training scope, which sets it here",
+        at="counts = (",
+    ),
+    NoOp(
+        "a variable of the module that another function sets",
+        {
+            "functions": "def later():\n    global horizon\n    horizon += 1\n\n\n",
+            "head": "horizon = 0",
+            "step": PARTS["step"] + "\nlater()\nprint(horizon)",
+        },
+        "line {line} makes horizon a variable that other functions see",
+        at="global horizon",
+    ),
+    NoOp(
+        "a variable of the module, in main()",
+        {
+            "main": "def show():\n    print(global_step)\n\n\ndef main():\n    global global_step",
+            "end": "\n\nmain()",
+            "step": PARTS["step"] + "\nshow()",
+        },
+        "line {line} makes global_step a variable that other functions see",
+        at="    global global_step",
+    ),
+]
+DONE = {
+    "step": PARTS["step"]
+    + "\nprint(sorted([2, 1], key=lambda n: n * global_step), sum(global_step + n for n in range(2)))"
+    + "\ndef double(n):\n    return 2 * n * global_step\nprint(double(1), *map(double, [3]), (lambda: global_step)())"
+    + "\nkept.append(lambda now=global_step: now + args.num_envs)\nkept.append(n for n in range(global_step))",
+    "before_loop": "kept = []",
+}
+
+
+def test_functions_that_are_called_at_once_or_read_nothing_of_it() -> None:
+    assert turn("rollout", script(DONE)).applied
+
 
 def test_a_function_that_reads_what_the_one_around_it_is_given() -> None:
     functions = "def make(step):\n    def tell(step_of=lambda: step):\n        print(step)\n\n    return tell\n\n\n"

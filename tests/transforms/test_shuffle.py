@@ -1,6 +1,6 @@
 import pytest
-from cases import NoOp, Rewrite
-from scripts import PARTS, edited
+from cases import NoOp, Rewrite, turn
+from scripts import PARTS, edited, script
 
 LOOP = "for mb_inds in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):"
 AFTER = f"""
@@ -444,6 +444,55 @@ NOOPS = [
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
 def test_rewrite(rewrite: Rewrite) -> None:
     rewrite.check("shuffle")
+
+
+RESEED = "def reseed(n):\n    np.random.seed(n)\n\n\n"
+EPOCH = edited("minibatches", "np.random.shuffle", "<seeded>\nnp.random.shuffle")
+STATE = "line {line} sets a random state, from which the permutations may follow"
+NOOPS += [
+    NoOp(f"seeded in each epoch, {title}", {"minibatches": EPOCH, "seeded": seeded, **parts}, STATE, at=at)
+    for title, seeded, parts, at in (
+        ("by numpy", "np.random.seed(args.seed + epoch)", {}, "seed(args.seed + epoch)"),
+        (
+            "by torch",
+            "torch.manual_seed(args.seed)",
+            {"setup": PARTS["setup"] + "\nepochs = 0"},
+            "            torch.manual",
+        ),
+        (
+            "by a state",
+            "np.random.set_state(before)",
+            {"begin": PARTS["begin"] + "\nbefore = np.random.get_state()"},
+            "set_st",
+        ),
+        ("by a function", "reseed(epoch)", {"functions": RESEED}, "np.random.seed(n)"),
+        ("by a kept function", "again(epoch)", {"before_loop": "again = np.random.seed"}, "again = "),
+        ("by a lambda", "again()", {"before_loop": "again = lambda: np.random.seed(1)"}, "again = "),
+        ("by another package", "lib.seed_everything(1)", {"third_party": "import lib"}, "lib.seed"),
+        ("by an imported function", "seed(1)", {"third_party": "from numpy.random import seed"}, "            seed(1)"),
+    )
+] + [
+    NoOp(
+        "seeded in each iteration by a method",
+        {
+            "functions": "class Seeds:\n    def __call__(self, n):\n        np.random.seed(n)\n\n\n",
+            "before_loop": "again = Seeds()",
+            "head": "again(iteration)",
+        },
+        STATE,
+        at="np.random.seed(n)",
+    ),
+]
+
+
+def test_seeds_and_draws_elsewhere() -> None:
+    parts = {
+        "functions": RESEED,
+        "before_loop": "reseed(3)\nrng = np.random.default_rng(1)",
+        "head": "print(np.random.rand(), rng.random(), torch.initial_seed())",
+        "end": "    torch.manual_seed(2)",
+    }
+    assert turn("shuffle", script(parts)).applied
 
 
 @pytest.mark.parametrize("noop", NOOPS, ids=str)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from transformer.advice.heat import Heat, Heats, is_network
-from transformer.dataflow import statements
+from transformer.dataflow import parameters, statements
 from transformer.facts import Facts
 from transformer.kinds import Kinds, values
 from transformer.script import Loop, Scope, Script, names_in
@@ -162,7 +162,7 @@ class Study:
             if isinstance(outer, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
                 if names & {n.id for g in outer.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}:
                     return True
-            if isinstance(outer, ast.Lambda) and names & {a.arg for a in outer.args.args}:
+            if isinstance(outer, ast.Lambda) and names & {*parameters(outer)}:
                 return True
         return False
 

@@ -1,4 +1,4 @@
-"""Printed arguments: a script that prints its own shows those that the conversion added, too."""
+"""Printed arguments: a script that prints its own, or logs them as text, shows those that the conversion added, too."""
 
 from __future__ import annotations
 
@@ -19,15 +19,22 @@ def added_options(original: str, converted: str) -> frozenset[str]:
     return _options(converted) - _options(original)
 
 
-def without_options(recording: Recording, names: frozenset[str]) -> Recording:
-    """The recording as if these arguments, at their defaults, had not been printed.
+def without_options(recording: Recording, names: frozenset[str], *, on: bool = False) -> Recording:
+    """The recording as if these arguments, at their defaults, or switched `on`, had not been shown.
 
-    `Args(seed=1, compile=False)` becomes `Args(seed=1)`; where each argument has a line, as in JSON, the lines go.
+    `Args(seed=1, compile=False)` becomes `Args(seed=1)`; where each argument has a line, as in JSON or in
+    a table, the lines go.
     """
     if not names:
         return recording
-    peers = tuple(without_options(peer, names) for peer in recording.peers)
-    return replace(recording, prints=tuple(_without(recording.prints, names)), peers=peers)
+    peers = tuple(without_options(peer, names, on=on) for peer in recording.peers)
+    prints, texts = (lines_without_options(lines, names, on=on) for lines in (recording.prints, recording.texts))
+    return replace(recording, prints=prints, texts=texts, peers=peers)
+
+
+def lines_without_options(prints: Iterable[Print], names: frozenset[str], *, on: bool) -> tuple[Print, ...]:
+    """The same for printed lines."""
+    return tuple(_without(prints, names, r"[Ff]alse|[Tt]rue|\d+" if on else r"[Ff]alse|\d+") if names else prints)
 
 
 def _options(source: str) -> frozenset[str]:
@@ -40,8 +47,8 @@ def _options(source: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def _without(prints: Iterable[Print], names: frozenset[str]) -> list[Print]:
-    shown = rf"""['"]?\b({"|".join(sorted(map(re.escape, names)))})\b['"]?\s*[=:]\s*([Ff]alse|\d+)\b"""
+def _without(prints: Iterable[Print], names: frozenset[str], values: str) -> list[Print]:
+    shown = rf"""['"]?\b({"|".join(sorted(map(re.escape, names)))})\b['"]?\s*[=:|]\s*({values})\b"""
     inside = re.compile(rf",\s*{shown}|{shown},\s*")
     alone = re.compile(rf"\W*{shown}\W*")
     kept: list[Print] = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
-import numpy as np
-
+from transformer.checking.numpy_later import np
 from transformer.checking.recording import Array
 
 

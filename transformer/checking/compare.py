@@ -11,10 +11,9 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeAlias
 
-import numpy as np
-
 from transformer.checking.bits import differing, distance, distances, same_number
 from transformer.checking.difference import LACKING, ORDER, Difference, Quantity
+from transformer.checking.numpy_later import np
 from transformer.checking.recording import (
     Action,
     Array,
@@ -33,13 +32,14 @@ def compare(left: Recording, right: Recording) -> tuple[Difference, ...]:
     """Compare two runs, the original's first; returns what differs, in the order in which it arose.
 
     One difference is given for each quantity and name (tag, parameter), at the place where it is first seen. None of
-    them means: the same actions, scalars, printed lines, optimizer steps, final parameters, random states and files,
-    in every process of the runs.
+    them means: the same actions, scalars, printed lines, logged texts, optimizer steps, final parameters, random
+    states and files, in every process of the runs.
     """
     found = _Findings()
     _compare_actions(found, left, right)
     _compare_scalars(found, left, right)
-    _compare_prints(found, left, right)
+    _compare_lines(found, "print", left.prints, right.prints)
+    _compare_lines(found, "text", left.texts, right.texts)
     _compare_steps(found, left, right)
     end = Moment(max(len(left.actions), len(right.actions)), max(len(left.steps), len(right.steps)))
     _compare_tensors(found, "final parameter", end, "the end", left.final, right.final)
@@ -86,7 +86,7 @@ class _Findings:
         return tuple(sorted(differences, key=_order))
 
 
-_AFTER_UPDATE = ("scalar", "print", "final parameter", "file")
+_AFTER_UPDATE = ("scalar", "print", "text", "final parameter", "file")
 
 
 def _order(difference: Difference) -> tuple[int, int, int, int]:
@@ -110,7 +110,7 @@ def _compare_actions(found: _Findings, left: Recording, right: Recording) -> Non
 
 
 def _compare_scalars(found: _Findings, left: Recording, right: Recording) -> None:
-    ours, theirs = _keyed(left.scalars), _keyed(right.scalars)
+    ours, theirs = keyed(left.scalars), keyed(right.scalars)
     for key in {**ours, **theirs}:
         a, b = ours.get(key), theirs.get(key)
         tag, step, _ = key
@@ -121,7 +121,7 @@ def _compare_scalars(found: _Findings, left: Recording, right: Recording) -> Non
             found.add(a.moment, "scalar", tag, where, (repr(a.value), repr(b.value)), distance(a.value, b.value))
 
 
-def _keyed(scalars: Iterable[Scalar]) -> dict[tuple[str, int | None, int], Scalar]:
+def keyed(scalars: Iterable[Scalar]) -> dict[tuple[str, int | None, int], Scalar]:
     """Scalars by tag, step, and how often that tag and step came before."""
     seen: Counter[tuple[str, int | None]] = Counter()
     keyed = {}
@@ -132,10 +132,10 @@ def _keyed(scalars: Iterable[Scalar]) -> dict[tuple[str, int | None, int], Scala
     return keyed
 
 
-def _compare_prints(found: _Findings, left: Recording, right: Recording) -> None:
-    for i, (a, b) in enumerate(zip_longest(left.prints, right.prints), start=1):
+def _compare_lines(found: _Findings, quantity: Quantity, left: Iterable[Print], right: Iterable[Print]) -> None:
+    for i, (a, b) in enumerate(zip_longest(left, right), start=1):
         if _line(a) != _line(b):
-            found.add(_moment(a, b), "print", "", f"line {i}", (_line(a), _line(b)))
+            found.add(_moment(a, b), quantity, "", f"line {i}", (_line(a), _line(b)))
 
 
 def _line(printed: Print | None) -> str:

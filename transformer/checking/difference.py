@@ -11,6 +11,7 @@ Quantity = Literal[
     "action",
     "scalar",
     "print",
+    "text",
     "optimizer",
     "hyperparameter",
     "gradient norm",
@@ -67,6 +68,7 @@ _MEANINGS: dict[Quantity, str] = {
     "parameter": "the optimizer started from, or arrived at, other parameters",
     "scalar": "what is logged is computed from other values, in another way, or at another step",
     "print": "what is printed is computed from other values, in another way, or at another time",
+    "text": "what is logged as text is put together from other values, or in another way",
     "final parameter": "the parameters were changed after the last optimizer step",
     "file": "the script left other files behind",
 }

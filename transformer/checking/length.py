@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
+from transformer.checking.options import Option, with_option
 from transformer.checking.run import Run
 
 
@@ -18,18 +19,14 @@ class Length:
     """The option's amount for one iteration."""
     planned: int | None
     """Iterations that the arguments, as they are, ask for."""
+    options: tuple[Option, ...] = ()
+    """All options that hold a number, a truth value or None."""
 
     def shortened(self, run: Run, iterations: int) -> Run:
         """The run with its option set to at most so many iterations; as it is where that is not known."""
         if self.option is None or (self.planned is not None and self.planned <= iterations):
             return run
-        kept = list(run.args)
-        for i, arg in enumerate(run.args):
-            if arg.replace("_", "-") == self.option:
-                del kept[i : i + 2]
-            elif arg.partition("=")[0].replace("_", "-") == self.option:
-                kept.remove(arg)
-        return replace(run, args=(*kept, self.option, str(iterations * self.unit)))
+        return replace(run, args=with_option(run.args, (self.option, str(iterations * self.unit))))
 
 
 def find_length(run: Run) -> Length:
@@ -40,8 +37,9 @@ def find_length(run: Run) -> Length:
         OSError: the script or the interpreter cannot be read or started.
     """
     with run.under_harness("probe") as scratch:
-        found = json.loads((scratch.output / "journal.json").read_text())["probe"]
-    if not found:
+        journal = json.loads((scratch.output / "journal.json").read_text())
+    if not journal["probe"]:
         return Length(None, 0, None)
-    _, option, unit, planned = found[0]
-    return Length(option, unit, planned)
+    _, option, unit, planned = journal["probe"][0]
+    options = (Option(name, held, value, tuple(flipped)) for _, name, held, value, flipped in journal["options"])
+    return Length(option, unit, planned, tuple(options))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from transformer.checking.call_error import CallError
+from transformer.checking.recording import Log, load_log
 from transformer.checking.run import Run
-
-Kind = Literal["output", "parameter change", "optimizer state"]
 
 EVERY = 25
 """Each so-manieth call is compared, beside the first ones and those after the warm-up."""
+ACTIONS_LIMIT = 64 * 2**20
+"""Bytes of the first iteration's actions that are kept."""
 
 
 @dataclass(frozen=True)
@@ -24,26 +26,6 @@ class Function:
     calls: int
     replays: int
     """Calls after the warm-up."""
-
-
-@dataclass(frozen=True)
-class CallError:
-    """How far one tensor of one sampled call was from what the eager function gives."""
-
-    function: str
-    call: int
-    """Counts from 1."""
-    replay: bool
-    """Whether the call came after the warm-up."""
-    kind: Kind
-    name: str
-    dtype: str
-    values: int
-    """Elements compared."""
-    relative: float
-    """L2 norm of the difference over that of the eager tensor; the largest difference where that is of integers."""
-    largest: float
-    """Largest absolute difference of an element."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +46,8 @@ class Lockstep:
     faults: tuple[Fault, ...]
     iterations: int
     seconds: float
+    logs: tuple[Log, ...] = ()
+    """What each process logged and printed, and the actions of its first iteration."""
 
 
 def run_in_lockstep(
@@ -71,6 +55,7 @@ def run_in_lockstep(
     *,
     every: int = EVERY,
     iterations: int | None = None,
+    emulated: bool = False,
     on_iteration: Callable[[int], None] | None = None,
 ) -> Lockstep:
     """Run a script whose arguments switch on compilation, and compare its fast functions on sampled calls.
@@ -79,14 +64,17 @@ def run_in_lockstep(
         run: the converted script, with its flags among the arguments.
         every: compare each so-manieth call of a function, beside the first two and three after the warm-up.
         iterations: end the run after so many iterations; by itself where None.
+        emulated: give it a CUDA device that is computed on the CPU.
         on_iteration: called with the number of finished iterations as it grows.
 
     Raises:
         RunFailed: the script ended with an error, or ran out of time.
         OSError: the script or the interpreter cannot be read or started.
     """
-    with run.under_harness("lockstep", on_iteration, iterations=iterations, every=every) as scratch:
-        return load_lockstep(*(output / "journal.json" for output in scratch.outputs))
+    options: dict[str, Any] = {"every": every, "emulated": emulated, "values_limit": ACTIONS_LIMIT}
+    with run.under_harness("lockstep", on_iteration, iterations=iterations, **options) as scratch:
+        lockstep = load_lockstep(*(output / "journal.json" for output in scratch.outputs))
+        return replace(lockstep, logs=tuple(map(load_log, scratch.outputs)))
 
 
 def load_lockstep(*paths: Path) -> Lockstep:

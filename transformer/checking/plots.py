@@ -12,13 +12,15 @@ from transformer.checking.bits import differing, distances
 from transformer.checking.lockstep import Lockstep
 from transformer.checking.recording import OptimizerStep, Recording
 from transformer.checking.tolerances import tolerance
-from transformer.checking.verify import REFACTORED, Verification
+from transformer.checking.verify import REFACTORED, UNCOMPILED, Verification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _COLUMNS = 3
+_SUFFIXES = {REFACTORED: "", UNCOMPILED: "-uncompiled"}
+"""Of the files of rungs that are compared with the original, as the report has it, bit by bit."""
 _FLOOR = 1e-12
 """Where zero is drawn on a logarithmic axis."""
 
@@ -27,7 +29,8 @@ def write_report(verification: Verification, folder: Path) -> list[Path]:
     """Draw what can be drawn of a verification into `folder`, which is made; returns the files written.
 
     `scalars.png`: every logged scalar of both runs over each other. `parameters.png`: the largest difference of a
-    parameter after each optimizer step. `lockstep-*.png`: the error of each function by call, for each rung.
+    parameter after each optimizer step. The same with `-uncompiled`, with the flags on. `lockstep-*.png`: the error of
+    each function by call, for each rung.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -38,15 +41,17 @@ def write_report(verification: Verification, folder: Path) -> list[Path]:
     matplotlib.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    converted = next((r.recording for r in verification.rungs if r.name == REFACTORED), None)
-    if converted is not None:
-        if verification.original.scalars:
-            written.append(_draw_scalars(verification.original, converted, folder / "scalars.png"))
-        written.append(_draw_parameters(verification.original, converted, folder / "parameters.png"))
     for rung in verification.rungs:
+        if rung.recording is not None and rung.name in _SUFFIXES:
+            suffix = _SUFFIXES[rung.name]
+            if verification.original.scalars:
+                path = folder / f"scalars{suffix}.png"
+                written.append(_draw_scalars(verification.original, rung.recording, path))
+            path = folder / f"parameters{suffix}.png"
+            written.append(_draw_parameters(verification.original, rung.recording, path))
         if rung.lockstep is not None:
-            name = f"lockstep-{rung.name.replace(' + ', '-')}.png"
-            written.append(_draw_lockstep(rung.name, rung.lockstep, folder / name))
+            path = folder / f"lockstep-{rung.name.replace(' + ', '-')}.png"
+            written.append(_draw_lockstep(f"{rung.name} ({rung.status.upper()})", rung.lockstep, path))
     return written
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from transformer.checking.recording import Recording, load
 from transformer.checking.run import Run
@@ -57,9 +58,26 @@ def record_run(
     iterations: int | None = None,
     values_limit: int = VALUES_LIMIT,
     on_iteration: Callable[[int], None] | None = None,
+    uncompiled: bool = False,
+    emulated: bool = False,
+    clock_rate: int = 1,
+    watch: bool = False,
 ) -> Recording:
-    """As `record`, for a run that is described already."""
-    with run.under_harness("record", on_iteration, iterations=iterations, values_limit=values_limit) as scratch:
+    """As `record`, for a run that is described already.
+
+    Where `uncompiled`, torch.compile and CudaGraphModule hand back the function itself: everything behind a converted
+    script's flags, which are to be among the arguments, runs, and bits stay equal. Where `emulated`, the script finds
+    a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
+    recording tells which ways the training code took.
+    """
+    options: dict[str, Any] = {
+        "values_limit": values_limit,
+        "uncompiled": uncompiled,
+        "emulated": emulated,
+        "clock_rate": clock_rate,
+        "watch": watch,
+    }
+    with run.under_harness("record", on_iteration, iterations=iterations, **options) as scratch:
         first, *peers = scratch.outputs
         recording = load(first, _files(scratch.work))
         return replace(recording, peers=tuple(load(peer, ()) for peer in peers))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
+from transformer.checking.call_error import CallError
+from transformer.checking.numpy_later import np
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Moment(NamedTuple):
@@ -77,12 +78,33 @@ class OptimizerStep:
 
 
 @dataclass(frozen=True)
+class Site:
+    """A place of the training code that may take one of several ways, and those that it took."""
+
+    kind: str
+    """condition, clip, choice, where, norm, parts or block."""
+    line: int
+    text: str
+    leaves: str
+    """What of break, continue, return and raise stands under a condition."""
+    outcomes: tuple[str, ...]
+    seen: frozenset[str]
+    """The ways that it took; of a call that was made, `reached`."""
+    guard: tuple[int, str] | None
+    """The innermost condition around it, by its place among the sites, and the way of it that leads here."""
+    amounts: tuple[float, float] | None
+    """Kind parts: how many elements were divided, and the size of a part. Kind norm: the least and the largest."""
+
+
+@dataclass(frozen=True)
 class Recording:
     """Everything recorded of one run of one script."""
 
     actions: tuple[Action, ...]
     scalars: tuple[Scalar, ...]
     prints: tuple[Print, ...]
+    texts: tuple[Print, ...]
+    """Lines of the texts that were given to a logger, each below its tag and step."""
     optimizers: tuple[str, ...]
     """Class names, in the order of their first steps."""
     steps: tuple[OptimizerStep, ...]
@@ -97,6 +119,13 @@ class Recording:
     seconds: float
     """Wall-clock time of the script itself, imports included."""
     versions: Mapping[str, Any]
+    sites: tuple[Site, ...] = ()
+    """The places of the training code that were watched, where that was asked for."""
+    regrouped: tuple[str, ...] = ()
+    """The transforms that compute something in another order on purpose; the script was given what the original's
+    order gives."""
+    regrouped_errors: tuple[CallError, ...] = ()
+    """How far that was from what the script computes, where it was computed as well."""
     peers: tuple[Recording, ...] = ()
     """What the other processes of a torchrun launch did, from rank 1 on. Files are told once, by rank 0."""
 
@@ -108,14 +137,7 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         OSError: the harness did not get to write its journal.
     """
     journal = json.loads((folder / "journal.json").read_text())
-    path = folder / "values.bin"
-    values = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
-
-    def read(dtype: str, shape: list[int], offset: int | None) -> Array | None:
-        if offset is None:
-            return None
-        array: Array = np.ndarray(tuple(shape), np.dtype(dtype), values.data, offset)
-        return array
+    read = _reader(folder)
 
     def read_torch(dtype: str, shape: list[int], offset: int | None) -> Array | None:
         if dtype == "bfloat16":
@@ -130,9 +152,10 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         }
 
     return Recording(
-        actions=tuple(Action(Moment(*m), tuple(read(*leaf) for leaf in leaves)) for m, leaves in journal["actions"]),
+        actions=_actions(journal, read),
         scalars=_scalars(journal),
-        prints=_prints(journal),
+        prints=_lines(journal, "prints"),
+        texts=_lines(journal, "texts"),
         optimizers=tuple(name for _, name in journal["optimizers"]),
         steps=tuple(
             OptimizerStep(Moment(*m), number, served, norm, numbers, tensors(described))
@@ -144,22 +167,62 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         iterations=journal["iterations"],
         seconds=journal["seconds"],
         versions=journal["versions"],
+        sites=tuple(map(_site, journal["sites"])),
+        regrouped=tuple(name for _, name in journal["regrouped"]),
+        regrouped_errors=tuple(CallError(*entry) for _, *entry in journal["calls"]),
     )
 
 
-def load_log(folder: Path) -> tuple[tuple[Scalar, ...], tuple[Print, ...]]:
-    """Read the scalars and printed lines alone, which is all that a run in log mode writes down.
+@dataclass(frozen=True)
+class Log:
+    """What a script logged and printed, and the actions that were written down."""
+
+    scalars: tuple[Scalar, ...]
+    prints: tuple[Print, ...]
+    actions: tuple[Action, ...]
+
+
+def load_log(folder: Path) -> Log:
+    """Read the log alone, which is all that a run in log mode writes down.
 
     Raises:
         OSError: the harness did not get to write its journal.
     """
     journal = json.loads((folder / "journal.json").read_text())
-    return _scalars(journal), _prints(journal)
+    return Log(_scalars(journal), _lines(journal, "prints"), _actions(journal, _reader(folder)))
+
+
+Reader: TypeAlias = Callable[[str, list[int], int | None], "Array | None"]
+
+
+def _reader(folder: Path) -> Reader:
+    """What reads an array (dtype, shape, offset) of a journal; None where it was not kept."""
+    path = folder / "values.bin"
+    values = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+
+    def read(dtype: str, shape: list[int], offset: int | None) -> Array | None:
+        if offset is None:
+            return None
+        array: Array = np.ndarray(tuple(shape), np.dtype(dtype), values.data, offset)
+        return array
+
+    return read
+
+
+def _actions(journal: dict[str, Any], read: Reader) -> tuple[Action, ...]:
+    return tuple(Action(Moment(*m), tuple(read(*leaf) for leaf in leaves)) for m, leaves in journal["actions"])
+
+
+def _site(entry: list[Any]) -> Site:
+    _, kind, line, text, leaves, outcomes, seen, guard, amounts = entry
+    under = None if guard is None else (guard[0], guard[1])
+    known = None if amounts is None else (amounts[0], amounts[1])
+    return Site(kind, line, text, leaves, tuple(outcomes), frozenset(seen), under, known)
 
 
 def _scalars(journal: dict[str, Any]) -> tuple[Scalar, ...]:
     return tuple(Scalar(Moment(*moment), *rest) for moment, *rest in journal["scalars"])
 
 
-def _prints(journal: dict[str, Any]) -> tuple[Print, ...]:
-    return tuple(Print(Moment(*moment), line) for moment, line in journal["prints"])
+def _lines(journal: dict[str, Any], kind: str) -> tuple[Print, ...]:
+    return tuple(Print(Moment(*moment), line) for moment, line in journal[kind])

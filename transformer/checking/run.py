@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from transformer.checking.harness import NOT_EMULATED
 from transformer.text import decode
 
 Mode = Literal["record", "log", "probe", "lockstep", "bench"]
@@ -30,8 +31,10 @@ _TORCHRUN_SAYS = re.compile(r"^[WE]\d{4} .*torch/distributed/elastic/.*\b(failed
 class RunFailed(Exception):
     """A script could not be run to its end. The message holds the last lines that it wrote."""
 
-    def __init__(self, reason: str, last_lines: str = "") -> None:
+    def __init__(self, reason: str, last_lines: str = "", *, not_emulated: bool = False) -> None:
+        """`not_emulated`: the emulated CUDA device cannot run it, which says nothing of the script."""
         super().__init__(f"{reason}\n{last_lines}" if last_lines else reason)
+        self.not_emulated = not_emulated
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,8 @@ class Started:
                 message = f"the script was still running after {self._timeout:.0f} s"
                 raise RunFailed(message, self.scratch.last_lines())
         if self.ended and self._process.returncode != 0:
-            raise RunFailed(_reason(self._process.returncode), self.scratch.last_lines())
+            status = self._process.returncode
+            raise RunFailed(_reason(status), self.scratch.last_lines(), not_emulated=status == NOT_EMULATED)
 
 
 def _reason(returncode: int) -> str:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from transformer.checking.call_error import CallError
 from transformer.checking.difference import ORDER, Difference, Quantity
-from transformer.checking.lockstep import CallError, Lockstep
+from transformer.checking.first_iteration import LogComparison
+from transformer.checking.lockstep import Lockstep
 from transformer.checking.recording import Recording
-from transformer.checking.tolerances import tolerance, within
+from transformer.checking.tolerances import LOGGED, tolerance, within
+from transformer.transforms import ORDER as TRANSFORMS
 
-Status = Literal["equal", "different", "not run", "failed"]
-"""`failed`: the script ended with an error, so there was nothing to compare."""
+_REGROUPS = {transform.info.name: transform.info.regroups for transform in TRANSFORMS}
+
+Status = Literal["equal", "emulated", "different", "not run", "failed"]
+"""`emulated`: equal on a CUDA device that is computed on the CPU. `failed`: the script ended with an error, so that
+there was nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Rung:
     """What is different, the first cause first, one sentence each."""
     reason: str = ""
     """Why it did not run or failed."""
+    notes: tuple[str, ...] = ()
+    """What was compared in another way than the rest, one sentence each."""
     lockstep: Lockstep | None = field(default=None, repr=False)
     recording: Recording | None = field(default=None, repr=False)
 
@@ -53,32 +61,49 @@ def recorded_rung(name: str, original: Recording, converted: Recording, differen
     for difference in differences:
         by_quantity[difference.quantity].append(difference)
     counts = _count(original)
-    rows = tuple(
+    rows = [
         _bit_row(quantity, counts[quantity], by_quantity[quantity])
         for quantity in ORDER
         if counts[quantity] or by_quantity[quantity]
-    )
-    findings = tuple(str(d) for d in differences)
+    ]
+    findings = [str(d) for d in differences]
     if differences:
-        findings = (f"{differences[0]}. This points to: {differences[0].meaning}", *findings[1:])
-    return Rung(name, "different" if differences else "equal", rows, findings, recording=converted)
+        findings[0] += f". This points to: {differences[0].meaning}"
+    errors = [e for recording in (converted, *converted.peers) for e in recording.regrouped_errors]
+    rows += _lockstep_rows(errors)
+    findings += [_sentence(e) for e in _first_of_each(e for e in errors if not within(e))]
+    status: Status = "different" if findings else "equal"
+    notes = tuple(f"{name}: {_REGROUPS[name]}" for name in converted.regrouped)
+    return Rung(name, status, tuple(rows), tuple(findings), recording=converted, notes=notes)
 
 
-def lockstep_rung(name: str, lockstep: Lockstep) -> Rung:
-    """The rung on which compiled functions must agree with the eager ones within the tolerances."""
+def lockstep_rung(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] = ()) -> Rung:
+    """The rung on which compiled functions must agree with the eager ones within the tolerances.
+
+    Args:
+        name: the rung's.
+        lockstep: all comparisons of calls.
+        logs: what came of comparing the first iteration's log, by process.
+    """
     if not lockstep.functions:
         return Rung(name, "not run", reason="the script compiled no function")
     idle = [f for f in lockstep.functions if not f.replays]
-    rows = tuple(_lockstep_rows(lockstep.errors))
+    rows = (*_lockstep_rows(lockstep.errors), *_log_rows(logs))
     faults = tuple(f"{f.function}, call {f.call}: {f.text}" for f in lockstep.faults)
     wrong = tuple(_sentence(e) for e in _first_of_each(e for e in lockstep.errors if not within(e)))
+    wrong += tuple(finding for log in logs for finding in log.findings)
+    notes = tuple(
+        f"the first iteration's log was not compared: rounding changed {log.flipped} of the rollout, and what follows"
+        for log in logs
+        if log.flipped
+    )
     if faults or wrong:
-        return Rung(name, "different", rows, faults + wrong, lockstep=lockstep)
+        return Rung(name, "different", rows, faults + wrong, lockstep=lockstep, notes=notes)
     if idle:
         names = ", ".join(f"{f.name} ({f.calls} calls)" for f in idle)
         reason = f"never called after its warm-up: {names}; more --iterations are needed"
-        return Rung(name, "not run", rows, reason=reason, lockstep=lockstep)
-    return Rung(name, "equal", rows, lockstep=lockstep)
+        return Rung(name, "not run", rows, reason=reason, lockstep=lockstep, notes=notes)
+    return Rung(name, "equal", rows, lockstep=lockstep, notes=notes)
 
 
 def _bit_row(quantity: Quantity, count: int, differences: list[Difference]) -> Row:
@@ -100,6 +125,16 @@ def _lockstep_rows(errors: Iterable[CallError]) -> Iterable[Row]:
         values = sum(e.values for e in group)
         equal = all(map(within, group))
         yield Row(f"{function}: {kind}, {dtype}", values, worst.relative, where, tolerance(worst), equal)
+
+
+def _log_rows(logs: Iterable[LogComparison]) -> Iterable[Row]:
+    """One row for the numbers and lines that were logged in the first iteration, with the largest difference."""
+    compared = [log for log in logs if log.values]
+    if compared:
+        worst = max(compared, key=lambda log: log.error)
+        values = sum(log.values for log in compared)
+        equal = not any(log.findings for log in compared)
+        yield Row("first iteration's log", values, worst.error, worst.where, LOGGED, equal)
 
 
 def _first_of_each(errors: Iterable[CallError]) -> list[CallError]:
@@ -124,6 +159,7 @@ def _count(recording: Recording) -> Counter[Quantity]:
     counts["action"] = sum(array.size for action in recording.actions for array in action.arrays if array is not None)
     counts["scalar"] = len(recording.scalars)
     counts["print"] = len(recording.prints)
+    counts["text"] = len(recording.texts)
     counts["optimizer"] = counts["gradient norm"] = len(recording.steps)
     counts["random state"] = sum(len(states) for _, states in recording.random)
     counts["file"] = len(recording.files)

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
+from transformer.checking.numpy_later import np
 from transformer.checking.recording import Scalar, load_log
 from transformer.checking.run import Run
 from transformer.checking.verify import Progress
@@ -132,8 +131,8 @@ def _relabellings(chosen: int, total: int) -> np.ndarray[Any, Any]:
 
 def _final_return(run: Run, name: str, progress: Progress) -> float:
     with progress.run(name, None) as on_iteration, run.under_harness("log", on_iteration) as scratch:
-        scalars, prints = load_log(scratch.output)
-    returns = _logged_returns(scalars) or [float(m[1]) for p in prints if (m := _PRINTED_RETURN.search(p.line))]
+        log = load_log(scratch.output)
+    returns = _logged_returns(log.scalars) or [float(m[1]) for p in log.prints if (m := _PRINTED_RETURN.search(p.line))]
     if not returns:
         raise NoReturns(f"{name}: no scalar's tag and no printed line names a return")
     return float(np.mean(returns[-max(1, round(LAST_SHARE * len(returns))) :]))

@@ -14,7 +14,7 @@ from transformer.checking.rungs import Row, Rung
 from transformer.checking.seeds import SeedsResult
 from transformer.checking.verify import Verification
 
-_STYLES = {"equal": "green", "different": "bold red", "not run": "yellow", "failed": "bold red"}
+_STYLES = {"equal": "green", "emulated": "cyan", "different": "bold red", "not run": "yellow", "failed": "bold red"}
 _FINDINGS_SHOWN = 8
 
 
@@ -23,6 +23,12 @@ def print_verification(verification: Verification, console: Console) -> None:
     console.print(_table(verification))
     for rung in verification.rungs:
         console.print(_remarks(rung))
+    if verification.not_exercised:
+        console.print(Text("not exercised, so that a mistake there was not seen:", style="bold"))
+    for sentence in verification.not_exercised:
+        console.print(Text(f"  {sentence}", style="yellow"))
+    if verification.stress:
+        console.print(Text(f"Under stress: {' '.join(verification.stress)}", style="dim"))
     for note in verification.notes:
         console.print(Text(note, style="dim"))
 
@@ -40,6 +46,8 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
         "verdict": "equal" if failing is None and alike else failing.status if failing is not None else "different",
         "first_failing_rung": None if failing is None else failing.name,
         "arguments": list(verification.args),
+        "stress_arguments": list(verification.stress) or None,
+        "not_exercised": list(verification.not_exercised),
         "iterations": verification.original.iterations,
         "versions": dict(verification.original.versions),
         "rungs": [_rung_json(rung) for rung in verification.rungs],
@@ -76,6 +84,7 @@ def _remarks(rung: Rung) -> RenderableType:
     if len(rung.findings) > _FINDINGS_SHOWN:
         more = len(rung.findings) - _FINDINGS_SHOWN
         lines.append(Text(f"  and {more} more (--format json has them all)", style="red"))
+    lines += [Text(f"  {note}", style="dim") for note in rung.notes]
     if rung.reason:
         lines.append(Text(f"  {rung.reason}", style=_STYLES[rung.status]))
     heading = [Text(f"{rung.name}:", style="bold")] if lines else []
@@ -88,6 +97,7 @@ def _rung_json(rung: Rung) -> dict[str, Any]:
         "status": rung.status,
         "reason": rung.reason or None,
         "findings": list(rung.findings),
+        "notes": list(rung.notes),
         "compared": [
             {
                 "what": row.what,

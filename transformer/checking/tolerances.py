@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transformer.checking.lockstep import CallError, Kind
+from transformer.checking.call_error import CallError, Kind
 
 TOLERANCES: dict[Kind, dict[str, float]] = {
     "output": {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2},
@@ -10,6 +10,12 @@ TOLERANCES: dict[Kind, dict[str, float]] = {
     "parameter change": {"float64": 1e-8, "float32": 1e-3, "float16": 5e-2, "bfloat16": 1e-1},
 }
 """Largest allowed relative error by kind and dtype. Whole numbers and booleans must be equal."""
+
+LOGGED = 1e-3
+"""Largest allowed relative error of a number that is logged in the first iteration."""
+LOGGED_SMALL = 0.1
+"""Logged numbers count as if they were at least this large: losses and divergences near zero are small differences of
+larger numbers, and inherit their rounding errors."""
 
 
 def tolerance(error: CallError) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from transformer import output, pipeline
+from transformer import header, output, pipeline
 from transformer.conversion import Conversion
 from transformer.reading import STDIN, convert_script
 from transformer.report import Result, as_json, print_errors, print_report
@@ -46,7 +46,11 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("-o", "--output", "target", metavar="OUT", help="Write the converted script to this file.")
 @click.option("--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write each script to DIR/NAME.")
 @selection_options
-@click.option("--force", is_flag=True, help="Overwrite an existing file that lean-convert did not write.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Overwrite an existing file that lean-convert did not write, or that was edited since.",
+)
 @click.option(
     "--format",
     "form",
@@ -69,7 +73,8 @@ def convert(
     """Convert each SCRIPT (`-` is standard input).
 
     Without -o or --output-dir the converted script goes to standard output and the report to standard error.
-    A script that cannot be converted is reported with every reason, and nothing is written for it.
+    A script that cannot be converted is reported with every reason, and nothing is written for it. What is written
+    begins with a comment that holds a digest, so that a result that was edited is not overwritten.
 
     Exit codes: 0 converted, 1 a script cannot be converted, 2 bad usage or a file that cannot be read or written.
     """
@@ -132,7 +137,7 @@ def _convert_one(
         return Result(name, Conversion(""), failure=f"{name} cannot be read: {error.strerror or error}")
     if not conversion.converted:
         return Result(name, conversion)
-    data = original.encode(conversion.source)
+    data = original.encode(header.add(conversion.source, header.quoted(path)))
     try:
         if target is None:
             output.write_stdout(data)

@@ -17,7 +17,8 @@ from transformer import output, pipeline, text
 from transformer.commands.convert import SCRIPT, selection_options, transform_names
 from transformer.conversion import Conversion
 from transformer.diffing import patches
-from transformer.diffing.compare import compare
+from transformer.diffing.compare import Stats, compare
+from transformer.diffing.edited import NotKnown, read_edited
 from transformer.diffing.story import chapters
 from transformer.diffing.terminal import SIDE_BY_SIDE_WIDTH, print_blame, print_diff, print_stats, print_story
 from transformer.diffing.verified import NotAVerification, read_verified
@@ -26,8 +27,9 @@ from transformer.report import print_diagnostics
 
 CANNOT_CONVERT = 1
 ALREADY_CONVERTED = "LC002"
-EXCLUSIVE = ("total", "stat", "patch", "patch_series", "check", "html", "open_page")
-"""The forms of `diff`, of which one is chosen; `total` goes with `stat` and the page may be written and opened."""
+EXCLUSIVE = ("total", "stat", "patch", "patch_series", "check", "html", "open_page", "edits")
+"""The forms of `diff`, of which one is chosen, but for those in TOGETHER."""
+TOGETHER = ({"html", "open_page"}, {"total", "stat"}, {"edits", "patch"})
 
 
 def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -41,7 +43,7 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
 
 
 @click.command()
-@click.argument("script", type=SCRIPT)
+@click.argument("script", type=SCRIPT, required=False)
 @click.option(
     "--transform",
     "names",
@@ -73,6 +75,12 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
     help="Write one patch per transform into DIR, for `git am`.",
 )
 @click.option("--check", is_flag=True, help="Print nothing; exit with 1 if a conversion would change the file.")
+@click.option(
+    "--edits",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="OUT",
+    help="Show what was edited in OUT since it was converted from SCRIPT, by default the file of that name beside it.",
+)
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page to FILE.")
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @click.option(
@@ -85,7 +93,7 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
 @click.pass_context
 def diff(
     ctx: click.Context,
-    script: str,
+    script: str | None,
     names: tuple[str, ...] | None,
     total: bool,
     stat: bool,
@@ -94,6 +102,7 @@ def diff(
     patch: bool,
     patch_series: Path | None,
     check: bool,
+    edits: Path | None,
     html: Path | None,
     open_page: bool,
     verified: Path | None,
@@ -102,11 +111,17 @@ def diff(
 ) -> None:
     """Show what a conversion of SCRIPT (`-` is standard input) changes, transform by transform; nothing is converted.
 
-    Code that only moved is shown where it went, apart from code that changed.
+    Code that only moved is shown where it went, apart from code that changed. With --edits OUT it is shown instead
+    what was edited in the converted script OUT since; --patch makes a patch of that.
 
     Exit codes: 0 done, 1 the script cannot be converted (or, with --check, would change), 2 bad usage or I/O.
     """
     _check_usage(ctx.params)
+    if edits is not None:
+        _show_edits(edits, script, select, ignore, patch=patch, context=context, side_by_side=side_by_side)
+        return
+    if script is None:
+        raise click.MissingParameter(param_hint="'SCRIPT'", param_type="argument")
     source, conversion = _read_and_convert(script, select, ignore)
     if check and [d.code for d in conversion.errors] == [ALREADY_CONVERTED]:
         return
@@ -147,10 +162,41 @@ def blame(script: str, select: tuple[str, ...] | None, ignore: tuple[str, ...] |
     _show(lambda console: print_blame(console, conversion))
 
 
+def _show_edits(
+    file: Path,
+    script: str | None,
+    select: Iterable[str] | None,
+    ignore: Iterable[str] | None,
+    *,
+    patch: bool,
+    context: int,
+    side_by_side: bool,
+) -> None:
+    try:
+        edited = read_edited(file, script, select=select, ignore=ignore)
+    except (NotKnown, pipeline.SelectionError) as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.UsageError(f"{error.filename} cannot be read: {error.strerror or error}") from None
+    if isinstance(edited, Conversion):
+        _refuse(script or str(file), edited)
+        return
+    if edited.unedited:
+        click.echo(f"{file} was not edited since its conversion", err=True)
+    elif patch:
+        before, after = (edited.found.encode(content) for content in (edited.written, edited.found.content))
+        _write_stdout(patches.unified(before, after, patches.path_in_repository(file)))
+    else:
+        diff = compare(edited.written, edited.found.content)
+        if diff.stats == Stats(0, 0, 0):
+            click.echo("nothing but line ends and the white space before them was edited; --patch shows it", err=True)
+        _show(lambda console: print_diff(console, diff, context=context, side_by_side=side_by_side), side_by_side)
+
+
 def _check_usage(params: dict[str, Any]) -> None:
     """Refuse options that exclude each other."""
     forms = [name for name in EXCLUSIVE if params[name]]
-    if set(forms) not in ({"html", "open_page"}, {"total", "stat"}) and len(forms) > 1:
+    if set(forms) not in TOGETHER and len(forms) > 1:
         flags = ["--" + name.removesuffix("_page").replace("_", "-") for name in forms]
         raise click.UsageError(f"{' and '.join(flags)} exclude each other")
     if params["names"] and (forms and forms != ["stat"]):

@@ -44,6 +44,9 @@ def _explain_transform(console: Console, info: TransformInfo) -> None:
 
     console.print(Text.assemble((info.name, "bold"), f": {info.summary}"))
     console.print(Text(f"\n{info.safety}"))
+    console.print(Text(f"\nApplies {info.applies}."))
+    if info.regroups:
+        console.print(Text(f"\nUnder the flags in another order of arithmetic: {info.regroups}."))
     if info.needs:
         console.print(Text(f"\nNeeds: {', '.join(info.needs)}"))
     _print_examples(console, (("Before", info.before), ("After", info.after)))

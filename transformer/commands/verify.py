@@ -52,6 +52,12 @@ COULD_NOT_RUN = 2
     type=click.Choice(RUNGS),
     help="The last rung to climb, all by default; compiling takes minutes.",
 )
+@click.option(
+    "--stress/--no-stress",
+    default=True,
+    show_default=True,
+    help="Also compare a short run whose arguments exercise what a usual one does not: clipping, early exits, ...",
+)
 @click.option("--each-transform", is_flag=True, help="Compare the script after each transform as well.")
 @click.option(
     "--require", multiple=True, type=click.Choice(RUNGS), help="Fail if this rung cannot run here. Repeatable."
@@ -87,6 +93,7 @@ def verify(
     iterations: int,
     every: int,
     up_to: str,
+    stress: bool,
     each_transform: bool,
     require: tuple[str, ...],
     seeds: int | None,
@@ -98,14 +105,17 @@ def verify(
     """Run ORIGINAL and CONVERTED for a few iterations and show that they compute the same, or where they do not.
 
     Without CONVERTED, ORIGINAL is converted first. Both run in a scratch directory with the real environment; what
-    follows `--` are their arguments. Four rungs are climbed: the converted script with its flags off, which must be
-    equal bit by bit, then compiled, with CUDA graphs, and with both, compared call by call with the eager functions.
+    follows `--` are their arguments. Rungs are climbed: the converted script with its flags off, then with its flags
+    on and nothing compiled, which must be equal bit by bit; then compiled, with CUDA graphs, and with both, compared
+    call by call with the eager functions. Without a GPU, those with CUDA graphs run on an emulated one.
 
     Exit codes: 0 equal, 1 different (or a required rung did not run), 2 could not run.
     """
     args = script_args(ctx)
     if each_transform and converted is not None:
         raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
+    if importlib.util.find_spec("numpy") is None:
+        raise click.UsageError("verify needs numpy, which is not installed: pip install 'lean-convert[run]'")
     if report is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--report needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
     run = Run(original, args, python=python, timeout=timeout, processes=nproc)
@@ -113,7 +123,7 @@ def verify(
     with terminated_like_interrupted(), bars:
         try:
             source, prefixes = _sources(original, converted, each_transform)
-            task = Task(run, source, iterations, every, up_to, prefixes)
+            task = Task(run, source, iterations, every, up_to, prefixes, stress)
             verification = climb(task, bars)
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
             files = [] if report is None else plots.write_report(verification, report)

@@ -16,6 +16,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="auxiliary-update",
     summary="extract the minibatches of further training phases into update_auxiliary()",
+    applies=(
+        "to further loops that step an optimizer after a backward pass, of which no turn needs what another one "
+        "computed, under the conditions of `update`"
+    ),
     safety=(
         "The same statements run in the same order, but for tensors that are only gathered: they are gathered before "
         "the first forward pass of their minibatch, which changes none of them. Parameters and results follow from "

@@ -15,6 +15,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="channels-last",
     summary="lay images and convolution weights out with the channels innermost, under --compile on a CPU",
+    applies=(
+        "to networks with convolutions that are made above the training loop, where nothing of the file is "
+        "written that depends on the layout of tensors or weights in memory"
+    ),
     safety=(
         "Without --compile, or on a GPU, nothing changes. With it the tensors hold the same values in another order "
         "of memory, so results agree within rounding. Networks that depend on that order, with view() say, are left "
@@ -29,6 +33,7 @@ INFO = TransformInfo(
         'if args.compile and b_obs.device.type == "cpu" and b_obs.dim() == 4:\n'
         "    b_obs = b_obs.contiguous(memory_format=torch.channels_last)"
     ),
+    regroups="convolutions and gradient norms add up in the order of memory, which was left as the original has it",
 )
 
 LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storage storage".split())

@@ -14,6 +14,9 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="collect-once",
     summary="take what exists after the first iteration out of the garbage collector's view",
+    applies=(
+        "where the script leaves the garbage collector alone and an iteration ends with the end of the loop's body"
+    ),
     safety=(
         "Which objects the collector looks through changes no value. Garbage of the first iteration is collected "
         "before, and that of later ones as ever. The rows of a rollout are objects that are counted: every few "

@@ -18,6 +18,11 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="compile",
     summary="compile policy, gae and update with torch.compile, behind --compile",
+    applies=(
+        "to the policy, gae() and update(), with all of torch.compile's guards, unless they are known to fail under "
+        "it; guards are left out where the policy is a network of known modules, of which nothing but parameters' "
+        "values is known to change in training"
+    ),
     safety=(
         "Without --compile nothing changes. With it the same operations run fused, so results agree within rounding, "
         "with the random numbers that the eager run draws. "
@@ -46,11 +51,14 @@ def apply(script: Script) -> str:
         Skip: there is no function to compile.
     """
     facts, edits = script.facts, Edits(script.source)
+    hook = script.hook(r"\w*forward_\w*")
+    if hook is not None and hook in script.run_by_training:
+        raise Skip(f"line {hook.lineno} registers a hook while training goes on, which compiled code would not see")
     updates = {facts.functions["update"].name: facts.backwards} if "update" in facts.functions else {}
     functions: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
-        grown = _grown(script.definition(name))
-        number = counted(script, script.definition(name))
+        definition = script.definition(name)
+        grown, number = _grown(definition), counted(script, definition)
         if number:
             script.notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
         elif grown:
@@ -79,7 +87,7 @@ def apply(script: Script) -> str:
             functions=functions,
             kept=kept,
             options=script.names.fresh("options"),
-            unguarded=script.names.fresh("unguarded") if facts.policy else None,
+            unguarded=script.names.fresh("unguarded") if facts.policy and _is_known(script) else None,
         ),
         gap=1,
     )
@@ -112,6 +120,12 @@ def _grown(function: ast.FunctionDef) -> str | None:
         if isinstance(longer, ast.Name) and longer.id not in made:
             return longer.id
     return None
+
+
+def _is_known(script: Script) -> bool:
+    """Whether nothing but parameters' values of the policy's network is known to change in training."""
+    target = script.facts.policy_target
+    return target is not None and target.partition(".")[0] not in script.facts.unsteady
 
 
 def _is_steady(script: Script) -> bool:

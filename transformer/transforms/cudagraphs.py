@@ -13,6 +13,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="cudagraphs",
     summary="replay policy, gae and update as CUDA graphs, behind --cudagraphs",
+    applies=(
+        "to functions all of whose calls are known to work on the device alone and to read nothing that the training "
+        "loop changes; networks that they call are of known modules, and nothing but parameters' values of them changes"
+    ),
     safety=(
         "Without --cudagraphs nothing changes. CudaGraphModule copies the inputs into the graph and clones what comes "
         "out, so no call sees another's values. A replay runs no Python, so a function is captured only where all that "

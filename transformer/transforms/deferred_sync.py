@@ -18,6 +18,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="deferred-sync",
     summary="take .item() and logging out of the computation of a minibatch",
+    applies=(
+        "to reads of tensors that are only recorded, printed or compared with nothing before the optimizer's "
+        "step, where nothing between the old place and the new one changes them or draws a random number"
+    ),
     safety=(
         "The same values are read, after the optimizer's step instead of before it; nothing in between changes them. "
         "A list of numbers becomes a list of tensors that is turned into the same Python floats where it is used, so "

@@ -9,11 +9,12 @@ from typing import cast
 
 import libcst as cst
 
+from transformer.arguments import bind_arguments, first_parameter
 from transformer.calls import only_calls
 from transformer.conversion import TransformInfo
 from transformer.fitting import Remembering, refit
 from transformer.inlining import NotInlined
-from transformer.objects import Dissolved, Kept, receiver_of, training_classes, understand
+from transformer.objects import Dissolved, Kept, training_classes, understand
 from transformer.script import Script, changed
 from transformer.source import Line
 from transformer.transforms.base import Skip, Transform
@@ -22,6 +23,10 @@ from transformer.transforms.inline import gather, inlined, recognised, without
 INFO = TransformInfo(
     name="dissolve",
     summary="make variables and functions of the attributes and methods of the one object that trains",
+    applies=(
+        "where the file makes one object of a plain class that trains, every use of it is an attribute or a "
+        "method by its name, and which parameter of `__init__` gets what is written out"
+    ),
     safety=(
         "The class makes a single object, which is never handed on and whose attributes are never asked for by name: "
         "each attribute is one variable, each method one function. What __init__ did stands where the object was made."
@@ -160,12 +165,13 @@ class _Module(cst.CSTTransformer):
         """What evaluates the arguments, and the call of what was `__init__`."""
         source, creation, lines = self._script.source, self._parts.creation, []
         variables = {param: self._parts.names[attribute] for attribute, param in self._parts.passed.items()}
-        params = [p.arg for p in (*self._parts.init.args.posonlyargs, *self._parts.init.args.args)][1:]
+        bound = bind_arguments(self._parts.init, creation, creation.func)
+        assert bound is not None, "the object was found"
         texts = []
-        for param, value in [*zip(params, creation.args, strict=False), *((k.arg, k.value) for k in creation.keywords)]:
+        for param, value in list(bound.given.items())[1:]:
             text = source.text(value)
             if not isinstance(value, (ast.Name, ast.Constant)) and variables:
-                name = variables.get(str(param)) or self._script.names.fresh(str(param))
+                name = variables.get(param) or self._script.names.fresh(param)
                 lines.append(_line(f"{name} = {text}"))
                 text = name
             texts.append(f"{param}={text}" if any(param == k.arg for k in creation.keywords) else text)
@@ -219,7 +225,7 @@ class _Method(Remembering):
     def __init__(self, script: Script, parts: Dissolved, method: ast.FunctionDef, name: str) -> None:
         super().__init__()
         self._parts, self._name = parts, name
-        self._receiver = receiver_of(method)
+        self._receiver = first_parameter(method)
         self._method = script.source.pairs[method].node
         self._names = dict(parts.names)
         if method is parts.init:

@@ -20,6 +20,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="evaluate-once",
     summary="under --compile, compute the rollout's values and log-probabilities in one call after it",
+    applies=(
+        "where a step uses nothing but the actions, and the policy is a network of known modules that treats each row "
+        "by itself, draws nothing else, and of which nothing but parameters' values is known to change in training"
+    ),
     safety=(
         "Without --compile nothing changes. The steps use nothing but the actions; the rest is only recorded. The "
         "networks compute each row of a batch by itself, draw nothing but the action, and do not change during the "
@@ -27,7 +31,7 @@ INFO = TransformInfo(
         "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
         "the rollout costs less than what every step saves."
     ),
-    needs=("flags", "inference-agent", "storage", "sampling"),
+    needs=("flags", "policy", "storage", "sampling"),
     before=(
         "for step in range(args.num_steps):\n    action, logprob, _, value = policy(next_obs)\n"
         '    transition["values"] = value.flatten()\n    transition["logprobs"] = logprob'
@@ -38,6 +42,10 @@ INFO = TransformInfo(
         '        transition["logprobs"] = logprob\n\nif args.compile:\n    with torch.no_grad():\n'
         '        _, logprob, _, value = policy(\n            torch.cat([t["obs"] for t in transitions]),\n'
         '            action=torch.cat([t["actions"] for t in transitions]),\n        )\n    ...'
+    ),
+    regroups=(
+        "all steps' values and log-probabilities are computed in one call, whose rows are compared with calls of "
+        "single steps within rounding"
     ),
 )
 
@@ -69,9 +77,6 @@ def apply(script: Script) -> str:
         raise Skip("no network is called for the actions in a loop over the steps")
     if script.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
-    hook = script.hook(r"\w*forward_\w*")
-    if hook is not None:
-        raise Skip(f"line {hook.lineno} registers a hook, which would run once more")
     step = _find_step(script, rollout)
     records = {key: (stmt, value) for stmt, key, value in recorded(script, rollout)}
     same = [".to(torch.float32)"] if script.facts.single_precision else []  # no linear layer takes other observations
@@ -269,9 +274,8 @@ def _rewrite(
     facts, names, text, edits = script.facts, script.names, script.source.text, Edits(script.source)
     assert facts.policy is not None
     act, flag = names.fresh("act"), facts.flags["compile"]
-    method = next(target for target, alias in facts.aliases.items() if alias == facts.policy)
-    assigned = [f"{alias} = {target}" for target, alias in facts.aliases.items()]
-    last = [s for s in script.setup if isinstance(s, ast.Assign) and text(s) in assigned][-1]
+    named = f"{facts.policy} = {facts.policy_target}"
+    last = next(s for s in script.setup if isinstance(s, ast.Assign) and text(s) == named)
     block, gap = script.source.block(last), 1 if last.col_offset else 2
     edits.before(
         block[block.index(last) + 1],
@@ -281,7 +285,7 @@ def _rewrite(
             act=act,
             observation=names.fresh("observation"),
             policy=facts.policy,
-            method=method,
+            method=facts.policy_target,
             place=step.place,
         ),
         gap=gap,

@@ -19,6 +19,10 @@ from transformer.transforms.base import Transform
 INFO = TransformInfo(
     name="flags",
     summary="add --compile, --cudagraphs and --measure-burnin to the script's own arguments",
+    applies=(
+        "to any script; the flags join arguments that are defined by argparse or tyro in a way that is known, and "
+        "otherwise stand beside them"
+    ),
     safety=(
         "The new arguments default to off and nothing reads them yet, so the script runs as before. Where it defines "
         "no arguments that they could join, they are taken off the command line before anything else reads it."

@@ -9,6 +9,7 @@ from transformer.conversion import TransformInfo
 from transformer.edits import Edits
 from transformer.imports import add_imports
 from transformer.kinds import Kinds
+from transformer.known_arrays import KnownArrays
 from transformer.rendering import render
 from transformer.script import Script
 from transformer.transforms.base import Skip, Transform
@@ -16,6 +17,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="float-arrays",
     summary="make float32 tensors of numpy arrays in compiled functions, as torch.Tensor() does in others",
+    applies=(
+        "to `torch.Tensor(x)` and `torch.FloatTensor(x)` in what is compiled, where every call shows that x is an "
+        "array or a tensor, and no size"
+    ),
     safety=(
         "torch.Tensor(x) and torch.FloatTensor(x) make a new float32 tensor of an array's numbers, and so does what "
         "takes their place, with the same rounding. In compiled functions the former keeps the array's dtype and the "
@@ -57,8 +62,8 @@ def apply(script: Script) -> str:
 
 
 def _made_of_arrays(script: Script) -> Iterator[ast.Call]:
-    """The constructors' calls in what is compiled, with one argument that may be an array."""
-    kinds = Kinds(script)
+    """The constructors' calls in what is compiled, with one argument that is known to be an array or a tensor."""
+    kinds, known = Kinds(script), KnownArrays(script)
     extracted = [script.definition(f.name) for role, f in script.facts.functions.items() if role != "rollout"]
     reached: list[ast.AST] = [*script.network_classes, *extracted]
     for part in reached:  # which grows
@@ -69,8 +74,7 @@ def _made_of_arrays(script: Script) -> Iterator[ast.Call]:
             if function is not None and function not in reached:
                 reached.append(function)
             if script.calls(node, *CONSTRUCTORS) and len(node.args) == 1 and not node.keywords:
-                given = node.args[0]
-                if not isinstance(given, (ast.Constant, ast.List, ast.Tuple, ast.Starred)) and not kinds.tensor(given):
+                if not kinds.tensor(node.args[0]) and known.kind(node.args[0]) is not None:
                     yield node
 
 

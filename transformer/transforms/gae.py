@@ -14,6 +14,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="gae",
     summary="extract the advantage estimation into gae()",
+    applies=(
+        "to the statements that estimate advantages, where nothing jumps out of them, what is made in them and "
+        "may outlive them reads none of their variables, and no other function sets these"
+    ),
     safety="The same statements run in the same order; parameters and results follow from liveness.",
     needs=(),
     before=(

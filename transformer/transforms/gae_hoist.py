@@ -20,6 +20,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="gae-hoist",
     summary="remove the boundary branch of the advantage loop and compute all but the recurrence for all steps at once",
+    applies=(
+        "to a loop backwards over all steps with a plain index, of which every statement is a known elementwise "
+        "operation on tensors of that many rows, or the recurrence"
+    ),
     safety=(
         "Each element goes through the same operations in the same order as in the loop, so the bits are the same; "
         "the values of the step after the last one are appended where the branch chose them. Only the recurrence, "

@@ -17,6 +17,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="host-arrays",
     summary="keep rewards and dones on the host during the rollout, and move each of them to the device once",
+    applies=(
+        "to values that the rollout records, that are known to be computed by numpy or returned by the "
+        "environment, and that no network is given before the rollout has ended"
+    ),
     safety=(
         "No network sees these values before the rollout has ended. Each array is copied when it is recorded, and "
         "rounded once to the dtype of the storage, as before. After the rollout the last dones are a tensor again, "

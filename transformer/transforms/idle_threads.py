@@ -14,6 +14,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="idle-threads",
     summary="let torch's idle threads leave the processors to the environments' threads early",
+    applies=(
+        "where environments run in processes or threads of their own, torch is imported at the top of the file, "
+        "and the script does not steer OpenMP itself"
+    ),
     safety=(
         "How long a thread spins before it sleeps changes no value, and the number of threads, on which the order of "
         "sums hangs, stays what it was: results are the same bits. GNU's OpenMP would spin for milliseconds after "

@@ -27,6 +27,11 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="inline",
     summary="put functions that hold the training, its rollout, update or loss in the place of their calls",
+    applies=(
+        "to a function that every use of its name shows to be called in one place, with arguments that are bound "
+        "as written, that returns at its end, and in which nothing is made that may outlive the call and reads "
+        "its variables"
+    ),
     safety=(
         "The function is called in this place alone, with arguments that are written out, and returns at its end "
         "only. Its statements run in the same order; names that would meet others of the script get new ones."

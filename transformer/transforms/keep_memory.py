@@ -14,6 +14,7 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="keep-memory",
     summary="keep the memory of a minibatch of images for the next one",
+    applies=("where networks with convolutions are trained, and the script leaves the C library's memory alone"),
     safety=(
         "Where freed memory waits for its next use changes no value: results are the same bits. It waits in the "
         "process instead of the system, which would take its pages in and zero them anew in each minibatch. At most "

@@ -16,6 +16,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="late-exit",
     summary="leave the minibatch loop below the optimizer's step, not above it",
+    applies=(
+        "where the minibatch loop is left once between its computation and the optimizer's step, by a `break` or "
+        "`continue` at the end of a condition"
+    ),
     safety=(
         "The condition is evaluated once, where it was. Where it holds, what stood below it is not run, as before, and "
         "the loop is left by the same statements; where it does not, the same statements run in the same order."

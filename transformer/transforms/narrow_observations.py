@@ -18,6 +18,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="narrow-observations",
     summary="keep images in bytes, as the environment returns them, where the networks divide them first",
+    applies=(
+        "to observations that come from the environment's arrays alone, and that each network which is given them "
+        "divides by a number before anything else"
+    ),
     safety=(
         "Every network that sees them divides them by a number before anything else, which casts bytes to float32: "
         "the quotients are those of the same numbers in float32. Whether they are bytes is asked when the script "

@@ -18,6 +18,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="no-grad",
     summary="enter torch.no_grad() in every step of the rollout instead of once around the loop",
+    applies=(
+        "where one `with torch.no_grad()` holds the rollout loop alone, the loop runs over numbers, and nothing "
+        "in it switches gradients in another way"
+    ),
     safety=(
         "Every statement still runs under it, but for the loop's own range() or condition, whose numbers are the same "
         "either way. The rollout then stands in the training loop itself, and can be extracted."

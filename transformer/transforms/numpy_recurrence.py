@@ -14,6 +14,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="numpy-recurrence",
     summary="on a CPU, let the recurrence backwards over time work on numpy's views of its tensors",
+    applies=(
+        "to a loop backwards over time that only adds, subtracts, multiplies and divides rows of its function's "
+        "parameters; what they are is asked when it runs"
+    ),
     safety=(
         "The loop stays as it is, and its results land in the same memory. It only adds, subtracts, multiplies and "
         "divides, element by element, which numpy rounds as torch does: to the nearest float32. Whether all rows are "

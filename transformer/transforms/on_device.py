@@ -15,6 +15,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="on-device",
     summary="make constants and casts on the device instead of on the host",
+    applies=(
+        "to constants and casts outside of the rollout that are written as such, and to lists of consecutive "
+        "numbers that are written to as an index"
+    ),
     safety=(
         "A constant has the same value and dtype wherever it is made, and a cast rounds to the nearest on both sides. "
         "What is written to by a list of consecutive indices, is written to by a slice. "

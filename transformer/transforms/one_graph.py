@@ -18,6 +18,11 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="one-graph",
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
+    applies=(
+        "where update() clears, computes and steps in this order by statements of their own, the optimizer is a "
+        "known one with a steady rate, and nothing that may run while training changes what it holds, which "
+        "parameters need gradients, or gradients by hand"
+    ),
     safety=(
         "Without --compile the same three methods are called. With it the same is computed in a form that can be "
         "traced: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a graph. "
@@ -225,6 +230,8 @@ def _check_optimizer(script: Script, name: str, update: ast.FunctionDef) -> None
         raise Skip(f"{name} is made with options under which its step() may not be traceable")
     if name not in script.facts.steady_rates:
         raise Skip(f"the learning rate of {name} is a float that may change: each value would be compiled anew")
+    for changed in script.facts.restructured.values():
+        raise Skip(changed)
     used = gradients.outside(script, update, made[0])
     if used is not None:
         raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")

@@ -13,6 +13,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="rollout",
     summary="extract the rollout loop into rollout()",
+    applies=(
+        "to a rollout loop of which nothing jumps out, where what is made in it and may outlive it reads none of "
+        "its variables, and no other function sets them"
+    ),
     safety=(
         "The same statements run in the same order. What they read and the training loop rebinds is passed in, what "
         "is read afterwards is returned; both follow from liveness, not from names."

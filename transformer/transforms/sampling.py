@@ -15,6 +15,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="sampling",
     summary="draw from normal and categorical distributions without their checks, in compiled or captured graphs",
+    applies=(
+        "to `x.sample()` without arguments in the methods of trained networks' classes of the file, and to "
+        "`torch.FloatTensor(x.shape)` there"
+    ),
     safety=(
         "Without flags it is distribution.sample() that is called. In a graph the same random numbers are drawn, and "
         "an action made of them as torch.normal() and torch.multinomial() make it, but for the rounding of a fused "

@@ -6,6 +6,8 @@ import ast
 import copy
 from dataclasses import dataclass
 
+from transformer.arguments import bind_arguments
+from transformer.before_training import runs_before_training
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
 from transformer.edits import Edits
@@ -16,6 +18,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="shuffle",
     summary="draw the minibatches with torch.randperm on the device instead of shuffling numpy indices",
+    applies=(
+        "to consecutive slices of one permutation of `0 .. n-1` that only index tensors, where nothing that may "
+        "run while training does more to the random generators than draw from them"
+    ),
     safety=(
         "Both draw a uniformly random permutation per epoch and cut it into the same pieces, a last smaller one "
         "included. Only the source of the permutation changes, from numpy's generator to torch's; given the same "
@@ -32,6 +38,19 @@ INFO = TransformInfo(
         "    for mb_inds in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):\n        ..."
     ),
 )
+
+
+DRAWS = frozenset(
+    "beta betavariate binomial bytes choice choices chisquare default_rng dirichlet exponential expovariate f gamma "
+    "gammavariate gauss geometric get_state getrandbits getstate gumbel hypergeometric laplace logistic lognormal "
+    "lognormvariate logseries multinomial multivariate_normal normal normalvariate pareto permutation poisson power "
+    "rand randbytes randint randn random random_integers random_sample randrange ranf rayleigh sample shuffle "
+    "standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises "
+    "vonmisesvariate wald weibull weibullvariate zipf Generator Random RandomState SystemRandom".split()
+)
+"""What numpy.random and random have that draws from their state, or has a state of its own."""
+LOOKS = frozenset("initial_seed get_rng_state get_rng_state_all".split())
+"""What looks at a random state."""
 
 
 @dataclass
@@ -62,6 +81,8 @@ def apply(script: Script) -> str:
     if sampled is not None:
         return sampled
     found = _match(script)
+    if found.shuffle is not None:
+        _check_not_seeded(script)
     grids = _check_uses(script, found)
     edits, source = Edits(script.source), script.source
     device = f", device={script.device}" if script.device else ""
@@ -84,6 +105,9 @@ def apply(script: Script) -> str:
     return script.finish(edits)
 
 
+_TAKEN = [ast.arg(name) for name in ("sampler", "batch_size", "drop_last")]
+SAMPLER = ast.Lambda(ast.arguments([], _TAKEN, None, [], [], None, []), ast.Constant(None))
+"""What a BatchSampler takes."""
 SAMPLERS = ("torch.utils.data", "torch.utils.data.sampler")
 
 
@@ -100,10 +124,10 @@ def _from_sampler(script: Script) -> str | None:
         return None
     call = loop.iter
     assert isinstance(call, ast.Call)
-    given = dict(zip(("sampler", "batch_size", "drop_last"), call.args, strict=False))
-    given |= {k.arg: k.value for k in call.keywords if k.arg}
-    if set(given) != {"sampler", "batch_size", "drop_last"} or not isinstance(loop.target, ast.Name) or loop.orelse:
+    bound = bind_arguments(SAMPLER, call)
+    if bound is None or not isinstance(loop.target, ast.Name) or loop.orelse:
         raise Skip("the minibatches' BatchSampler is not given a sampler, a size and drop_last")
+    given = bound.given
     sampler, made = given["sampler"], None
     if isinstance(sampler, ast.Name):
         uses = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == sampler.id]
@@ -143,6 +167,25 @@ def _from_sampler(script: Script) -> str | None:
         edits.substitute(loop.iter, f"{drawn}.split({chunk})")
         _note_sizes(script, whole.args[0], given["batch_size"])
     return script.finish(edits)
+
+
+def _check_not_seeded(script: Script) -> None:
+    """Only draws may come from the generators while training: who seeds them there chooses the permutations.
+
+    Raises:
+        Skip: something else may.
+    """
+    for node in script.nodes:
+        name = script.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        if name is None or isinstance(script.source.parents[node], ast.Attribute):
+            continue
+        module, _, last = name.rpartition(".")
+        if module in ("numpy.random", "random"):
+            other = last not in DRAWS
+        else:
+            other = last not in LOOKS and ("seed" in last or "rng" in last)
+        if other and not runs_before_training(script, node):
+            raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, from which the permutations may follow")
 
 
 def _note_sizes(script: Script, size: ast.expr, chunk: ast.expr) -> None:

@@ -25,6 +25,10 @@ from transformer.vector_env import is_made_with, is_vector
 INFO = TransformInfo(
     name="storage",
     summary="stack the rollout's steps once into a TensorDict instead of writing into preallocated buffers",
+    applies=(
+        "to a buffer of torch that the rollout writes once in every step at its index, with a value of known size "
+        "and dtype, and that nothing else writes, keeps or reads before the rollout has ended"
+    ),
     safety=(
         "Every buffer was written exactly once per step and read only after the rollout, so the stacked steps hold "
         "the same values; they are cast to the buffers' dtypes, and a value that may share memory with the "

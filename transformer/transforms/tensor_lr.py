@@ -14,6 +14,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="tensor-lr",
     summary="keep an annealed learning rate in a tensor under the flags; make the optimizer capturable",
+    applies=(
+        "to an optimizer of torch that takes a tensor for a rate, made once above the training loop, all of whose "
+        "uses are known, so that every read and write of its rate is seen"
+    ),
     safety=(
         "Without a flag the rate stays the float that it was. Under --compile or --cudagraphs it is a tensor of "
         "float64, the float's precision, that annealing fills in place: a compiled update reads its present value "
@@ -27,6 +31,10 @@ INFO = TransformInfo(
     after=(
         'if args.compile or args.cudagraphs:\n    optimizer.param_groups[0]["lr"].fill_(lrnow)\n'
         'else:\n    optimizer.param_groups[0]["lr"] = lrnow'
+    ),
+    regroups=(
+        "capturable optimizers count their steps in float32 on the device; their first steps are compared with "
+        "ordinary ones within rounding"
     ),
 )
 
@@ -145,8 +153,7 @@ def _in_update(script: Script, uses: Uses) -> bool:
     torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
     plain tensor of float64 without dimensions on the host; into a parameter it is kept.
     """
-    functions = [n for n in script.nodes if isinstance(n, ast.FunctionDef) and n is not script.scope]
-    inside = {id(n) for n in script.reached([script.phases.learn], functions)}
+    inside = {id(n) for n in script.reached(script.phases.learn)}
     return any(id(stmt) in inside for stmt, _ in (*uses.writes, *uses.others))
 
 

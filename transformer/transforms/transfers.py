@@ -9,12 +9,17 @@ from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.edits import Edits
 from transformer.kinds import Kinds
+from transformer.known_arrays import KnownArrays
 from transformer.script import Script
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
     name="transfers",
     summary="copy the environment's arrays to the device without blocking, in their own width",
+    applies=(
+        "to tensors that the rollout makes of what is known to be an array or a list, never of what may be a "
+        "size, and moves to the device"
+    ),
     safety=(
         "torch.as_tensor(x).to(device, torch.float32) holds the same float32 values as torch.Tensor(x).to(device): "
         "both round once, to the nearest. Pageable memory is staged before the call returns, so the environment may "
@@ -38,9 +43,11 @@ def apply(script: Script) -> str:
     rollout, device = script.rollout, script.device
     if rollout is None:
         raise Skip("the rollout loop is gone")
-    edits, kinds = Edits(script.source), Kinds(script)
+    edits, kinds, known = Edits(script.source), Kinds(script), KnownArrays(script)
     for stmt in statements(rollout.body):
-        changes = [c for n in _own_nodes(stmt) if device and (c := _transfer(script, kinds, n, device)) is not None]
+        changes = [
+            c for n in _own_nodes(stmt) if device and (c := _transfer(script, kinds, known, n, device)) is not None
+        ]
         if changes:
             edits.replace(stmt, script.source.splice(stmt, changes))
         if isinstance(stmt, ast.For):
@@ -57,8 +64,10 @@ def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
     return []
 
 
-def _transfer(script: Script, kinds: Kinds, call: ast.AST, device: str) -> tuple[ast.expr, str] | None:
-    """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is not a tensor."""
+def _transfer(
+    script: Script, kinds: Kinds, known: KnownArrays, call: ast.AST, device: str
+) -> tuple[ast.expr, str] | None:
+    """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is no tensor and no size."""
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return None
     if call.func.attr != "to" or call.keywords or len(call.args) != 1 or ast.unparse(call.args[0]) != device:
@@ -69,7 +78,9 @@ def _transfer(script: Script, kinds: Kinds, call: ast.AST, device: str) -> tuple
     source, array = script.source, made.args[0]
     if kinds.tensor(array):
         return None
-    if script.calls(made, "torch.Tensor", "torch.FloatTensor") and not isinstance(array, ast.Constant):
+    if script.calls(made, "torch.Tensor", "torch.FloatTensor"):
+        if not isinstance(array, (ast.List, ast.ListComp, ast.Tuple)) and known.kind(array) is None:
+            return None  # it may be a size
         module = ast.unparse(made.func).rpartition(".")[0]
         dtype = f"{module}.get_default_dtype()" if _sets_default(script) else f"{module}.float32"
         text = f"{module}.as_tensor({source.text(array)}).to({device}, {dtype}, non_blocking=True)"

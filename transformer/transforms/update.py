@@ -15,6 +15,10 @@ from transformer.transforms.base import Skip, Transform
 INFO = TransformInfo(
     name="update",
     summary="extract forward, backward and optimizer step of one minibatch into update()",
+    applies=(
+        "to the statements of a minibatch, where nothing jumps out of them, what is made in them and may outlive "
+        "them reads none of their variables, and no other function sets these"
+    ),
     safety=(
         "The same statements run in the same order; parameters and results follow from liveness. Results are "
         "detached: the backward pass has freed their graph, and they are only read afterwards."

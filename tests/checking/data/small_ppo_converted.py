@@ -2,14 +2,13 @@
 import argparse
 import random
 import time
-from copy import deepcopy
 
 import numpy as np
 import torch
 import torch.nn as nn
 import torch.optim as optim
 import tqdm
-from tensordict import TensorDict, from_module
+from tensordict import TensorDict
 from tensordict.nn import CudaGraphModule
 from torch.distributions.categorical import Categorical
 from torch.utils.tensorboard import SummaryWriter
@@ -127,7 +126,7 @@ def recurrence(advantages, lastgaelam, delta, discount):
 def gae(next_obs, storage, next_done):
     """Estimate the advantages and returns of the rollout, backwards in time."""
     with torch.no_grad():
-        next_value = get_value(next_obs).reshape(1, -1)
+        next_value = agent.get_value(next_obs).reshape(1, -1)
         advantages = torch.zeros_like(storage["rewards"]).to(device)
         lastgaelam = 0
         nextnonterminal = torch.cat([1.0 - storage["dones"][1:], (1.0 - next_done).expand_as(storage["dones"][:1])])
@@ -188,11 +187,7 @@ if __name__ == "__main__":
         eps=1e-5,
         capturable=args.cudagraphs,
     )
-    # The inference copy shares the parameters of the trained one; a deepcopy draws no random numbers
-    agent_inference = deepcopy(agent).requires_grad_(False)
-    from_module(agent).data.to_module(agent_inference)
-    policy = agent_inference.get_action_and_value
-    get_value = agent_inference.get_value
+    policy = agent.get_action_and_value
 
     global_step = 0
     start_time = time.time()

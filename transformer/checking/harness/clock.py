@@ -17,6 +17,7 @@ from .journal import Journal
 
 EPOCH = 1_700_000_000
 """The moment at which every recorded run begins, in seconds since 1970."""
+DAY = 24 * 60 * 60
 
 _DECEIVED = ("__main__", "gym", "gymnasium")
 
@@ -24,12 +25,15 @@ _DECEIVED = ("__main__", "gym", "gymnasium")
 class VirtualClock:
     """The time as a function of the steps that a journal counted."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, rate: int = 1) -> None:
+        """Have a step take `rate` milliseconds; a clock of another rate also begins on another day."""
         self._journal = journal
+        self._rate = rate
+        self._begin = (EPOCH + (rate - 1) * DAY) * 10**9
 
     def nanoseconds(self) -> int:
         """Nanoseconds since 1970 on this clock."""
-        return EPOCH * 10**9 + sum(self._journal.moment()) * 10**6
+        return self._begin + sum(self._journal.moment()) * self._rate * 10**6
 
     def seconds(self) -> float:
         """Seconds since 1970 on this clock."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import platform
 import sys
 import time
+import traceback
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from . import NOT_EMULATED, emulated_device, emulated_streams
 from .clock import VirtualClock
 from .environments import EnoughIterations, EnvironmentSteps
+from .exercised import Exercised
 from .guard import die_with_parent
-from .instrument import HOOKS_NAME, Hook, compile_with_hooks
+from .instrument import HOOKS_NAME, compile_with_hooks
 from .job import Job
 from .journal import Journal
 from .lockstep import Lockstep
@@ -27,13 +32,16 @@ from .probe import Probe
 from .randomness import seed_all, state_digests
 from .scalars import ScalarRecorder
 from .tensors import Array
+from .uncompiled import Uncompiled
 
 
 class Mode(Protocol):
     """What one mode does with a run: `install` before the script, `finish` after it."""
 
-    hooks: dict[str, Hook]
+    hooks: dict[str, Any]
     """Calls of the script to route through this mode, by name."""
+    route: Callable[[ast.Module], None] | None
+    """Routes more of the script through hooks."""
 
     def install(self) -> None:
         """Replace what the mode must see. Runs before the script is read."""
@@ -49,7 +57,8 @@ class Log:
         self.journal = journal
         self._scalars = ScalarRecorder(journal)
         self._prints = PrintRecorder(journal, sys.stdout)
-        self.hooks = {"step": EnvironmentSteps(journal, job.iterations, self.note_action).replace_step}
+        self.route: Callable[[ast.Module], None] | None = None
+        self.hooks: dict[str, Any] = {"step": EnvironmentSteps(journal, job.iterations, self.note_action).replace_step}
 
     def note_action(self, arrays: list[Array]) -> None:
         """See an action before it is sent."""
@@ -70,8 +79,15 @@ class Record(Log):
     def __init__(self, job: Job, journal: Journal) -> None:
         super().__init__(job, journal)
         self._optimizers = OptimizerRecorder(journal)
-        self._clock = VirtualClock(journal)
+        self._clock = VirtualClock(journal, job.clock_rate)
         self.hooks |= dict.fromkeys(("now", "utcnow", "today"), self._clock.replace_now)
+        self._exercised = Exercised(journal)
+        if job.watch:
+            self.route = self._exercised.route
+            self.hooks |= self._exercised.hooks
+        self._uncompiled = Uncompiled(journal, self._optimizers.record) if job.uncompiled else None
+        if self._uncompiled is not None:
+            self.hooks |= self._uncompiled.hooks
 
     def note_action(self, arrays: list[Array]) -> None:
         """Write down an action."""
@@ -82,10 +98,15 @@ class Record(Log):
         super().install()
         self._optimizers.install()
         self._clock.install()
+        if self._uncompiled is not None:
+            self._uncompiled.install()
 
     def finish(self) -> None:
         """Write down the last parameters and random states."""
         super().finish()
+        self._exercised.finish()
+        if self._uncompiled is not None:
+            self._uncompiled.finish()
         self.journal.add("random", state_digests())
         self._optimizers.record_final()
 
@@ -97,6 +118,8 @@ def main(job_file: str) -> int:
     """Run the job in `job_file`; returns the exit status that the script would have had."""
     die_with_parent()
     job = Job(**json.loads(Path(job_file).read_text()))
+    if job.emulated:
+        emulated_streams.start()
     rank = int(os.environ["RANK"]) if job.ranks else 0
     output = Path(job.output, f"rank{rank}" if job.ranks else "")
     output.mkdir(exist_ok=True)
@@ -109,17 +132,30 @@ def main(job_file: str) -> int:
     mode.install()
     started = real_time()
     try:
-        run_as_main(Path(job.script), job.argv, mode.hooks)
+        run_as_main(Path(job.script), job.argv, mode.hooks, mode.route)
     except EnoughIterations:
         pass
+    except (Exception, SystemExit) as error:
+        if not (job.emulated and _not_emulated(error)):
+            raise
+        traceback.print_exc()
+        return NOT_EMULATED
     finally:
         mode.finish()
         journal.close(seconds=real_time() - started, versions=_versions())
     return 0
 
 
-def run_as_main(script: Path, argv: list[str], hooks: dict[str, Hook]) -> None:
-    """Execute a script as `python script argv...` would, with `hooks` on its calls.
+def _not_emulated(error: BaseException) -> bool:
+    """Whether a script ends with this because its CUDA device is an emulated one, or as it wants none."""
+    refuses = isinstance(error, SystemExit) and isinstance(error.code, str)
+    return refuses or emulated_device.falls_short(error)
+
+
+def run_as_main(
+    script: Path, argv: list[str], hooks: dict[str, Any], route: Callable[[ast.Module], None] | None
+) -> None:
+    """Execute a script as `python script argv...` would, with `hooks` on its calls and on what `route` chooses.
 
     Raises:
         BaseException: whatever the script raises, SystemExit included.
@@ -129,7 +165,7 @@ def run_as_main(script: Path, argv: list[str], hooks: dict[str, Hook]) -> None:
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=str(script), __builtins__=__builtins__, **{HOOKS_NAME: hooks})
     sys.modules["__main__"] = module
-    exec(compile_with_hooks(script, hooks), module.__dict__)
+    exec(compile_with_hooks(script, hooks, route), module.__dict__)
 
 
 def _versions() -> dict[str, Any]:

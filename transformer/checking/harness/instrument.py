@@ -17,16 +17,22 @@ TOGETHER = "all steps in one call"
 steps, and more than one: what is called instead is given the lists that would be concatenated."""
 
 
-def compile_with_hooks(path: Path, hooks: Mapping[str, Hook]) -> CodeType:
+def compile_with_hooks(
+    path: Path, hooks: Mapping[str, Hook], route: Callable[[ast.Module], None] | None = None
+) -> CodeType:
     """Compile the script at `path`; each call `x.name(...)` with `name` in `hooks` calls `hooks[name](x.name)(...)`.
 
     The code expects `hooks` in its globals as `HOOKS_NAME`. A call of `step` without arguments is left alone: it is
-    an optimizer's or a scheduler's, and may stand in a function that the script compiles.
+    an optimizer's or a scheduler's, and may stand in a function that the script compiles. `route` may route more of
+    the script through hooks of its own.
 
     Raises:
         SyntaxError: the file is not Python.
     """
-    tree = _Router(frozenset(hooks)).visit(ast.parse(path.read_bytes(), str(path)))
+    tree = ast.parse(path.read_bytes(), str(path))
+    if route is not None:
+        route(tree)
+    tree = _Router(frozenset(hooks)).visit(tree)
     return compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
 
 

@@ -24,5 +24,13 @@ class Job:
     """End the run after so many iterations of rollout and update; None lets it end by itself."""
     values_limit: int = 0
     """Bytes of array contents to keep; digests are kept of all."""
+    watch: bool = False
+    """record: write down which ways the training code took, too."""
+    uncompiled: bool = False
+    """record: whether torch.compile and CudaGraphModule hand back the function itself."""
+    clock_rate: int = 1
+    """record: the milliseconds that a step takes on the script's clock."""
+    emulated: bool = False
+    """Give the script a CUDA device that is computed on the CPU."""
     every: int = 1
     """lockstep: compare each so-manieth call, beside the ones that always are."""

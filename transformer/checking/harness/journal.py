@@ -35,14 +35,18 @@ class Journal:
                 "actions",
                 "scalars",
                 "prints",
+                "texts",
                 "optimizers",
                 "steps",
                 "random",
+                "sites",
                 "final",
                 "probe",
+                "options",
                 "functions",
                 "calls",
                 "faults",
+                "regrouped",
             )
         }
         self._values = (folder / "values.bin").open("wb")

@@ -23,8 +23,11 @@ from .instrument import TOGETHER, Hook
 from .job import Job
 from .journal import Journal
 from .outputs import HeldOutputs
+from .prints import PrintRecorder
+from .scalars import ScalarRecorder
 from .spread import spread_fault
 from .state import Snapshot, State
+from .tensors import Array
 from .together import Together
 from .trees import clone
 
@@ -47,13 +50,18 @@ class Lockstep:
         self._functions: list[Checked] = []
         self._before_first_step: set[Checked] = set()
         self._together = Together(journal, job.every)
+        self.route = None
+        self._scalars = ScalarRecorder(journal)
+        self._prints = PrintRecorder(journal, sys.stdout)
         self.hooks: dict[str, Hook] = {
-            "step": EnvironmentSteps(journal, job.iterations).replace_step,
+            "step": EnvironmentSteps(journal, job.iterations, self._note_action).replace_step,
             TOGETHER: self._together.replace,
         }
 
     def install(self) -> None:
-        """Replace `torch.compile` and `tensordict.nn.CudaGraphModule`."""
+        """Replace `torch.compile` and `tensordict.nn.CudaGraphModule`; watch what is logged and printed."""
+        self._scalars.install()
+        sys.stdout = self._prints
         real = torch.compile
 
         def compile_checked(model: Any = None, **options: Any) -> Any:
@@ -73,6 +81,12 @@ class Lockstep:
         for function in self._functions:
             self.journal.add("functions", function.name, function.calls, max(0, function.calls - function.warmup))
         self._together.finish()
+        self._prints.end()
+
+    def _note_action(self, arrays: list[Array]) -> None:
+        """Write down the actions of the first iteration."""
+        if self.journal.iterations == 0:
+            self.journal.add("actions", [self.journal.store_described(array) for array in arrays])
 
     def note_call(self, function: Checked) -> None:
         """Tell update from rollout: an update trains, or is called once in many environment steps.

@@ -22,7 +22,7 @@ class OptimizerRecorder:
 
     def install(self) -> None:
         """Ask torch to call back after each step of any optimizer."""
-        register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._record(optimizer))
+        register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self.record(optimizer))
 
     def record_final(self) -> None:
         """Write down the last values of all parameters, and of the buffers of the modules that they belong to."""
@@ -40,7 +40,8 @@ class OptimizerRecorder:
         array = raw(tensor)
         return dtype_name(tensor), list(tensor.shape), digest(array), self._journal.store(array)
 
-    def _record(self, optimizer: torch.optim.Optimizer) -> None:
+    def record(self, optimizer: torch.optim.Optimizer) -> None:
+        """Write down what a step, the one just done, has left behind."""
         if self._journal.note_optimizer_step():
             self._journal.add("random", state_digests())
         number = self._number(optimizer)

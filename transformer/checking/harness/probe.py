@@ -6,23 +6,22 @@ the option is the one whose value gives that loop's length.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .environments import EnoughIterations, EnvironmentSteps
-from .imports import patch_on_import
 from .instrument import Hook
 from .job import Job
 from .journal import Journal
+from .options import ParsedOptions
 from .tensors import Array
 
 STEPS_LIMIT = 100_000
@@ -44,37 +43,19 @@ class Probe:
     def __init__(self, job: Job, journal: Journal) -> None:
         self._job = job
         self._journal = journal
-        self._options: dict[str, int] = {}
+        self._options = ParsedOptions()
         self._loops: dict[tuple[FrameType, int], _Planned | None] = {}
         self._num_envs = 1
+        self.route = None
         self.hooks: dict[str, Hook] = {"step": EnvironmentSteps(journal, None, self._note_action).replace_step}
 
     def install(self) -> None:
         """Watch for parsed options and for the first optimizer step."""
-        real = argparse.ArgumentParser.parse_known_args
-        probe = self
-
-        def parse_known_args(parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
-            parsed = real(parser, *args, **kwargs)
-            probe._options.update(_argparse_options(parser, parsed[0]))
-            return parsed
-
-        argparse.ArgumentParser.parse_known_args = parse_known_args  # type: ignore[method-assign, assignment]
-        patch_on_import({"tyro": self._patch_tyro})
+        self._options.install()
         register_optimizer_step_post_hook(lambda *_: self._end())
 
     def finish(self) -> None:
         """Nothing is left to do."""
-
-    def _patch_tyro(self, module: ModuleType) -> None:
-        real = module.cli
-
-        def cli(*args: Any, **kwargs: Any) -> Any:
-            parsed = real(*args, **kwargs)
-            self._options.update(_attributes("--", parsed))
-            return parsed
-
-        module.cli = cli  # type: ignore[attr-defined]
 
     def _note_action(self, arrays: list[Array]) -> None:
         if self._journal.env_steps == 1:
@@ -90,6 +71,8 @@ class Probe:
         found = (match for planned in training for match in self._matches(planned))
         option, unit, iterations = next(found, (None, None, None))
         self._journal.add("probe", option, unit, iterations)
+        for parsed in self._options.found.values():
+            self._journal.add("options", *astuple(parsed))
         raise EnoughIterations
 
     def _matches(self, planned: _Planned) -> Iterator[tuple[str, int, int]]:
@@ -97,7 +80,7 @@ class Probe:
         steps = self._journal.env_steps
         everywhere = steps * self._num_envs * int(os.environ.get("WORLD_SIZE", "1"))
         for unit in dict.fromkeys((everywhere, steps * self._num_envs, steps, 1)):
-            for option, value in self._options.items():
+            for option, value in self._options.counts().items():
                 if planned.counts_steps and value == planned.end and value > unit > 1:
                     yield option, unit, value // unit
                 elif value // unit == planned.end:
@@ -145,21 +128,3 @@ def _evaluate(node: ast.expr, frame: FrameType, measure: Any) -> int | None:
         return int(measure(value))
     except Exception:
         return None  # the script's own names may mean anything
-
-
-def _argparse_options(parser: argparse.ArgumentParser, namespace: argparse.Namespace) -> dict[str, int]:
-    """Long options and their positive whole values."""
-    named = {a.option_strings[-1]: getattr(namespace, a.dest, None) for a in parser._actions if a.option_strings}
-    return {option: value for option, value in named.items() if type(value) is int and value > 0}
-
-
-def _attributes(prefix: str, parsed: Any) -> dict[str, int]:
-    """As `_argparse_options`, for an object whose attributes, and theirs, are options."""
-    found: dict[str, int] = {}
-    for name, value in getattr(parsed, "__dict__", {}).items():
-        option = prefix + name.replace("_", "-")
-        if type(value) is int and value > 0:
-            found[option] = value
-        elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
-            found.update(_attributes(f"{option}.", value))
-    return found

@@ -1,4 +1,4 @@
-"""Writes down every scalar that the script logs, through whichever package it does so."""
+"""Writes down every scalar and every text that the script logs, through whichever package it does so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .journal import Journal
 
 
 class ScalarRecorder:
-    """Records tensorboard's and tensorboardX's `add_scalar` and `add_scalars`, and wandb's `log`."""
+    """Records tensorboard's and tensorboardX's `add_scalar`, `add_scalars` and `add_text`, and wandb's `log`."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -33,6 +33,7 @@ class ScalarRecorder:
     def _patch_writer(self, module: ModuleType) -> None:
         self._replace(module.SummaryWriter, "add_scalar", self._note_scalar)
         self._replace(module.SummaryWriter, "add_scalars", self._note_scalars)
+        self._replace(module.SummaryWriter, "add_text", self._note_text)
 
     def _patch_wandb(self, module: ModuleType) -> None:
         self._replace(module.Run, "log", self._note_wandb)
@@ -61,6 +62,11 @@ class ScalarRecorder:
     ) -> None:
         for tag, value in tag_scalar_dict.items():
             self._add(f"{main_tag}/{tag}", global_step, value)
+
+    def _note_text(self, tag: str, text_string: str, global_step: Any = None, *_: Any, **__: Any) -> None:
+        step = "" if global_step is None else f" at step {int(global_step)}"
+        for line in (f"{tag}{step}", *text_string.split("\n")):
+            self._journal.add("texts", line)
 
     def _note_wandb(self, data: Mapping[str, Any], step: Any = None, *_: Any, **__: Any) -> None:
         for tag, value in data.items():

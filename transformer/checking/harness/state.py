@@ -22,7 +22,6 @@ class Snapshot:
         self.gradients = {name: None if t.grad is None else t.grad.clone() for name, t in state.tensors.items()}
         self.optimizers = [_clone_state(o.state) for o in state.optimizers]
         self.groups = [[_settings(group) for group in o.param_groups] for o in state.optimizers]
-        self.rates = [[_rates(group) for group in o.param_groups] for o in state.optimizers]
         self.random = random_states()
 
     def same_tensors(self, other: Snapshot) -> bool:
@@ -38,9 +37,10 @@ class Snapshot:
         names = {id(t): name for name, t in state.tensors.items()}
         rates = {
             f"optimizer {i}, group {j}: {key}": value
-            for i, groups in enumerate(self.rates, start=1)
+            for i, groups in enumerate(self.groups, start=1)
             for j, group in enumerate(groups, start=1)
             for key, value in group.items()
+            if isinstance(value, torch.Tensor)
         }
         return rates | {
             f"{names.get(id(p), 'parameter')}: {key}": value
@@ -90,14 +90,12 @@ class State:
         """Copy a snapshot's values into the tensors; addresses stay, so that captured graphs remain valid."""
         for optimizer, settings in zip(self.optimizers, snapshot.groups, strict=True):
             for group, values in zip(optimizer.param_groups, settings, strict=True):
-                group.update(values)
-        for optimizer, rates in zip(self.optimizers, snapshot.rates, strict=True):
-            for group, tensors in zip(optimizer.param_groups, rates, strict=True):
-                for key, value in tensors.items():
-                    if isinstance(group.get(key), torch.Tensor):
-                        group[key].detach().copy_(value)
+                for key, value in values.items():
+                    now = group.get(key)
+                    if isinstance(value, torch.Tensor) and isinstance(now, torch.Tensor):
+                        now.detach().copy_(value)
                     else:
-                        group[key] = value.clone()
+                        group[key] = value.clone() if isinstance(value, torch.Tensor) else value
         with torch.no_grad():
             for name, tensor in self.tensors.items():
                 tensor.detach().copy_(snapshot.tensors[name])
@@ -135,13 +133,12 @@ class Rewound:
 
 
 def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    """What is set for a group of parameters and is no tensor, such as a counter that its optimizer keeps there."""
-    return {key: value for key, value in group.items() if isinstance(value, (bool, int, float, tuple))}
-
-
-def _rates(group: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Copies of the tensors that are set for a group of parameters: a learning rate that code in a graph may change."""
-    return {key: value.detach().clone() for key, value in group.items() if isinstance(value, torch.Tensor)}
+    """What is set for a group of parameters: numbers, and copies of tensors, as a rate that code in a graph changes."""
+    return {
+        key: value.detach().clone() if isinstance(value, torch.Tensor) else value
+        for key, value in group.items()
+        if isinstance(value, (bool, int, float, tuple, torch.Tensor))
+    }
 
 
 def _clone_state(entries: Any) -> dict[Any, dict[str, Any]]:

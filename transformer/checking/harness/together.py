@@ -6,7 +6,7 @@ step's rows are the same in it as by themselves was concluded from the network's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,51 +14,83 @@ import torch
 from .errors import SMALL, Error, errors
 from .journal import Journal
 from .state import random_states, set_random_states
-from .trees import map_tensors
+from .trees import map_tensors, named_tensors
 
 FIRST = 3
 """So many evaluations are compared, and each so-manieth one after that."""
+
+Steps = Sequence[torch.Tensor]
 
 
 class Together:
     """The hook of calls `f(torch.cat([...]), x=torch.cat([...]))`, whose lists it is given."""
 
-    def __init__(self, journal: Journal, every: int) -> None:
+    def __init__(self, journal: Journal, every: int, by_step: bool = False) -> None:
+        """Compare each so-manieth call; where `by_step`, give the script what single steps return."""
         self._journal = journal
         self._every = every
+        self._by_step = by_step
         self._calls: dict[str, int] = {}
 
     def replace(self, function: Any) -> Any:
         """The function to call with lists of steps in the place of whole batches."""
         name = f"{getattr(function, '__name__', type(function).__name__)} of all steps"
 
-        def call(*args: Sequence[torch.Tensor], **kwargs: Sequence[torch.Tensor]) -> Any:
+        def call(*args: Steps, **kwargs: Steps) -> Any:
             result = function(*map(torch.cat, args), **{k: torch.cat(v) for k, v in kwargs.items()})
             calls = self._calls[name] = self._calls.get(name, 0) + 1
-            if calls <= FIRST or calls % self._every == 0:
-                for error in _apart(function, result, args, kwargs):
-                    self._journal.add("calls", name, calls, True, "output", *error)
-            return result
+            count = len(next(iter((*args, *kwargs.values()))))
+            if self._by_step:
+                chosen = list(range(count))
+            elif calls <= FIRST or calls % self._every == 0:
+                chosen = [0, count - 1][:count]
+            else:
+                return result
+            expected = _single(function, chosen, args, kwargs)
+            for error in _apart(result, expected, chosen, args, kwargs):
+                self._journal.add("calls", name, calls, True, "output", *error)
+            return _joined(result, expected) if self._by_step else result
 
         return call
 
     def finish(self) -> None:
         """Write down how often each function was called."""
+        if self._by_step and self._calls:
+            self._journal.add("regrouped", "evaluate-once")
         for name, calls in self._calls.items():
             self._journal.add("functions", name, calls, calls)
 
 
+def _single(
+    function: Callable[..., Any], chosen: Sequence[int], args: Sequence[Steps], kwargs: Mapping[str, Steps]
+) -> list[Any]:
+    """What the function returns for each of these steps alone; generators are left as they were."""
+    before = random_states()
+    try:
+        return [function(*(a[i] for a in args), **{k: v[i] for k, v in kwargs.items()}) for i in chosen]
+    finally:
+        set_random_states(before)
+
+
 def _apart(
-    function: Callable[..., Any], result: Any, args: Sequence[Sequence[torch.Tensor]], kwargs: Any
+    result: Any, expected: Sequence[Any], chosen: Sequence[int], args: Sequence[Steps], kwargs: Mapping[str, Steps]
 ) -> Iterator[Error]:
-    """How far the rows of the first and of the last step are from what the function returns for them alone."""
-    steps = next(iter((*args, *kwargs.values())))
-    ends = ((0, slice(len(steps[0]))), (-1, slice(-len(steps[-1]), None)))
-    for i, rows in ends[: len(steps)]:
-        before = random_states()
-        try:
-            expected = function(*(a[i] for a in args), **{k: v[i] for k, v in kwargs.items()})
-        finally:
-            set_random_states(before)
+    """How far the rows of these steps are at most from what the function returns for them alone, by tensor."""
+    sizes = [len(rows) for rows in next(iter((*args, *kwargs.values())))]
+    worst: dict[str, Error] = {}
+    for i, alone in zip(chosen, expected, strict=True):
+        rows = slice(sum(sizes[:i]), sum(sizes[: i + 1]))
         ours = map_tensors(lambda t, r=rows: t[r] if t.dim() else t, result)  # type: ignore[misc]
-        yield from errors(ours, expected, "output", small=SMALL)
+        for error in errors(ours, alone, "output", small=SMALL):
+            so_far = worst.setdefault(error.name, error)
+            if so_far is not error:
+                larger = max(so_far, error, key=lambda e: e.relative)
+                worst[error.name] = larger._replace(values=so_far.values + error.values)
+    yield from worst.values()
+
+
+def _joined(result: Any, expected: Sequence[Any]) -> Any:
+    """A result of the same structure with the rows of single steps."""
+    by_step = [[t for _, t in named_tensors(alone, "")] for alone in expected]
+    whole = iter([torch.cat(rows) if rows[0].dim() else rows[0] for rows in zip(*by_step, strict=True)])
+    return map_tensors(lambda _: next(whole), result)

@@ -6,13 +6,15 @@ on the memory of the capture, and runs nothing on the host.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import emulated_device as device
 import torch
 from torch.utils._pytree import tree_iter, tree_leaves
+
+from . import emulated_device as device
 
 
 class Stream:
@@ -35,11 +37,12 @@ class Event(Stream):
         """Record nothing."""
 
 
-class Generator(torch.Generator):
+class Generator(torch.Generator):  # type: ignore[misc]
     """A stream of random numbers that is the host's, whatever device it is for."""
 
     def __new__(cls, *_: Any, **__: Any) -> Generator:
-        return super().__new__(cls)
+        """Make one of the host."""
+        return super().__new__(cls)  # type: ignore[no-any-return]
 
 
 class Graph:
@@ -85,7 +88,7 @@ class Graph:
 
 
 def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    return int(tensor.untyped_storage().data_ptr())
 
 
 @contextlib.contextmanager
@@ -107,7 +110,16 @@ def capturing(graph: Graph, **_: Any) -> Iterator[None]:
 
 
 def start() -> None:
+    """Give this process the device, to its end."""
+    _replace_torchs()
+    emulated = device.emulated()
+    emulated.__enter__()
+    atexit.register(emulated.__exit__, None, None, None)
+
+
+def _replace_torchs() -> None:
     """Put all this where torch has its own."""
+    torch.compile = _uncompiled
     torch.Generator = Generator
     cuda = torch.cuda
     cuda.Stream, cuda.Event, cuda.CUDAGraph, cuda.graph = Stream, Event, Graph, capturing
@@ -116,11 +128,16 @@ def start() -> None:
     cuda.is_current_stream_capturing = lambda: device.capture is not None
     cuda.get_rng_state = lambda *_: torch.get_rng_state()
     cuda.set_rng_state = lambda state, *_: torch.set_rng_state(state)
-    found = {"is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0}
+    found: dict[str, Any] = {"is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0}
     found |= {"get_device_name": "emulated", "max_memory_allocated": 0, "max_memory_reserved": 0}
     nothing = ("_lazy_init", "init", "empty_cache", "synchronize", "manual_seed", "manual_seed_all")
     for name, value in {**found, **dict.fromkeys(nothing)}.items():
         setattr(cuda, name, _constant(value))
+
+
+def _uncompiled(model: Any = None, **_: Any) -> Any:
+    """The function itself: Inductor has no code for this device, so what is compiled, and captured, is eager code."""
+    return _uncompiled if model is None else model
 
 
 def _constant(value: Any) -> Callable[..., Any]:

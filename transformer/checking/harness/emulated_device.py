@@ -10,6 +10,7 @@ What it cannot tell: kernels' own numerics, CUDA's random stream, what is asynch
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -50,18 +51,33 @@ class Devices(RuntimeError):
     """What CUDA would refuse."""
 
 
-class DeviceTensor(torch.Tensor):
+def falls_short(error: BaseException) -> bool:
+    """Whether an error, or one that led to it, tells of what is not emulated rather than of a script's mistake."""
+    chain = [error]
+    while (earlier := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(earlier)
+    if any(isinstance(e, Devices) for e in chain):
+        return False
+    return any(isinstance(e, NotImplementedError) or re.search(_NOT_EMULATED, str(e)) for e in chain)
+
+
+_NOT_EMULATED = r"(?i)\bmeta\b|compiled with CUDA|NVIDIA|_cuda"
+"""What torch's messages say where it sees through the emulation."""
+
+
+class DeviceTensor(torch.Tensor):  # type: ignore[misc]
     """A tensor on the emulated device; `inner` is the tensor on the CPU that has its values."""
 
     inner: torch.Tensor
-    device = property(lambda _: CUDA)  # type: ignore[assignment]
-    is_cuda = property(lambda _: True)  # type: ignore[assignment]
-    is_meta = property(lambda _: False)  # type: ignore[assignment]
+    device = property(lambda _: CUDA)
+    is_cuda = property(lambda _: True)
+    is_meta = property(lambda _: False)
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> DeviceTensor:
-        wrapper = torch.Tensor._make_wrapper_subclass(
+        """Wrap a tensor on the CPU."""
+        wrapper: DeviceTensor = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.size(),
             strides=inner.stride(),
@@ -98,7 +114,7 @@ class DeviceTensor(torch.Tensor):
 
     def data_ptr(self) -> int:
         """Give the address of its memory."""
-        return self.inner.data_ptr()
+        return int(self.inner.data_ptr())
 
     def t_(self) -> DeviceTensor:
         """Transpose itself, the wrapper and what it wraps."""
@@ -117,7 +133,7 @@ class DeviceTensor(torch.Tensor):
     __array__ = numpy
 
     def __format__(self, spec: str) -> str:
-        return self.item().__format__(spec) if self.dim() == 0 else super().__format__(spec)
+        return str(self.item().__format__(spec) if self.dim() == 0 else super().__format__(spec))
 
     def tolist(self) -> Any:
         """Give its numbers, for which the host waits."""
@@ -131,8 +147,11 @@ class DeviceTensor(torch.Tensor):
 class Capture(Protocol):
     """What is told of each operation on the device, with operands and results on the CPU."""
 
-    def before(self, func: Any, args: Any, kwargs: Any) -> None: ...
-    def after(self, func: Any, args: Any, kwargs: Any, result: Any) -> None: ...
+    def before(self, func: Any, args: Any, kwargs: Any) -> None:
+        """See an operation before it is run."""
+
+    def after(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """See what it has returned."""
 
 
 waits: Counter[str] = Counter()
@@ -231,7 +250,7 @@ def _note_copy(to_device: bool, non_blocking: bool) -> None:
         _note("upload")
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[misc]
     """Sees the operations that have no operand on the device, such as those that make a tensor there."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -242,7 +261,7 @@ NAMING = {torch.device, torch._C._nn._parse_to}
 FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray}
 
 
-class _Names(TorchFunctionMode):
+class _Names(TorchFunctionMode):  # type: ignore[misc]
     """Gives torch's C++ the device "meta" where Python says "cuda"."""
 
     default: Any = None

@@ -1,0 +1,56 @@
+"""A run on the emulated CUDA device: what is there, and why a script may end on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy import TOY, edited
+
+from transformer.checking import RunFailed, record
+from transformer.checking.record import record_run
+from transformer.checking.run import Run
+
+HERE = "    agent = Agent()\n"
+ON_CUDA = [
+    (HERE, '    device = "cuda" if torch.cuda.is_available() else "cpu"\n    agent = Agent().to(device)\n'),
+    ("agent.actor(obs)", "agent.actor(obs.to(device))"),
+    ("agent.actor(b_obs[mb])", "agent.actor(b_obs[mb].to(device))"),
+    ("action.numpy()", "action.cpu().numpy()"),
+    ("b_actions[mb])", "b_actions[mb].to(device))"),
+    ("b_rewards[mb])", "b_rewards[mb].to(device))"),
+]
+
+
+def run(folder: Path, *edits: tuple[str, str]) -> Run:
+    source = TOY
+    for old, new in edits:
+        source = edited(old, new, source)
+    path = folder / "toy.py"
+    path.write_text(source, encoding="utf-8")
+    return Run(path)
+
+
+@pytest.mark.slow
+def test_a_training_there(tmp_path: Path) -> None:
+    there = record_run(run(tmp_path, *ON_CUDA), emulated=True)
+    here = record(tmp_path / "toy.py")
+    assert (there.versions["cuda"], here.versions["cuda"]) == (True, False)
+    assert [s.tensors["Agent.actor.weight"].digest for s in there.steps] == [
+        s.tensors["Agent.actor.weight"].digest for s in here.steps
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "not_emulated"),
+    [
+        ("torch.ones(1, device='cuda').unsqueeze_(0)", True),
+        pytest.param("torch.ones(2, device='cuda') + torch.ones(2)", False, marks=pytest.mark.slow),
+        pytest.param("raise SystemExit('needs no CUDA device')", True, marks=pytest.mark.slow),
+        pytest.param("undefined", False, marks=pytest.mark.slow),
+    ],
+)
+def test_why_a_script_ends(broken: str, not_emulated: bool, tmp_path: Path) -> None:
+    with pytest.raises(RunFailed) as failed:
+        record_run(run(tmp_path, (HERE, f"    {broken}\n{HERE}")), emulated=True)
+    assert failed.value.not_emulated == not_emulated

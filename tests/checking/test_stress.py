@@ -1,0 +1,330 @@
+"""The arguments of a run under stress are found by what options do, and as many are kept as the original runs with."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from toy import edited
+
+from transformer.checking import Recording, RunFailed, compare
+from transformer.checking import verify as climbing
+from transformer.checking.exercised import not_exercised, sites_of
+from transformer.checking.length import Length, find_length
+from transformer.checking.options import Option, with_option
+from transformer.checking.record import record_run
+from transformer.checking.recording import Site
+from transformer.checking.run import Run
+from transformer.checking.show import as_json, print_verification
+from transformer.checking.stress import STRESS_ITERATIONS, most_that_run, stress_arguments
+from transformer.checking.verify import Task, verify
+
+SCRIPT = """\
+optimizer = torch.optim.Adam(net.parameters(), lr=args.rate)
+args.part = args.total // args.pieces
+for i in range(args.turns):
+    envs.step(action)
+    for start in range(0, args.total, args.part):
+        if args.plain:
+            loss = ratio
+        ratio = torch.clamp(ratio, 1 - args.width, 1 + args.width)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), args.longest)
+        if args.far is not None and kl > args.far:
+            break
+"""
+OPTIONS = {
+    "rate": 1e-3,
+    "pieces": 4,
+    "turns": 9,
+    "plain": True,
+    "width": 0.2,
+    "longest": 0.5,
+    "far": None,
+    "gamma": 0.9,
+}
+TWO = ("true", "false")
+CLIP = Site("clip", 8, "", "", ("lower bound", "upper bound"), frozenset({"reached"}), None, None)
+PARTS = Site("parts", 5, "", "", (), frozenset({"reached"}), None, (64, 16))
+NORM = Site("norm", 10, "", "", ("clipped",), frozenset({"reached"}), None, (0.01, 0.04))
+EXIT = Site(
+    "condition",
+    11,
+    "if args.far is not None and kl > args.far",
+    "break",
+    TWO,
+    frozenset({"false"}),
+    None,
+    None,
+)
+PLAIN = Site("condition", 6, "if args.plain", "", TWO, frozenset({"true"}), None, None)
+SITES = [CLIP, PARTS, NORM, EXIT, PLAIN]
+EXPECTED = {
+    "--pieces": "5",  # of 12, and one of 4
+    "--no-plain": "",
+    "--far": "1e-05",
+    "--longest": "0.02",
+    "--width": "0.002",
+    "--rate": "0.01",
+}
+
+
+def options_of(values: dict[str, int | float | bool | None]) -> list[Option]:
+    return [
+        Option(f"--{name}", name, value, (f"--no-{name}",) if isinstance(value, bool) else ())
+        for name, value in values.items()
+    ]
+
+
+def arguments(script: str = SCRIPT, sites: list[Site] = SITES, **options: int | float | bool | None) -> dict[str, str]:
+    found = stress_arguments(script, options_of({**OPTIONS, **options}), sites)
+    return {name: " ".join(value) for name, *value in found}
+
+
+def test_each_option_by_what_it_does() -> None:
+    assert arguments() == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [("args.width", "width"), ("for i in", "width = args.width\nfor i in")],
+        [("args.width", "self.w"), ("for i in", "self.w = args.width * frac\nfor i in")],
+        [("args.far", "far"), ("for i in", "far = args.far\nfor i in")],
+        [("lr=args.rate", "lr=rate"), ("optimizer =", "rate = args.rate\noptimizer =")],
+        [("net.parameters(), lr=args.rate", '[{"params": net.parameters(), "lr": args.rate}]')],
+        [("net.parameters(), args.longest", "net.parameters(), max_norm=args.longest")],
+    ],
+)
+def test_values_are_followed(edits: list[tuple[str, str]]) -> None:
+    script = SCRIPT
+    for old, new in edits:
+        script = script.replace(old, new)
+    moved = [
+        dataclasses.replace(
+            site, line=site.line + script.count("\n") - SCRIPT.count("\n"), text=site.text.replace(*edits[0])
+        )
+        for site in SITES
+    ]
+    assert arguments(script, moved) == EXPECTED
+
+
+def test_values_are_followed_into_functions_and_properties() -> None:
+    function = """\
+def clipped(ratio, *, width): return torch.clamp(ratio, 1 - width, 1 + width)
+class Args:
+    pieces: int = 4
+    @property
+    def part(self): return self.total // self.pieces
+"""
+    script = SCRIPT.replace("torch.clamp(ratio, 1 - args.width, 1 + args.width)", "clipped(ratio, width=args.width)")
+    script = script.replace("args.part = args.total // args.pieces\n", "") + function
+    sites = [dataclasses.replace(site, line=site.line - 1) for site in SITES]
+    sites[0] = dataclasses.replace(CLIP, line=12)
+    assert arguments(script, sites) == EXPECTED
+
+
+def test_what_is_exercised_already_needs_no_switch_and_no_limit() -> None:
+    sites = [CLIP, PARTS, NORM, *(dataclasses.replace(s, seen=frozenset(TWO)) for s in (EXIT, PLAIN))]
+    assert arguments(sites=sites).keys() == EXPECTED.keys() - {"--no-plain", "--far"}
+
+
+def test_a_switch_stays_where_turning_it_would_hide_something() -> None:
+    assert "--no-plain" not in arguments(sites=[dataclasses.replace(CLIP, guard=(4, "true")), *SITES[1:]])
+
+
+def test_a_size_of_minibatches() -> None:
+    script = SCRIPT.replace("args.part = args.total // args.pieces\n", "\n")
+    assert arguments(script, part=16)["--part"] == "15", "four parts, and one of 4"
+    uneven = [CLIP, dataclasses.replace(PARTS, amounts=(64, 15)), NORM, EXIT, PLAIN]
+    assert arguments(script, uneven, part=15).keys() == EXPECTED.keys() - {"--pieces"}
+
+
+def test_options_are_set_once() -> None:
+    assert with_option(["--a", "1", "--b_c=2", "--d"], ["--b-c", "3"]) == ("--a", "1", "--d", "--b-c", "3")
+    assert with_option(["--a", "1", "--d"], ["--a", "2"]) == ("--d", "--a", "2")
+    assert with_option(["--d", "--a", "1"], ["--no-d"]) == ("--a", "1", "--no-d")
+    assert with_option(["--no-d", "--a"], ["--d"]) == ("--a", "--d")
+    assert with_option(["--x.no-d", "--a"], ["--x.d"]) == ("--a", "--x.d")
+
+
+@pytest.mark.parametrize("bad", [set(), {"c"}, {"a", "e"}, set("abcde")])
+def test_what_the_original_does_not_run_with_is_left_out(bad: set[str]) -> None:
+    tried: list[str] = []
+
+    def run(changes: tuple[tuple[str, ...], ...]) -> str:
+        tried.append("".join(c for (c,) in changes))
+        if bad & set(tried[-1]):
+            raise RunFailed("no")
+        return tried[-1]
+
+    kept, outcome = most_that_run(tuple((c,) for c in "abcde"), run)
+    good = "".join(c for c in "abcde" if c not in bad)
+    assert "".join(c for (c,) in kept) == good
+    assert outcome == (good or None)
+    assert len(tried) == len(set(tried)) or bad == set("abcde")
+
+
+@pytest.mark.parametrize(("stress", "fails"), [(True, ()), (True, ("--lr",)), (False, ())])
+def test_rungs_under_stress(
+    toy_recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stress: bool, fails: tuple[str, ...]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("Adam(lr=args.lr)")
+    made: list[tuple[str, ...]] = []
+    site = Site("condition", 3, "if args.x", "", TWO, frozenset({"true"}), None, None)
+
+    def record_run(run: Run, **_: object) -> Recording:
+        if set(run.args) & set(fails):
+            raise RunFailed("the script ended", "ValueError: too fast")
+        made.append(run.args)
+        return dataclasses.replace(toy_recording, sites=(site,))
+
+    length = Length("--updates", 1, 100, (Option("--lr", "lr", 1e-3),))
+    monkeypatch.setattr(climbing, "find_length", lambda run: length)
+    monkeypatch.setattr(climbing, "record_run", record_run)
+    verification = verify(Task(Run(script, ("--lr=0.5", "--x")), "pass", up_to="refactored", stress=stress))
+    usual = ("--lr=0.5", "--x", "--updates", "3")
+    stressed = ("--x", "--lr", "0.01", "--updates", "2")
+    exercised = stress and not fails
+    assert made == [usual] * 2 + [stressed] * 2 * exercised
+    assert [r.name for r in verification.rungs] == ["refactored", "refactored (stress)"][: 1 + exercised]
+    assert verification.stress == (stressed if exercised else ())
+    notes = [n for n in verification.notes if "Under stress" in n]
+    assert notes == ["Under stress, the original fails with --lr 0.01, which was left out: ValueError: too fast"] * len(
+        fails
+    )
+    console = Console(record=True, width=120)
+    print_verification(verification, console)
+    shown = console.export_text()
+    assert "line 3: if args.x was never false" in shown
+    assert ("refactored (stress): EQUAL" in shown) == ("Under stress: --x --lr 0.01" in shown) == exercised
+    as_data = as_json(verification, (), None)
+    assert as_data["not_exercised"] == ["line 3: if args.x was never false"]
+    assert as_data["stress_arguments"] == (list(stressed) if exercised else None)
+    assert as_data["verdict"] == "equal"
+
+
+def test_an_original_that_does_not_repeat_itself_under_stress(
+    toy_recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("Adam(lr=args.lr)")
+    turns = iter(range(100))
+
+    def record_run(run: Run, **_: object) -> Recording:
+        return dataclasses.replace(toy_recording, files=(f"{next(turns)}",) if "--lr" in run.args else ())
+
+    monkeypatch.setattr(climbing, "find_length", lambda run: Length("--updates", 1, 9, (Option("--lr", "lr", 1e-3),)))
+    monkeypatch.setattr(climbing, "record_run", record_run)
+    verification = verify(Task(Run(script), "pass", up_to="refactored"))
+    assert [(r.name, r.status) for r in verification.rungs] == [
+        ("refactored", "equal"),
+        ("refactored (stress)", "not run"),
+    ]
+    assert "does not repeat itself" in verification.rungs[1].reason
+
+
+DATA = Path(__file__).parent / "data"
+ORIGINAL = DATA / "small_ppo.py"
+CONVERTED = (DATA / "small_ppo_converted.py").read_text()
+CALM = Run(
+    ORIGINAL,
+    (
+        *("--total-timesteps", "192", "--learning-rate", "1e-4", "--clip-coef", "0.5"),
+        *("--max-grad-norm", "100", "--target-kl", "1"),
+    ),
+)
+"""Nothing is clipped and no epoch ends early."""
+
+WRONG = {
+    "lower bound of the ratio": ("1 - args.clip_coef", "1 - 2 * args.clip_coef"),
+    "upper bound of the ratio": ("1 + args.clip_coef", "1 + 2 * args.clip_coef"),
+    "values clipped too late": ("-args.clip_coef, args.clip_coef)", "-2 * args.clip_coef, 2 * args.clip_coef)"),
+    "value loss not clipped": ("torch.max(v_loss_unclipped, v_loss_clipped).mean()", "v_loss_unclipped.mean()"),
+    "policy loss not clipped": ("torch.max(pg_loss1, pg_loss2).mean()", "pg_loss1.mean()"),
+    "longer gradients": ("args.max_grad_norm)", "2 * args.max_grad_norm)"),
+    "no early exit": ("if args.target_kl is not None and approx_kl > args.target_kl:", "if False:"),
+    "last, smaller minibatch dropped": (
+        ".split(args.minibatch_size)",
+        ".split(args.minibatch_size)[: args.batch_size // args.minibatch_size]",
+    ),
+}
+
+
+@cache
+def found() -> Length:
+    return find_length(CALM)
+
+
+@cache
+def original(stress: bool) -> tuple[Run, Recording]:
+    run = CALM
+    if stress:
+        _, calm = original(stress=False)
+        for change in stress_arguments(ORIGINAL.read_text(), found().options, sites_of([calm])):
+            run = dataclasses.replace(run, args=with_option(run.args, change))
+    run = found().shortened(run, STRESS_ITERATIONS if stress else 3)
+    return run, record_run(run, watch=True)
+
+
+def is_equal(source: str, stress: bool) -> bool:
+    run, recording = original(stress)
+    return compare(recording, record_run(dataclasses.replace(run, source=source))) == ()
+
+
+@pytest.mark.slow
+def test_a_right_conversion_is_equal_under_stress() -> None:
+    assert is_equal(CONVERTED, stress=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", WRONG)
+def test_what_only_stress_exercises(mistake: str) -> None:
+    wrong = edited(*WRONG[mistake], CONVERTED)
+    assert is_equal(wrong, stress=False), "or it needs no stress"
+    assert not is_equal(wrong, stress=True)
+
+
+@pytest.mark.slow
+def test_watching_changes_nothing() -> None:
+    run, watched = original(stress=False)
+    assert compare(watched, record_run(run)) == ()
+    assert not_exercised(sites_of([watched, original(stress=True)[1]])) == (
+        "line 191: np.nan if var_y == 0 else 1 - np.var(y_true - y_pred) / var_y was never true",
+    )
+
+
+@pytest.mark.slow
+def test_verify_under_stress() -> None:
+    wrong = edited(*WRONG["upper bound of the ratio"], CONVERTED)
+    task = Task(CALM, wrong, up_to="refactored")
+    verification = verify(task)
+    assert [(r.name, r.status) for r in verification.rungs] == [
+        ("refactored", "equal"),
+        ("refactored (stress)", "different"),
+    ]
+    assert verification.verdict() is verification.rungs[1]
+    calm = verify(dataclasses.replace(task, stress=False))
+    assert [(r.name, r.status) for r in calm.rungs] == [("refactored", "equal")]
+    assert any("clamp(ratio" in sentence for sentence in calm.not_exercised)
+    assert not any("clamp(ratio" in sentence for sentence in verification.not_exercised)
+
+
+@pytest.mark.slow
+def test_options_that_break_the_original_are_left_out(tmp_path: Path) -> None:
+    script = tmp_path / "small.py"
+    picky = edited(
+        "    return args\n",
+        "    assert args.batch_size % args.num_minibatches == 0\n    return args\n",
+        ORIGINAL.read_text(),
+    )
+    script.write_text(picky)
+    verification = verify(Task(dataclasses.replace(CALM, script=script), picky, up_to="refactored"))
+    assert [r.status for r in verification.rungs] == ["equal", "equal"]
+    assert "--num-minibatches" not in verification.stress
+    (note,) = (n for n in verification.notes if "--num-minibatches" in n)
+    assert "AssertionError" in note

@@ -1,0 +1,179 @@
+"""Records scripts in forks of this process, which has imported what they import: half a second each instead of five."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from transformer.checking.harness import NOT_EMULATED
+from transformer.checking.record import VALUES_LIMIT, _files
+from transformer.checking.recording import Recording, load
+from transformer.checking.run import HARNESS, Mode, Run, RunFailed, Scratch
+
+SECONDS = 60.0
+"""Wall-clock time of a run that sets no timeout."""
+MEMORY = 8 * 2**30
+"""Bytes of address space that a run may take beside those of this process."""
+MODULES = (
+    "torch", "torch.distributions", "torch.optim", "torch._dynamo", "tensordict", "tensordict.nn", "gym",
+    "gym.envs.classic_control", "gym.vector", "gymnasium", "gymnasium.envs.classic_control", "gymnasium.vector",
+    "tyro", "tqdm", "torch.utils.tensorboard",
+)  # fmt: skip
+
+
+class TimedOut(RunFailed):
+    """The run took too long on this machine, now."""
+
+
+def preload() -> None:
+    """Import what scripts import, and the harness; torch computes in one thread from then on, here as in the runs."""
+    for name in MODULES:
+        if importlib.util.find_spec(name.partition(".")[0]) is not None:
+            importlib.import_module(name)
+    import torch
+
+    torch.set_num_threads(1)
+    if "_lean_harness" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("lean_harness_main", HARNESS / "__main__.py")
+        assert spec is not None and spec.loader is not None
+        entry = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(entry)
+        entry._load_package()
+        importlib.import_module("_lean_harness.execute")
+
+
+def record_forked(
+    run: Run,
+    mode: Mode = "record",
+    prepare: Callable[[], object] = lambda: None,
+    cpu_seconds: int | None = None,
+    **options: Any,
+) -> Recording:
+    """As :func:`transformer.checking.record.record_run`, in a fork. `preload` must have been called before.
+
+    Args:
+        run: what to run, and for how long; its `python`, `environment` and `processes` are not looked at.
+        mode: a mode of the harness that writes a recording.
+        prepare: called in the fork, as the last thing before the harness.
+        cpu_seconds: processor time that it may take, which is the same on a machine that is busy.
+        options: the fields of the harness's job for that mode.
+
+    Raises:
+        TimedOut: the run took longer than its timeout, or more processor time.
+        RunFailed: the script ended with an error.
+    """
+
+    def limited() -> None:
+        if cpu_seconds is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+        prepare()
+
+    with _forked(run, mode, limited, **{"values_limit": VALUES_LIMIT, **options}) as scratch:
+        return load(scratch.output, _files(scratch.work))
+
+
+@contextmanager
+def in_forks() -> Iterator[None]:
+    """Have all runs within the context be forks, those of `verify` as well."""
+    real = Run.under_harness
+
+    def under_harness(run: Run, mode: Mode, *_: object, **options: Any) -> AbstractContextManager[Scratch]:
+        return _forked(run, mode, lambda: None, **options)
+
+    Run.under_harness = under_harness  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        Run.under_harness = real  # type: ignore[method-assign]
+
+
+@contextmanager
+def _forked(run: Run, mode: Mode, prepare: Callable[[], object], **options: Any) -> Iterator[Scratch]:
+    """Run to the end; gives the scratch folder, which is removed on leaving.
+
+    Raises:
+        TimedOut: the run took longer than its timeout.
+        RunFailed: the script ended with an error.
+    """
+    with tempfile.TemporaryDirectory(prefix="lean-forked-") as name:
+        scratch = Scratch(Path(name))
+        job = scratch.lay_out(run, {"mode": mode, **options})
+        reading, writing = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        process = os.fork()
+        if process == 0:
+            _become(scratch, job, reading, writing, prepare)
+        os.close(reading)
+        try:
+            _wait(process, scratch, SECONDS if run.timeout is None else run.timeout)
+        finally:
+            os.close(writing)
+        yield scratch
+
+
+def _become(scratch: Scratch, job: Path, reading: int, writing: int, prepare: Callable[[], object]) -> NoReturn:
+    """Be the harness's process for one run."""
+    status = 1
+    try:
+        os.setpgid(0, 0)
+        os.close(writing)
+        os.dup2(reading, 0)
+        os.dup2(os.open(scratch.root / "stderr", os.O_WRONLY | os.O_CREAT), 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stdout, sys.stderr = (os.fdopen(os.dup(n), "w", buffering=1) for n in (1, 2))  # not what a test captures
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        gc.freeze()  # the script's objects alone are looked through, as in a process of its own
+        gc.freeze = gc.unfreeze = lambda: None
+        os.chdir(scratch.work)
+        os.environ |= {"TMPDIR": str(scratch.root / "tmp"), "WANDB_MODE": "offline"}
+        tempfile.tempdir = None
+        sys.path.insert(0, "")  # the harness puts the script's folder in its place
+        prepare()
+        status = sys.modules["_lean_harness.execute"].main(str(job))
+    except SystemExit as leave:
+        status = 0 if leave.code in (None, 0) else 1
+        print(leave.code or "", file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _wait(process: int, scratch: Scratch, seconds: float) -> None:
+    """Wait for the run's end; nothing of it is left running.
+
+    Raises:
+        TimedOut: it was ended.
+        RunFailed: it ended with an error.
+    """
+    until = time.monotonic() + seconds
+    done = status = 0
+    while not done and time.monotonic() < until:
+        time.sleep(0.01)
+        done, status = os.waitpid(process, os.WNOHANG)
+    with suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)  # what it started ends with it
+    if not done:
+        os.waitpid(process, 0)
+        raise TimedOut(f"the script was still running after {seconds:.0f} s", scratch.last_lines())
+    if status:
+        code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGXCPU:
+            raise TimedOut("the script took more processor time than it may", scratch.last_lines())
+        message = f"the script ended with status {code}"
+        raise RunFailed(message, scratch.last_lines(), not_emulated=code == NOT_EMULATED)

@@ -1,0 +1,91 @@
+"""What becomes of a script: it is converted, and run in each of its forms against the original."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from forking import TimedOut, record_forked
+
+from transformer import Conversion, Skipped, convert
+from transformer.checking import Recording, compare
+from transformer.checking.run import Run, RunFailed
+
+SECONDS = 60.0
+"""Wall-clock time that one run may take."""
+RIGHT = ("equal", "refused")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a script.
+
+    equal; refused; unusable: the original itself fails; or what is wrong: `raised` (the converter), `failed` (the
+    conversion, where the original does not) or `different`; the last two with " uncompiled" where it is so with the
+    flags on and nothing compiled.
+    """
+
+    kind: str
+    said: tuple[str, ...] = ()
+    """What is wrong, or why it is refused."""
+    applied: tuple[str, ...] = ()
+    """Transforms."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Transforms that do not apply, and why."""
+    original: Recording | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing is wrong with the conversion."""
+        return self.kind in RIGHT
+
+
+def judge(script: Path, source: str) -> Outcome:
+    """Convert a script, run the original, the conversion with its flags off, and with them on but nothing compiled.
+
+    `script` is a file that may be written to, in a folder of its own. `forking.preload` must have been called.
+    """
+    script.write_text(source, encoding="utf-8")
+    try:
+        original = _record(script, source)
+    except RunFailed as failure:
+        return Outcome("unusable", _last(str(failure)))
+    try:
+        conversion = convert(source)
+    except Exception:
+        return Outcome("raised", _last(traceback.format_exc()), original=original)
+    if not conversion.converted:
+        reasons = tuple(f"{d.code} {d.message}" for d in conversion.diagnostics)
+        defect = not reasons or any(d.code == "LC007" for d in conversion.diagnostics)
+        return Outcome("raised" if defect else "refused", reasons, original=original)
+    return _compared(script, conversion, original)
+
+
+def _compared(script: Path, conversion: Conversion, original: Recording) -> Outcome:
+    applied = tuple(s.transform.name for s in conversion.steps if s.applied)
+    skipped = {s.transform.name: s.outcome.reason for s in conversion.steps if isinstance(s.outcome, Skipped)}
+    modes: list[tuple[str, tuple[str, ...]]] = [("", ())]
+    if "compile" in applied:
+        modes.append((" uncompiled", ("--compile",)))
+    for mode, args in modes:
+        try:
+            converted = _record(script, conversion.source, args, uncompiled=bool(mode))
+        except RunFailed as failure:
+            return Outcome("failed" + mode, _last(str(failure)), applied, skipped, original)
+        differences = compare(original, converted)
+        if differences:
+            return Outcome("different" + mode, tuple(map(str, differences[:2])), applied, skipped, original)
+    return Outcome("equal", (), applied, skipped, original)
+
+
+def _record(script: Path, source: str, args: tuple[str, ...] = (), **options: bool) -> Recording:
+    run = Run(script, args, source=source, timeout=SECONDS)
+    try:
+        return record_forked(run, **options)
+    except TimedOut:
+        return record_forked(run, **options)  # the machine was busy with something else
+
+
+def _last(lines: str) -> tuple[str, ...]:
+    return tuple(lines.splitlines()[-2:])

@@ -1,0 +1,32 @@
+"""The reasons, by hand, why a mutant survives: benchmarks/mutants.toml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomllib
+
+REASONS = Path(__file__).parent.parent.parent / "benchmarks" / "mutants.toml"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why some mutants of one script survive."""
+
+    script: str
+    equivalent: bool
+    """Whether they compute the same; else they are not seen."""
+    why: str
+    keys: tuple[str, ...]
+
+
+def reasons(script: str) -> tuple[Reason, ...]:
+    """Those of one script.
+
+    Raises:
+        KeyError: an entry lacks a field, or is of no known verdict.
+    """
+    entries = tomllib.loads(REASONS.read_text(encoding="utf-8")).get(script, [])
+    verdicts = {"equivalent": True, "not seen": False}
+    return tuple(Reason(script, verdicts[e["verdict"]], e["why"], tuple(e["mutants"])) for e in entries)

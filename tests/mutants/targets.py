@@ -1,0 +1,66 @@
+"""The fixtures whose conversions are mutated, and the arguments of their runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One fixture."""
+
+    name: str
+    arguments: tuple[str, ...]
+    """For a short run in which episodes end, one of them with a rollout's last step."""
+    aside: tuple[str, ...] = ()
+    """Functions and variables of this script that are no part of the training."""
+
+    @property
+    def original(self) -> Path:
+        """The script."""
+        return FIXTURES / self.name
+
+    @property
+    def converted(self) -> Path:
+        """What the converter makes of it."""
+        return FIXTURES / "converted" / self.name
+
+
+ASIDE = {
+    "making environments and reading arguments": ("make_env", "parse_args", "str2bool", "yes_no", "Args"),
+    "the speed beside the progress bar": ("measure_burnin", "burnin_step", "burnin_time", "speed", "set_description"),
+    "when garbage is collected": ("collected", "gc"),
+    "hints to the compiler": (
+        "options", "unguarded", "set_default_validate_args", "get_cpu_capability", "__version__", "_dynamo",
+    ),
+    "how cuDNN computes": ("cudnn",),
+}  # fmt: skip
+"""What is left alone in every script."""
+
+TARGETS = (
+    Target(
+        "gym_classic_discrete.py",
+        tuple(
+            "--seed 5 --total-timesteps 108 --num-envs 3 --num-steps 12 --update-epochs 3 --max-grad-norm 0.7"
+            " --clip-vloss false".split()
+        ),
+    ),
+    Target(
+        "gymnasium_continuous.py",
+        tuple(
+            "--env-id Hopper-v4 --seed 18 --total-timesteps 144 --num-envs 2 --num-steps 24 --eval-episodes 4"
+            " --num-minibatches 4 --update-epochs 3 --gae-lambda 0.9 --max-grad-norm 0.7 --no-clip-vloss".split()
+        ),
+        ("evaluate", "save_model", "model_path", "best", "episodic_returns", "episodic_return", "idx"),
+    ),
+    Target(
+        "uneven_minibatches.py",
+        tuple(
+            "--seed 1 --total-timesteps 99 --num-envs 3 --num-steps 11 --minibatch-size 9 --update-epochs 3"
+            " --eval-every 2 --max-grad-norm 0.7 --eval-seeds 101 202 303".split()
+        ),
+    ),
+)

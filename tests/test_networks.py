@@ -1,0 +1,160 @@
+"""What is known of networks: which of them change in nothing but their parameters' values."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import PARTS, script
+
+from transformer.network_parts import OF_TORCH
+from transformer.network_uses import unsteady
+from transformer.network_values import CONTAINERS, LAYERS
+from transformer.script import read
+
+AGENT = PARTS["agent"]
+INIT = "super().__init__()\n"
+
+
+def reason(**parts: str) -> str | None:
+    """Why the skeleton's network, with these parts, is not known to be steady; None where it is."""
+    return unsteady(read(script(parts), 120)).get("agent")
+
+
+def kept(value: str) -> dict[str, str]:
+    """An attribute that the network keeps, and computes with."""
+    agent = AGENT.replace(INIT, f"{INIT}        self.kept = {value}\n", 1)
+    return {"agent": agent}
+
+
+def method(body: str) -> dict[str, str]:
+    """A method of the network."""
+    return {"agent": f"{AGENT}\n\n    def extra(self, x):\n        {body}\n"}
+
+
+STEADY = {
+    "as it is": {},
+    "a number": kept("1.5"),
+    "a product of a shape": kept("int(np.array((2, 3)).prod())"),
+    "a parameter": kept("nn.Parameter(torch.zeros(1))"),
+    "layers in a list": kept("nn.Sequential(*[nn.Linear(2, 2), nn.Tanh()])"),
+    "layers made in a comprehension": kept("nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])"),
+    "layers in a dictionary": kept('nn.ModuleDict({"a": nn.Linear(2, 2)})'),
+    "an option": {
+        "agent": AGENT.replace("def __init__(self):", "def __init__(self, size):").replace(
+            INIT, f"{INIT}        self.size = size\n", 1
+        ),
+        "make_agent": "agent = Agent(args.num_steps).to(device)",
+    },
+    "a function that reads parts": method("return self.critic(x) + self.actor[0].weight.mean()"),
+    "a loop over layers": {
+        "agent": AGENT.replace(INIT, f"{INIT}        self.more = nn.ModuleList([nn.Linear(2, 2)])\n", 1)
+        + "\n\n    def extra(self, x):\n        for layer in self.more:\n            x = layer(x)\n        return x\n"
+    },
+    "gradients are read": {"report": "print(sum(p.grad.norm().item() for p in agent.parameters()))"},
+    "parameters are written to": {"report": "for p in agent.parameters():\n    p.data.mul_(0.9)"},
+    "its weights are saved": {"report": 'torch.save(agent.state_dict(), "agent.pt")'},
+    "its modes are switched, of which it has none": {"head": "agent.train()"},
+    "a function of the file calls it": {
+        "functions": "def look(net, x):\n    return net.get_value(x)\n\n\n",
+        "report": "print(look(agent, next_obs).shape)",
+    },
+    "parts are frozen above the loop": {
+        "before_loop": "for p in agent.critic.parameters():\n    p.requires_grad = False"
+    },
+}
+
+
+@pytest.mark.parametrize("name", STEADY)
+def test_what_is_known_to_be_steady(name: str) -> None:
+    assert reason(**STEADY[name]) is None
+
+
+CHANGING = {
+    "a function": kept("lambda x: x"),
+    "a list": kept("[1.0]"),
+    "a list of layers": kept("[nn.Linear(2, 2)]"),
+    "a tensor": kept("torch.ones(1)"),
+    "a generator": kept("torch.Generator()"),
+    "a counter": kept("itertools.count()"),
+    "a file": kept("open('x')"),
+    "dropout": kept("nn.Dropout(0.5)"),
+    "batch norm": kept("nn.BatchNorm1d(2)"),
+    "dropout of a recurrent layer": kept("nn.LSTM(2, 2, 2, dropout=0.5)"),
+    "spectral norm": kept("nn.utils.parametrizations.spectral_norm(nn.Linear(2, 2))"),
+    "what somebody gives it": {
+        "agent": AGENT.replace("def __init__(self):", "def __init__(self, given):").replace(
+            INIT, f"{INIT}        self.given = given\n", 1
+        ),
+        "make_agent": "agent = Agent(lambda: 1.0).to(device)",
+    },
+    "spread arguments": {"make_agent": "agent = Agent(*()).to(device)"},
+    "a class attribute": {"agent": AGENT.replace("    def __init__", "    temp = 1.0\n\n    def __init__", 1)},
+    "another base": {"agent": AGENT.replace("nn.Module", "nn.Sequential", 1)},
+    "a method of torch's": {"agent": AGENT + "\n\n    def train(self, mode=True):\n        return self\n"},
+    "an attribute that is looked up": {"agent": AGENT + "\n\n    def __getattr__(self, name):\n        return 1\n"},
+    "a property": {"agent": AGENT + "\n\n    @property\n    def temp(self):\n        return 1\n"},
+    "a method that sets": method("self.calls = 1"),
+    "a method that sets a mode": method("self.actor.training = False"),
+    "a method that hands self on": method("return print(self)"),
+    "a method that gives a part another name": method("net = self.actor\n        net.append(nn.Tanh())"),
+    "a method that changes a part": method("self.actor.append(nn.Tanh())"),
+    "a method that reads what changes": {**method("return x / iteration")},
+    "numpy's generator": method("return x + np.random.rand()"),
+    "a default that is shared": {"agent": AGENT + "\n\n    def extra(self, x, seen=[]):\n        return x\n"},
+    "a function that registers": {
+        "agent": AGENT.replace(INIT, f"{INIT}        keep(self)\n", 1),
+        "functions": "ALL = []\n\n\ndef keep(net):\n    ALL.append(net)\n\n\n",
+    },
+    "another name": {"before_loop": "net = agent"},
+    "a list of networks": {"before_loop": "nets = [agent]"},
+    "a part under another name": {"before_loop": "part = agent.critic"},
+    "a part is set": {"head": "agent.critic = nn.Linear(2, 1)"},
+    "an element of a part is set": {"head": "agent.critic[0] = nn.Linear(2, 8)"},
+    "a part grows": {"head": "agent.critic.append(nn.Identity())"},
+    "set_submodule": {"head": 'agent.set_submodule("critic.0", nn.Linear(2, 8))'},
+    "a part by its text": {"head": 'getattr(agent, "critic")[0] = nn.Linear(2, 8)'},
+    "modules": {"head": "for m in agent.modules():\n    m.training = False"},
+    "apply": {"head": "agent.apply(print)"},
+    "load_state_dict that assigns": {"head": "agent.load_state_dict(agent.state_dict(), assign=True)"},
+    "pruning": {"head": 'nn.utils.prune.l1_unstructured(agent.critic[0], "weight", 1)'},
+    "swapped tensors": {"head": "torch.utils.swap_tensors(agent.critic[0].weight, nn.Parameter(torch.ones(8, 2)))"},
+    "a hook": {"head": "agent.register_forward_hook(print)"},
+    "a hook on all modules": {"head": "torch.nn.modules.module.register_module_forward_hook(print)"},
+    "a buffer": {"head": 'agent.register_buffer("b", torch.ones(1))'},
+    "frozen in the loop": {"head": "for p in agent.parameters():\n    p.requires_grad_(False)"},
+    "frozen through the optimizer": {
+        "head": 'for group in optimizer.param_groups:\n    for p in group["params"]:\n        p.requires_grad = False'
+    },
+    "other memory": {"head": "for p in agent.parameters():\n    p.data = p.data.clone()"},
+    "moved in the loop": {"head": 'agent.to("cpu")'},
+    "made in the loop": {"head": "agent = Agent()"},
+    "made in a function": {
+        "functions": "def anew():\n    global agent\n    agent = Agent()\n\n\n",
+        "head": "anew()",
+    },
+    "given to what is not known": {"before_loop": "wandb.watch(agent)", "third_party": "import wandb"},
+    "in a closure": {"before_loop": "change = lambda: agent.critic.append(nn.Identity())"},
+    "what torch computes with": {"head": "torch.nn.functional.tanh = torch.relu"},
+    "a method of the class": {"head": "Agent.get_value = None"},
+    "torch's precision": {"head": "torch.set_default_dtype(torch.float64)"},
+    "names by their texts": {"head": 'globals()["agent"].critic = None'},
+    "attributes by their texts": {"head": 'setattr(agent, "critic", None)'},
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_is_not_known_to_be_steady(name: str) -> None:
+    assert reason(**CHANGING[name]) is not None
+
+
+def test_tables_agree_with_torch() -> None:
+    torch = pytest.importorskip("torch")
+    own = {name for name in dir(torch.nn.Module) if not name.startswith("_") and "hook" not in name}
+    assert own - {"forward"} <= OF_TORCH
+    assert all(issubclass(getattr(torch.nn, name), torch.nn.Module) for name in LAYERS | CONTAINERS)
+
+
+def test_the_reason_has_the_line_of_the_original() -> None:
+    why = reason(head="agent.critic.append(nn.Identity())")
+    source = script({"head": "agent.critic.append(nn.Identity())"}).splitlines()
+    line = next(n for n, text in enumerate(source, 1) if "append(nn.Identity())" in text)
+    assert why is not None and why.startswith(f"original line {line} ")

@@ -1,0 +1,28 @@
+"""How far one tensor of one call is from what is expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["output", "parameter change", "optimizer state"]
+
+
+@dataclass(frozen=True)
+class CallError:
+    """How far one tensor of one sampled call was from what the eager function gives."""
+
+    function: str
+    call: int
+    """Counts from 1."""
+    replay: bool
+    """Whether the call came after the warm-up."""
+    kind: Kind
+    name: str
+    dtype: str
+    values: int
+    """Elements compared."""
+    relative: float
+    """L2 norm of the difference over that of the eager tensor; the largest difference where that is of integers."""
+    largest: float
+    """Largest absolute difference of an element."""

@@ -1,0 +1,86 @@
+"""What was edited in a converted script since: against its source, converted once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer import header, text
+from transformer.conversion import Conversion
+from transformer.reading import convert_script
+
+
+class NotKnown(Exception):
+    """The text as it was converted cannot be had; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A converted script as it was written and as it is, both with the header and with the line ends of the latter."""
+
+    written: str
+    found: text.Text
+
+    @property
+    def unedited(self) -> bool:
+        """Whether the file is as it was written."""
+        return self.written == self.found.content
+
+
+def read_edited(
+    file: Path, script: str | None, *, select: Iterable[str] | None, ignore: Iterable[str] | None
+) -> Edited | Conversion:
+    """Read a converted script, and convert its source again to know what was written.
+
+    Args:
+        file: the converted script.
+        script: its source as the user names it; None for the file of the name in the header, beside `file`.
+        select: as given for the conversion.
+        ignore: as given for the conversion.
+
+    Returns:
+        what was written and what is there now, or the conversion of a source that is refused.
+
+    Raises:
+        NotKnown: the file carries no header, its source is not to be had, or gives another text.
+        OSError: a file cannot be read.
+        SelectionError: `select`/`ignore` is impossible.
+    """
+    try:
+        found = text.read(file)
+    except text.NotText as error:
+        raise NotKnown(f"{file}: {error}") from None
+    head = header.find(found.content)
+    if head is None:
+        raise NotKnown(f"{file} does not begin with the line of what lean-convert writes")
+    if header.is_unedited(found.content):
+        return Edited(found.content, found)
+    source = _source_beside(file, head) if script is None else script
+    _, conversion = convert_script(source, select=select, ignore=ignore)
+    if not conversion.converted:
+        return conversion
+    written = header.add(conversion.source, head.source, head.version)
+    again = header.find(written)
+    if again is None or again.digest != head.digest:
+        running = header.running()
+        other = "" if head.version == running else f", by version {head.version}, this is {running}"
+        raise NotKnown(
+            f"{source} is not converted to what {file} was{other}: it was changed since, or other transforms were "
+            "chosen. Give it as it was then (`-` reads standard input), with the same --select and --ignore"
+        )
+    return Edited(text.with_line_ends_of(found.content, written), found)
+
+
+def _source_beside(file: Path, head: header.Header) -> str:
+    """The file that `head` names, in the folder of `file`.
+
+    Raises:
+        NotKnown: there is no such file.
+    """
+    if head.source_name is None:
+        raise NotKnown(f"{file} was converted from standard input: give its source as SCRIPT")
+    source = file.parent / head.source_name
+    if not source.is_file() or source.samefile(file):
+        raise NotKnown(f"{file} was converted from {head.source}, which is not beside it: give its source as SCRIPT")
+    return str(source)

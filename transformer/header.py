@@ -1,0 +1,116 @@
+"""The comment at the top of a converted script: what wrote it, from what, and a digest by which an edit shows.
+
+Writing the result adds it, no transform does. The digest is of the whole text but for its own digits, so that it says
+whether anything was edited, the line itself included. Line ends do not count: git changes them, and so do editors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+DISTRIBUTION = "lean-convert"
+NO_FILE = "<stdin>"
+"""Stands for the source's name where it came from standard input; the name of a file is quoted, and never looks so."""
+DIGITS = 12
+"""Of the 64 of SHA-256: against accidents, in a line of code's length."""
+
+_HEADER = re.compile(
+    r"(?:[ \t\f]*(?:#[^\r\n]*)?[\r\n])*?"  # other comments and blank lines
+    rf"# Converted by lean-convert (?P<version>\S+) from (?P<source>\S+), sha256 (?P<digest>[0-9a-f]{{{DIGITS}}})"
+    r"(?![^\r\n])"
+)
+_LINE = re.compile(r"[^\r\n]*(\r\n|\r|\n)")
+_COMMENT_OR_BLANK = re.compile(r"[ \t\f]*(?:#|[\r\n])")
+_CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the comment says."""
+
+    version: str
+    """The version of lean-convert that wrote the script."""
+    source: str
+    """The quoted name of the file that was converted, or :data:`NO_FILE`."""
+    digest: str
+    """The first digits of the SHA-256 of the text as it was written."""
+    line: int
+    """Where it stands, counted from 1."""
+
+    @property
+    def source_name(self) -> str | None:
+        """The name of the file that was converted; None for standard input."""
+        return None if self.source == NO_FILE else unquote(self.source, errors="surrogateescape")
+
+
+def find(content: str) -> Header | None:
+    """The header of a script that was converted, edited since or not; None where there is none."""
+    content = _canonical(content)
+    found = _HEADER.match(content)
+    if found is None:
+        return None
+    return Header(found["version"], found["source"], found["digest"], content.count("\n", 0, found.end()) + 1)
+
+
+def quoted(script: Path | None) -> str:
+    """The name of a script, without its folder, as the header has it: ASCII, and nothing that looks like a coding line.
+
+    Args:
+        script: the file; None for standard input.
+    """
+    return NO_FILE if script is None else quote(script.name, errors="surrogateescape")
+
+
+def add(content: str, source: str, version: str | None = None) -> str:
+    """Put the header above a converted script, below what must come first: `#!`, and the coding line (PEP 263).
+
+    Args:
+        content: the converted script, with line ends of any kind, without a byte order mark.
+        source: the name of what was converted, as :func:`quoted` gives it.
+        version: of lean-convert; the one that runs where None.
+    """
+    top = _top(content)
+    first = _LINE.match(content)
+    before = f"{content[:top]}# Converted by lean-convert {version or running()} from {source}, sha256 "
+    after = (first[1] if first else "\n") + content[top:]
+    return before + _digest(before + after) + after
+
+
+def is_unedited(content: str) -> bool:
+    """Whether a text carries a header, and is what was written with it, in whatever line ends."""
+    content = _canonical(content)
+    found = _HEADER.match(content)
+    return found is not None and _digest(content[: found.start("digest")] + content[found.end() :]) == found["digest"]
+
+
+def running() -> str:
+    """The version of lean-convert that runs."""
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:  # run from a folder that was never installed
+        return "unknown"
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(_canonical(content).encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+
+
+def _canonical(content: str) -> str:
+    return content.replace("\r\n", "\n")
+
+
+def _top(content: str) -> int:
+    """The length of the lines that must come first."""
+    top = 0
+    for number, line in enumerate(islice(_LINE.finditer(content), 2)):
+        if _CODING.match(line[0]) or (number == 0 and line[0].startswith("#!")):
+            top = line.end()
+        if not _COMMENT_OR_BLANK.match(line[0]):
+            break
+    return top
