@@ -26,7 +26,7 @@ from family import FAMILY, GENERATIONS, Member  # noqa: E402
 from transformer import convert  # noqa: E402
 from transformer.checking.run import RunFailed  # noqa: E402
 from transformer.checking.verify import RUNGS, CannotVerify, Task, verify  # noqa: E402
-from transformer.conversion import Conversion, Skipped  # noqa: E402
+from transformer.conversion.result import Conversion, Skipped  # noqa: E402
 
 RESULTS = HERE / "results" / "family.json"
 PAGE = HERE / "family.md"

@@ -28,7 +28,7 @@ from transformer.benching.bench import Task, bench
 from transformer.benching.contenders import RUNGS, Contender, line_up
 from transformer.benching.measure import Length
 from transformer.checking.run import Run
-from transformer.script_runs import Bars
+from transformer.commands.script_runs import Bars
 
 BY_HAND = "LeanRL, mended"
 BURNIN = {"cpu": 2, "gpu": 23}

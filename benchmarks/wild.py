@@ -26,8 +26,8 @@ import click
 import wild_run
 
 from transformer import convert
-from transformer.conversion import Applied, Conversion, Skipped
-from transformer.text import NotText, read
+from transformer.conversion.result import Applied, Conversion, Skipped
+from transformer.syntax.text import NotText, read
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -15,7 +15,7 @@ from transformer.checking import RunFailed, compare, record
 from transformer.checking.arguments import added_options, without_options
 from transformer.checking.run import Run
 from transformer.checking.verify import CannotVerify, Task, verify
-from transformer.text import read
+from transformer.syntax.text import read
 
 HERE = Path(__file__).parent
 STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "standins")

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from transformer.conversion import Applied, Conversion, Skipped, Step, TransformInfo
-from transformer.diagnostics import Diagnostic
-from transformer.pipeline import SelectionError
+from transformer.conversion.pipeline import SelectionError
+from transformer.conversion.result import Applied, Conversion, Skipped, Step, TransformInfo
+from transformer.syntax.diagnostics import Diagnostic
 
 MARK = "# converted\n"
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from transformer import all_transforms, convert
 from transformer.advice import RULES
-from transformer.diagnostics import CODES
-from transformer.report import Result, print_report
+from transformer.commands.report import Result, print_report
+from transformer.syntax.diagnostics import CODES
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))

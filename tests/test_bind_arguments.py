@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer.arguments import Function, bind_arguments, first_parameter
+from transformer.syntax.query import Function, bind_arguments, first_parameter
 
 NAMES = st.sampled_from("abcdefg")
 

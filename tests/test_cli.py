@@ -11,8 +11,10 @@ import conversions
 import pytest
 from click.testing import CliRunner, Result
 
-from transformer import cli, commands, header, pipeline
-from transformer.diagnostics import CODES
+from transformer import cli, commands
+from transformer.conversion import pipeline
+from transformer.syntax import header
+from transformer.syntax.diagnostics import CODES
 
 
 def written(content: str, source: str = "ppo.py", line_length: int = 127) -> str:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_programs import NAMES, Interpreter, program
 
-from transformer.dataflow import Assignment, Liveness, exposed, free_names
-from transformer.reaching import Reaching
+from transformer.dataflow.access import Assignment, Liveness, exposed, free_names
+from transformer.dataflow.reaching import Reaching
 
 PROGRAMS = settings(max_examples=150, deadline=None, derandomize=True)
 PATHS = 12

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer.edits import Edits
-from transformer.source import Source
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Source
 
 CODE = '''\
 import os  # the system's

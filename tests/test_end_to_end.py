@@ -8,7 +8,7 @@ from pathlib import Path
 import golden
 import pytest
 
-from transformer import header
+from transformer.syntax import header
 
 FIXTURE = golden.FIXTURES / "in_main.py"
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer import convert, header, text
+from transformer import convert
+from transformer.syntax import header, text
 
 PLAIN = '"""A docstring."""\n\nfrom __future__ import annotations\n\nx = "é"\n'
 TOPS = (

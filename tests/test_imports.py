@@ -4,9 +4,9 @@ import ast
 
 import pytest
 
-from transformer.edits import Edits
-from transformer.imports import add_below_imports, add_imports
-from transformer.source import Source
+from transformer.syntax.imports import add_below_imports, add_imports
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Source
 
 FUTURE = '"""What it does."""\n\nfrom __future__ import annotations\n\n'
 

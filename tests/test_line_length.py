@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.line_length import line_length_of
+from transformer.conversion.line_length import line_length_of
 
 
 @pytest.mark.parametrize(

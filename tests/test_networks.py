@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from scripts import PARTS, script
 
-from transformer.network_parts import OF_TORCH
-from transformer.network_uses import unsteady
-from transformer.network_values import CONTAINERS, LAYERS
-from transformer.script import read
+from transformer.recognition.roles import read
+from transformer.values.networks.attributes import CONTAINERS, LAYERS
+from transformer.values.networks.parts import OF_TORCH
+from transformer.values.networks.uses import unsteady
 
 AGENT = PARTS["agent"]
 INIT = "super().__init__()\n"

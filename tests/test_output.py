@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer import header, output
+from transformer.commands import output
+from transformer.syntax import header
 
 OURS = header.add("old = 1\n", "ppo.py")
 

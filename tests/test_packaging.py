@@ -10,7 +10,7 @@ from pathlib import Path
 import golden
 import pytest
 
-from transformer import header
+from transformer.syntax import header
 
 ROOT = Path(__file__).parent.parent
 FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"

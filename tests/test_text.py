@@ -4,7 +4,7 @@ import codecs
 
 import pytest
 
-from transformer import text
+from transformer.syntax import text
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from transformer import convert, text
-from transformer.conversion import Conversion
+from transformer import convert
+from transformer.conversion.result import Conversion
+from transformer.syntax import text
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 BASES = ("plain_prints.py", pytest.param("gym_classic_discrete.py", marks=pytest.mark.slow))

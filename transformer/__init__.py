@@ -1,8 +1,8 @@
 """lean-convert: rewrite an eager PPO script for torch.compile and CUDA graphs, with equal results."""
 
-from transformer.conversion import Applied, Conversion, Refused, Skipped, Step, TransformInfo
-from transformer.diagnostics import Diagnostic
-from transformer.pipeline import SelectionError, all_transforms, convert
+from transformer.conversion.pipeline import SelectionError, all_transforms, convert
+from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step, TransformInfo
+from transformer.syntax.diagnostics import Diagnostic
 
 __all__ = [
     "Applied",

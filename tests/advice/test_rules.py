@@ -6,7 +6,7 @@ import pytest
 
 from transformer.advice import RULES, Rule, advise
 from transformer.advice.base import Example
-from transformer.pipeline import all_transforms
+from transformer.conversion.pipeline import all_transforms
 
 BAD = [pytest.param(r, e, id=f"{r.code}-{i}") for r in RULES for i, e in enumerate(r.bad)]
 GOOD = [pytest.param(r, e, id=f"{r.code}-{i}") for r in RULES for i, e in enumerate(r.good)]

@@ -2,8 +2,8 @@
 
 import textwrap
 
-from transformer.conversion import Applied, Conversion, Skipped, Step, TransformInfo
-from transformer.diagnostics import Diagnostic
+from transformer.conversion.result import Applied, Conversion, Skipped, Step, TransformInfo
+from transformer.syntax.diagnostics import Diagnostic
 
 ORIGINAL = '''\
 """A script whose docstring holds </script><b>markup</b> & <!-- a comment --> {{ 7 * 7 }}."""

@@ -2,7 +2,7 @@ import hand_made
 from hand_made import COMPILE, ORIGINAL
 from hand_made import hand_made as conversion
 
-from transformer.conversion import Conversion
+from transformer.conversion.result import Conversion
 from transformer.diffing.blame import Origin, blame
 
 

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from hand_made import COMPILE, ORIGINAL, hand_made
 from test_verified import REPORT
 
-from transformer import pipeline
 from transformer.cli import main
-from transformer.conversion import Conversion
-from transformer.diagnostics import Diagnostic
+from transformer.conversion import pipeline
+from transformer.conversion.result import Conversion
+from transformer.syntax.diagnostics import Diagnostic
 from transformer.transforms import ORDER
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "renamed.py"

@@ -7,8 +7,9 @@ import conversions
 import pytest
 from click.testing import CliRunner
 
-from transformer import header, pipeline
 from transformer.cli import main
+from transformer.conversion import pipeline
+from transformer.syntax import header
 
 
 @pytest.fixture(autouse=True)

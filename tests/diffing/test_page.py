@@ -10,7 +10,7 @@ import pytest
 from test_verified import REPORT
 
 from transformer import convert
-from transformer.conversion import Conversion
+from transformer.conversion.result import Conversion
 from transformer.diffing.highlight import html_line
 from transformer.diffing.outline import outline
 from transformer.diffing.page import render_page

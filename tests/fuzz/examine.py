@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from transformer import convert
-from transformer.conversion import Conversion
+from transformer.conversion.result import Conversion
 
 SECONDS = 5.0
 """Processor time that one conversion may take."""

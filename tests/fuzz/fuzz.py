@@ -26,7 +26,7 @@ from examine import examine
 from mutate import KINDS, Mutation, mutate
 from real import real_scripts
 
-from transformer import formatting
+from transformer.syntax import layout
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 PROGRESS_SECONDS = 20.0
@@ -109,7 +109,7 @@ class Examiner:
 
 def be_quick() -> None:
     """Ask the formatter once for each piece of code, as mutants emit mostly the same, and collect garbage seldom."""
-    formatting._ruff = lru_cache(maxsize=None)(formatting._ruff)
+    layout._ruff = lru_cache(maxsize=None)(layout._ruff)
     gc.disable()
 
 

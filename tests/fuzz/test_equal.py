@@ -5,8 +5,8 @@ from pathlib import Path
 import equal
 import pytest
 
-from transformer.conversion import Applied, Conversion, Step
-from transformer.pipeline import all_transforms
+from transformer.conversion.pipeline import all_transforms
+from transformer.conversion.result import Applied, Conversion, Step
 
 SCRIPT = equal.FIXTURES / "plain_prints.py"
 ARGS = ["--total-timesteps", "256", "--num-envs", "2", "--num-steps", "64", "--epochs", "1"]

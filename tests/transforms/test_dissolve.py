@@ -8,13 +8,13 @@ import pytest
 from programs import Program, printed, programs
 
 from transformer import Applied, Skipped, all_transforms, convert
-from transformer.conversion import Outcome
-from transformer.facts import Facts
-from transformer.inlining import NotInlined
-from transformer.objects import Kept, understand
-from transformer.script import Script
-from transformer.source import Source
-from transformer.transforms.dissolve import dissolved
+from transformer.conversion.result import Outcome
+from transformer.recognition.history import Facts
+from transformer.recognition.roles import Script
+from transformer.syntax.tree import Source
+from transformer.transforms.gathering.dissolve import dissolved
+from transformer.transforms.gathering.inlining import NotInlined
+from transformer.transforms.gathering.training_object import Kept, understand
 
 
 def rewritten(program: Program) -> str:

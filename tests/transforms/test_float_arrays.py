@@ -7,8 +7,9 @@ import torch
 from cases import NoOp, turn
 from scripts import PARTS, edited, script
 
-from transformer import Applied, Skipped, rendering
-from transformer.transforms.float_arrays import INFO
+from transformer import Applied, Skipped
+from transformer.syntax import templates
+from transformer.transforms.compiling.float_arrays import INFO
 
 OLD = edited("agent", "return self.critic(x)", "return self.critic(torch.Tensor(x).to('cpu'))")
 PLAIN = {"agent": OLD}
@@ -73,7 +74,7 @@ ARRAYS = [
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda a: f"{a.dtype}-{a.ndim}")
 def test_same_bits_eager_and_compiled(array: np.ndarray) -> None:
     space: dict[str, object] = {"np": np, "torch": torch}
-    exec(rendering.render("float_tensor", float_tensor="float_tensor", numpy="np"), space)
+    exec(templates.render("float_tensor", float_tensor="float_tensor", numpy="np"), space)
     float_tensor = space["float_tensor"]
     assert callable(float_tensor)
     with warnings.catch_warnings():
@@ -90,7 +91,7 @@ def test_same_bits_eager_and_compiled(array: np.ndarray) -> None:
 
 def test_tensors_and_sizes_go_to_torch() -> None:
     space: dict[str, object] = {"np": np, "torch": torch}
-    exec(rendering.render("float_tensor", float_tensor="float_tensor", numpy="np"), space)
+    exec(templates.render("float_tensor", float_tensor="float_tensor", numpy="np"), space)
     float_tensor = space["float_tensor"]
     assert callable(float_tensor)
     assert float_tensor(3).shape == (3,)

@@ -10,12 +10,12 @@ from programs import Program, printed, programs
 from scripts import PARTS, script
 
 from transformer import convert
-from transformer.calls import only_calls
-from transformer.facts import Facts
-from transformer.inlining import NotInlined
-from transformer.script import Script
-from transformer.source import Source
-from transformer.transforms.inline import ALREADY, inlined
+from transformer.recognition.history import Facts
+from transformer.recognition.roles import Script
+from transformer.syntax.tree import Source
+from transformer.transforms.gathering.inline import ALREADY, inlined
+from transformer.transforms.gathering.inlining import NotInlined
+from transformer.transforms.gathering.only_calls import only_calls
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 

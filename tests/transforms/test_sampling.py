@@ -9,7 +9,7 @@ from scripts import PARTS, script
 from torch.distributions import Categorical, Independent, Normal
 
 from transformer import Applied, Skipped
-from transformer.rendering import render
+from transformer.syntax.templates import render
 
 
 @pytest.fixture

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from transformer import pipeline, refusal
 from transformer.advice.base import Finding
 from transformer.advice.rules import RULES
 from transformer.advice.study import Study
-from transformer.diagnostics import at
-from transformer.script import Unconvertible
+from transformer.conversion import pipeline
+from transformer.recognition import refusals
+from transformer.recognition.roles import Unconvertible
+from transformer.syntax.diagnostics import at
 
 
 def advise(code: str) -> tuple[Finding, ...]:
@@ -22,7 +23,7 @@ def advise(code: str) -> tuple[Finding, ...]:
         Unconvertible: the text is no Python, or too large or too deeply nested to be read.
     """
     code = code.removeprefix(pipeline.BYTE_ORDER_MARK)
-    unreadable = refusal.not_python(code)
+    unreadable = refusals.not_python(code)
     if unreadable:
         raise Unconvertible(unreadable)
     try:

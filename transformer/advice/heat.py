@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from transformer.script import Loop, Script, names_in
+from transformer.recognition.roles import Loop, Script, names_in
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Role = Literal["environment", "update", "inner", "iteration"]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transformer import text
 from transformer.advice.base import Finding
 from transformer.advice.engine import advise
 from transformer.advice.rules import RULES
-from transformer.diagnostics import Diagnostic
-from transformer.reading import STDIN, read_script
-from transformer.report import diagnostic_as_json, print_diagnostics, print_line
-from transformer.script import Unconvertible
+from transformer.commands.report import diagnostic_as_json, print_diagnostics, print_line
+from transformer.conversion.of_file import STDIN, read_script
+from transformer.recognition.roles import Unconvertible
+from transformer.syntax import text
+from transformer.syntax.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from rich.console import Console

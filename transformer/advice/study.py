@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from transformer.advice.heat import Heat, Heats, is_network
-from transformer.dataflow import parameters, statements
-from transformer.facts import Facts
-from transformer.kinds import Kinds, values
-from transformer.script import Loop, Scope, Script, names_in
-from transformer.source import Source
+from transformer.dataflow.access import parameters, statements
+from transformer.recognition.history import Facts
+from transformer.recognition.roles import Loop, Scope, Script, names_in
+from transformer.syntax.tree import Source
+from transformer.values.tensors import Kinds, values
 
 LINE_LENGTH = 127
 """Advice emits no code; the width is of no consequence."""

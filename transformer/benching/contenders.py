@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from transformer import convert, text
+from transformer import convert
 from transformer.checking.flags import find_flags
 from transformer.checking.run import Run
-from transformer.line_length import line_length_of
-from transformer.pipeline import DEFAULT_LINE_LENGTH
+from transformer.conversion.line_length import line_length_of
+from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
+from transformer.syntax import text
 
 ORIGINAL = "original"
 FLAGS_OFF = "flags off"

@@ -13,10 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from transformer import text
 from transformer.benching.baton import Baton
 from transformer.benching.phases import Places, find_places
 from transformer.checking.run import Run, RunFailed, Started
+from transformer.syntax import text
 
 HARNESS = Path(__file__).parent / "harness"
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}

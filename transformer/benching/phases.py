@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from transformer.facts import Facts
-from transformer.pipeline import DEFAULT_LINE_LENGTH
-from transformer.script import Script, backwards
-from transformer.source import Source
+from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
+from transformer.recognition.history import Facts
+from transformer.recognition.roles import Script, backwards
+from transformer.syntax.tree import Source
 
 Position: TypeAlias = tuple[int, int]
 """Line and column (in UTF-8 bytes) where a node begins, as in `ast`."""

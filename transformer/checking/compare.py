@@ -14,16 +14,7 @@ from typing import TypeAlias
 from transformer.checking.bits import differing, distance, distances, same_number
 from transformer.checking.difference import LACKING, ORDER, Difference, Quantity
 from transformer.checking.numpy_later import np
-from transformer.checking.recording import (
-    Action,
-    Array,
-    Moment,
-    OptimizerStep,
-    Print,
-    Recording,
-    Scalar,
-    Tensor,
-)
+from transformer.checking.recording import Action, Array, Moment, OptimizerStep, Print, Recording, Scalar, Tensor
 
 Timed: TypeAlias = Action | Scalar | Print | OptimizerStep
 

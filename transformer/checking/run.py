@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from transformer.checking.harness import NOT_EMULATED
-from transformer.text import decode
+from transformer.syntax.text import decode
 
 Mode = Literal["record", "log", "probe", "lockstep", "bench"]
 

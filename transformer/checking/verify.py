@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from transformer import text
 from transformer.checking.arguments import added_options, lines_without_options, without_options
 from transformer.checking.compare import compare
 from transformer.checking.exercised import not_exercised, sites_of
@@ -21,6 +20,7 @@ from transformer.checking.recording import Recording
 from transformer.checking.run import Run, RunFailed
 from transformer.checking.rungs import Rung, lockstep_rung, recorded_rung
 from transformer.checking.stress import STRESS_ITERATIONS, most_that_run, stress_arguments
+from transformer.syntax import text
 
 REFACTORED = "refactored"
 UNCOMPILED = "uncompiled"

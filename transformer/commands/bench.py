@@ -16,7 +16,7 @@ from transformer.benching.bench import bench as run_benchmark
 from transformer.benching.contenders import RUNGS, CannotBench, line_up
 from transformer.benching.measure import Length
 from transformer.checking.run import Run, RunFailed
-from transformer.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 
 NO_RUNG = "none"
 SOMETHING_FAILED = 1

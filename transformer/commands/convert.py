@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from transformer import header, output, pipeline
-from transformer.conversion import Conversion
-from transformer.reading import STDIN, convert_script
-from transformer.report import Result, as_json, print_errors, print_report
+from transformer.commands import output
+from transformer.commands.report import Result, as_json, print_errors, print_report
+from transformer.conversion import pipeline
+from transformer.conversion.of_file import STDIN, convert_script
+from transformer.conversion.result import Conversion
+from transformer.syntax import header
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,17 +13,19 @@ from typing import Any
 import click
 from rich.console import Console
 
-from transformer import output, pipeline, text
+from transformer.commands import output
 from transformer.commands.convert import SCRIPT, selection_options, transform_names
-from transformer.conversion import Conversion
+from transformer.commands.report import print_diagnostics
+from transformer.conversion import pipeline
+from transformer.conversion.of_file import STDIN, convert_script
+from transformer.conversion.result import Conversion
 from transformer.diffing import patches
 from transformer.diffing.compare import Stats, compare
 from transformer.diffing.edited import NotKnown, read_edited
 from transformer.diffing.story import chapters
 from transformer.diffing.terminal import SIDE_BY_SIDE_WIDTH, print_blame, print_diff, print_stats, print_story
 from transformer.diffing.verified import NotAVerification, read_verified
-from transformer.reading import STDIN, convert_script
-from transformer.report import print_diagnostics
+from transformer.syntax import text
 
 CANNOT_CONVERT = 1
 ALREADY_CONVERTED = "LC002"

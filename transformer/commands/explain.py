@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from transformer import pipeline
 from transformer.advice import RULES
-from transformer.diagnostics import CODES, Code
+from transformer.conversion import pipeline
+from transformer.syntax.diagnostics import CODES, Code
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from transformer.advice import Rule
-    from transformer.conversion import TransformInfo
+    from transformer.conversion.result import TransformInfo
 
 
 @click.command()

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from transformer import pipeline
+from transformer.conversion import pipeline
 
 
 @click.command()

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from transformer import convert, text
+from transformer import convert
 from transformer.checking import plots, show
 from transformer.checking.flags import find_flags
 from transformer.checking.lockstep import EVERY
@@ -20,10 +20,11 @@ from transformer.checking.run import Run, RunFailed
 from transformer.checking.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
 from transformer.checking.verify import RUNGS, CannotVerify, Task, Verification
 from transformer.checking.verify import verify as climb
-from transformer.conversion import Conversion
-from transformer.line_length import line_length_of
-from transformer.pipeline import DEFAULT_LINE_LENGTH
-from transformer.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+from transformer.conversion.line_length import line_length_of
+from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
+from transformer.conversion.result import Conversion
+from transformer.syntax import text
 
 COULD_NOT_RUN = 2
 

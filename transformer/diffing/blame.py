@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from transformer.conversion import Conversion
+from transformer.conversion.result import Conversion
 from transformer.diffing.outline import outline
 from transformer.diffing.story import chapters
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer import header, text
-from transformer.conversion import Conversion
-from transformer.reading import convert_script
+from transformer.conversion.of_file import convert_script
+from transformer.conversion.result import Conversion
+from transformer.syntax import header, text
 
 
 class NotKnown(Exception):

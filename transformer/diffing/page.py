@@ -13,7 +13,7 @@ from typing import Literal
 import jinja2
 from markupsafe import Markup, escape
 
-from transformer.conversion import Conversion, Skipped, Step
+from transformer.conversion.result import Conversion, Skipped, Step
 from transformer.diffing.blame import Origin, blame
 from transformer.diffing.compare import Departure, Diff, Row, Stats, compare
 from transformer.diffing.folding import Fold, fold

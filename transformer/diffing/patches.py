@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer.conversion import Conversion
+from transformer.conversion.result import Conversion
 from transformer.diffing.story import Chapter, chapters
 
 AUTHOR = "lean-convert <lean-convert@localhost>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from transformer.conversion import Applied, Conversion, Step
+from transformer.conversion.result import Applied, Conversion, Step
 from transformer.diffing.compare import Diff, compare
 
 

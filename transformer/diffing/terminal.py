@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from transformer.conversion import Conversion, Skipped
+from transformer.conversion.result import Conversion, Skipped
 from transformer.diffing.blame import Origin, blame
 from transformer.diffing.compare import Departure, Diff, Row, Stats
 from transformer.diffing.folding import Fold, fold

@@ -5,40 +5,30 @@ the loop's own statements follow, while everything stands in one place; then the
 the functions' signatures follow from what the rewrites left; then the functions are compiled and captured.
 """
 
-from transformer.transforms import (
-    auxiliary_update,
-    channels_last,
-    collect_once,
-    compile,
-    cudagraphs,
-    deferred_sync,
-    dissolve,
+from transformer.transforms.advantages import gae, gae_hoist, numpy_recurrence
+from transformer.transforms.base import Transform
+from transformer.transforms.compiling import compile, cudagraphs, flags, float_arrays, one_graph
+from transformer.transforms.gathering import dissolve, inline
+from transformer.transforms.rollout import (
     evaluate_once,
-    flags,
-    float_arrays,
-    gae,
-    gae_hoist,
     host_arrays,
-    idle_threads,
-    inline,
-    keep_memory,
-    late_exit,
-    measure,
     narrow_observations,
     no_grad,
-    numpy_recurrence,
-    on_device,
-    one_graph,
     policy,
     rollout,
     sampling,
-    shuffle,
     storage,
-    tensor_lr,
-    transfers,
-    update,
 )
-from transformer.transforms.base import Transform
+from transformer.transforms.tuning import (
+    channels_last,
+    collect_once,
+    idle_threads,
+    keep_memory,
+    measure,
+    on_device,
+    transfers,
+)
+from transformer.transforms.update import auxiliary_update, deferred_sync, late_exit, shuffle, tensor_lr, update
 
 GATHERING: tuple[Transform, ...] = (dissolve.TRANSFORM, inline.TRANSFORM)
 """Those that need no recognised training loop, and bring scripts into the form in which there is one."""

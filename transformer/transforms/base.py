@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from transformer.conversion import TransformInfo
+from transformer.conversion.result import TransformInfo
 
 if TYPE_CHECKING:
-    from transformer.script import Script
+    from transformer.recognition.roles import Script
 
 
 class Skip(Exception):

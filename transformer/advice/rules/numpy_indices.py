@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from transformer.advice.base import Example, Rule
 from transformer.advice.study import Study
-from transformer.kinds import values
+from transformer.values.tensors import values
 
 ARRAYS = ("numpy.arange", "numpy.random.permutation", "numpy.random.choice", "numpy.random.randint")
 

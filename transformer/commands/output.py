@@ -1,0 +1,121 @@
+"""Writing the converted script: all or nothing, never over the input, somebody else's file, or edits."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from transformer.syntax import header, text
+
+
+class OutputError(Exception):
+    """The output must not or cannot be written; the message names the file and says why."""
+
+
+def check_target(target: Path, inputs: Iterable[Path]) -> None:
+    """Make sure, before any work is done, that writing `target` leaves the inputs alone.
+
+    Raises:
+        OutputError: it is a directory, or one of `inputs` under any name (a symbolic or hard link included).
+    """
+    if target.is_dir():
+        raise OutputError(f"{target} is a directory; give a file, or use --output-dir")
+    if target.exists():
+        for script in inputs:
+            if target.samefile(script):
+                raise OutputError(f"{target} is the input {script}, which is never overwritten")
+
+
+def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = False) -> None:
+    """Write `data` to `target` in one step: another process sees the old file or the new one, never a part.
+
+    Args:
+        target: a new file, whose directories are made, or one that this tool wrote and nobody edited since. A
+            symbolic link is followed.
+        data: the whole content.
+        mode: permission bits for a new file, cut by the umask; 0o666 where None. An existing file keeps its own.
+        force: overwrite whatever is there.
+
+    Raises:
+        OutputError: the file is not this tool's or was edited, and `force` is not given; or the system refuses.
+    """
+    target = Path(os.path.realpath(target))
+    try:
+        if target.exists() and not target.is_file():  # a device or a pipe cannot be renamed over
+            target.write_bytes(data)
+            return
+        if target.exists():
+            if not force:
+                _check_replaceable(target, data)
+            permissions = stat.S_IMODE(target.stat().st_mode)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            permissions = (0o666 if mode is None else mode) & ~_umask()
+        _replace(target, data, permissions)
+    except OSError as error:
+        raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def write_stdout(data: bytes) -> None:
+    """Write `data` to standard output as it is.
+
+    Raises:
+        OutputError: the reader went away, or the system refuses.
+    """
+    stream = sys.stdout.buffer
+    # Without the buffer, which would fail again at exit; such a stream may take a part at a time.
+    unbuffered = getattr(stream, "raw", stream)
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[unbuffered.write(rest) :]
+    except OSError as error:
+        raise OutputError(f"standard output cannot be written: {error.strerror or error}") from error
+
+
+def _check_replaceable(target: Path, data: bytes) -> None:
+    """Make sure that `data` in the place of what is in the file `target` is nobody's loss.
+
+    Raises:
+        OutputError: the file carries no digest of its own text.
+    """
+    current = target.read_bytes()
+    try:
+        content = text.decode(current).content
+    except text.NotText:
+        content = ""
+    if current == data or header.is_unedited(content):
+        return
+    ways_out = "--force overwrites it, another name keeps it"
+    if header.find(content) is None:
+        raise OutputError(f"{target} exists and does not begin with the line of what lean-convert writes; {ways_out}")
+    show = shlex.join(["lean-convert", "diff", "--edits", str(target)])
+    raise OutputError(f"{target} was edited since lean-convert wrote it, as `{show}` shows; {ways_out}")
+
+
+def _replace(target: Path, data: bytes, permissions: int) -> None:
+    """Write a temporary file beside `target`, then rename it over `target`; leave nothing behind on failure."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(permissions)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,1 @@
+"""The run through the transforms, and what comes of it; knows nothing of running scripts, nor of the terminal."""

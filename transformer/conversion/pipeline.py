@@ -1,0 +1,197 @@
+"""The order of the transforms, and the run through them that keeps every state."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import libcst as cst
+
+from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
+from transformer.recognition.roles import Script, Unconvertible, changed, read, recognise
+from transformer.syntax.diagnostics import Diagnostic, at
+from transformer.transforms import GATHERING, ORDER
+from transformer.transforms.base import Skip, Transform
+from transformer.transforms.gathering import dissolve
+from transformer.values.networks.uses import restructured, unsteady
+
+DEFAULT_LINE_LENGTH = 127
+"""cleanrl's own line length, used where the script's project does not say."""
+
+BYTE_ORDER_MARK = "\ufeff"
+
+
+class SelectionError(ValueError):
+    """`select` or `ignore` names an unknown transform, or leaves out one that a selected transform needs."""
+
+
+def all_transforms() -> tuple[TransformInfo, ...]:
+    """The transforms in the order in which they are applied."""
+    return tuple(t.info for t in ORDER)
+
+
+def convert(
+    source: str,
+    *,
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] | None = None,
+    line_length: int = DEFAULT_LINE_LENGTH,
+) -> Conversion:
+    """Convert one script.
+
+    Args:
+        source: the text of the script.
+        select: names of the transforms to apply; all where None.
+        ignore: names of the transforms to leave out.
+        line_length: columns that emitted lines may take.
+
+    Returns:
+        every state of the script, every transform's outcome, and the diagnostics. A script that cannot be
+        converted is a result (`converted` is False), not an exception.
+
+    Raises:
+        SelectionError: `select`/`ignore` is impossible.
+    """
+    chosen = _choose(select, ignore)
+    if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
+        return _marked(convert(source[1:], select=select, ignore=ignore, line_length=line_length))
+    try:
+        conversion = _run(source, chosen, line_length)
+        return conversion if select is not None else _with_the_object(conversion, source, chosen, line_length)
+    except RecursionError:
+        return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
+
+
+def _with_the_object(conversion: Conversion, source: str, chosen: set[str], line_length: int) -> Conversion:
+    """A conversion that leaves the object that trains as it is, where that is no obstacle to the others."""
+    name = dissolve.TRANSFORM.info.name
+    others = sum(s.applied and s.transform.name != name for s in conversion.steps)
+    if not any(s.applied and s.transform.name == name for s in conversion.steps):
+        return conversion
+    whole = _run(source, chosen - {name}, line_length)
+    if not whole.converted or sum(s.applied for s in whole.steps) < others:
+        return conversion
+    kept = Skipped("as many transforms apply to the class as to what it would be dissolved into")
+    steps = (replace(s, outcome=kept) if s.transform.name == name else s for s in whole.steps)
+    return replace(whole, steps=tuple(steps))
+
+
+def _marked(conversion: Conversion) -> Conversion:
+    """The conversion of a text that begins with a byte order mark, from that of the text without it."""
+    steps = tuple(
+        replace(s, before=BYTE_ORDER_MARK + s.before, after=BYTE_ORDER_MARK + s.after) for s in conversion.steps
+    )
+    return replace(conversion, original=BYTE_ORDER_MARK + conversion.original, steps=steps)
+
+
+def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
+    steps: list[Step] = []
+    diagnostics: list[Diagnostic] = []
+    try:
+        script = read(source, line_length)
+        for transform in GATHERING:
+            turn = _turn(transform, script, chosen, set())
+            steps.append(turn.step)
+            diagnostics += turn.warnings
+            script = turn.script
+        _recognise(turn)
+    except Unconvertible as refusal:
+        return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
+    except _BROKEN as broken:
+        return _fault(source, transform, broken)
+    for transform in ORDER[len(GATHERING) :]:
+        applied = {s.transform.name for s in steps if s.applied}
+        try:
+            turn = _turn(transform, turn.script, chosen, applied)
+            _ = turn.script.phases
+        except (Unconvertible, *_BROKEN) as broken:
+            return _fault(source, transform, broken)
+        steps.append(turn.step)
+        diagnostics += turn.warnings
+    code = turn.script.code
+    if code == source:
+        reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))
+        diagnostics.append(at(None, "LC006", f"no transform applies ({reasons})"))
+    else:
+        ast.parse(code)
+    flags = turn.script.facts.flags.items()
+    options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in flags)
+    return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
+
+
+_BROKEN = (SyntaxError, cst.ParserSyntaxError)
+"""Raised where a transform emits what is not Python."""
+
+
+def _fault(source: str, transform: Transform, error: Exception) -> Conversion:
+    return Conversion(source, (), (at(None, "LC007", f"transform {transform.info.name}: {error}"),))
+
+
+class _Turn(NamedTuple):
+    """One transform's turn: the script after it, and what is told of it."""
+
+    script: Script
+    step: Step
+    warnings: Sequence[Diagnostic]
+
+
+def _turn(transform: Transform, script: Script, chosen: set[str], applied: set[str]) -> _Turn:
+    info, before, after = transform.info, script.code, script
+    missing = [n for n in info.needs if n not in applied]
+    outcome: Outcome
+    warnings: Sequence[Diagnostic] = ()
+    if info.name not in chosen:
+        outcome = Skipped("not selected", chosen=False)
+    elif missing:
+        outcome = Skipped(f"needs {', '.join(missing)}, which did not apply")
+    else:
+        script.notes.clear()
+        script.warnings.clear()
+        try:
+            code = transform.apply(script)
+            outcome = Applied(tuple(script.in_original(n) for n in script.notes))
+            if code == before:
+                outcome = Skipped("nothing to change")
+            else:
+                after = changed(script, code)
+        except Skip as skip:
+            outcome = Skipped(script.in_original(str(skip)))
+        warnings = tuple(script.warnings)
+    return _Turn(after, Step(info, outcome, before, after.code), warnings)
+
+
+def _recognise(turn: _Turn) -> None:
+    """Find the training loop, and what must be known of it.
+
+    Where a function that stays one hides a part of it, the refusal says why it does.
+
+    Raises:
+        Unconvertible: there is none.
+    """
+    try:
+        _ = turn.script.phases
+    except Unconvertible as refusal:
+        outcome, found = turn.step.outcome, [turn.script.placed(d) for d in refusal.diagnostics]
+        if isinstance(outcome, Skipped) and outcome.chosen and outcome.reason != "nothing to change":
+            found = [replace(d, message=f"{d.message}; {outcome.reason}") for d in found]
+        raise Unconvertible(*found) from refusal
+    recognise(turn.script)
+    turn.script.facts.unsteady, turn.script.facts.restructured = unsteady(turn.script), restructured(turn.script)
+
+
+def _choose(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:
+    """The names to apply; dependencies are checked here, before anything runs."""
+    known = {t.info.name: t.info for t in ORDER}
+    wanted = set(known) if select is None else set(select)
+    unwanted = set(ignore or ())
+    for name in sorted((wanted | unwanted) - set(known)):
+        raise SelectionError(f"there is no transform named {name!r}; the names are: {', '.join(known)}")
+    chosen = wanted - unwanted
+    for name in (n for n in known if n in chosen):
+        for need in known[name].needs:
+            if need not in chosen:
+                how = f"drop --ignore {need}" if need in unwanted else f"add --select {need}"
+                raise SelectionError(f"{name} needs {need}: {how}, or leave {name} out too (--ignore {name})")
+    return chosen

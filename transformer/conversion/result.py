@@ -1,0 +1,124 @@
+"""The result of a conversion: every state of the script, and what each transform did or why it did not."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from transformer.syntax.diagnostics import Diagnostic
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The transform changed the script."""
+
+    notes: tuple[str, ...] = ()
+    """Facts about this application that a reader wants to know, one sentence each."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """The transform left the script as it was: not needed, not proved safe, or not chosen."""
+
+    reason: str
+    chosen: bool = True
+    """False when --select/--ignore left it out, or left out what it needs."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The transform met something that forbids the conversion as a whole."""
+
+    diagnostics: tuple[Diagnostic, ...]
+
+
+Outcome: TypeAlias = Applied | Skipped | Refused
+
+
+@dataclass(frozen=True)
+class TransformInfo:
+    """What is told of a transform everywhere: `--help`, `transforms`, `explain`, the diff view, the README."""
+
+    name: str
+    summary: str
+    """One line, imperative, no full stop."""
+    applies: str
+    """The condition under which it is right, as the end of a sentence that begins with "Applies"."""
+    safety: str
+    """Why the results stay equal: a short paragraph."""
+    needs: tuple[str, ...]
+    """Names of the transforms that must be applied before it."""
+    before: str
+    after: str
+    """A small before/after example, Python source."""
+    regroups: str = ""
+    """What it computes in another order of arithmetic on purpose, so that bits differ there under the flags; `verify`
+    gives the script what the original's order gives, and compares all else bit by bit."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One transform's turn: the source before and after it (equal unless the outcome is Applied)."""
+
+    transform: TransformInfo
+    outcome: Outcome
+    before: str
+    after: str
+
+    @property
+    def applied(self) -> bool:
+        """Whether the transform changed the script."""
+        return isinstance(self.outcome, Applied)
+
+    @cached_property
+    def changed(self) -> tuple[int, int]:
+        """Lines added and lines removed."""
+        added = removed = 0
+        for line in difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), n=0, lineterm=""):
+            if line.startswith("+") and not line.startswith("+++"):
+                added += 1
+            elif line.startswith("-") and not line.startswith("---"):
+                removed += 1
+        return added, removed
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A script's way through the pipeline.
+
+    `converted` is False when an error was found: then `source` is the original, and `diagnostics` says why.
+    """
+
+    original: str
+    steps: tuple[Step, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = field(default=())
+    """All findings, errors and warnings, in the order of their positions in the ORIGINAL script."""
+    options: tuple[tuple[str, str], ...] = ()
+    """The added flags and how they are spelled on the command line: (compile, --compile), ..."""
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that refuse the conversion."""
+        return tuple(d for d in self.diagnostics if d.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that go with a conversion."""
+        return tuple(d for d in self.diagnostics if d.severity == "warning")
+
+    @property
+    def converted(self) -> bool:
+        """Whether there is a converted script."""
+        return not self.errors
+
+    @property
+    def source(self) -> str:
+        """The converted script (the original where it was refused)."""
+        return self.steps[-1].after if self.converted and self.steps else self.original
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The original, then the script after each applied transform."""
+        return (self.original, *(s.after for s in self.steps if s.applied))

@@ -1,0 +1,129 @@
+"""Functions made inside a block of statements, and whether they are done with when the block is.
+
+What a function reads from around it, it reads when it is called. Moving its block into another function, or out of one,
+gives it other variables to read: that is right only where it is shown to be called while the block runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+
+from transformer.dataflow.access import Names, access, free_names, parameters, scope_access
+from transformer.recognition.roles import Script
+
+Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+CONSUMERS = frozenset("sum any all min max list tuple set frozenset dict sorted next".split())
+"""Builtins that take values of an iterator and do not keep it."""
+LAZY = frozenset("map filter zip enumerate iter".split())
+"""Builtins whose iterators keep what they are given."""
+ORDERING = frozenset("sorted min max".split())
+"""Builtins that call their `key` and do not keep it."""
+
+
+def kept_for_later(
+    script: Script, block: Sequence[ast.stmt], names: Collection[str], carried: Collection[str] = ()
+) -> dict[str, int]:
+    """Names that functions or generators made in a block may read when it has ended, with the line that makes them.
+
+    Args:
+        script: the state that the block belongs to.
+        block: the statements.
+        names: variables of the block.
+        carried: those whose value is there before the block, or is used behind it.
+    """
+    found: dict[str, int] = {}
+    for node in (n for s in block for n in ast.walk(s)):
+        if not isinstance(node, (Nested, ast.GeneratorExp)) or _is_done(script, node, block, carried):
+            continue
+        for name in sorted((late_reads(node) - _bound_around(script, node, block)) & set(names)):
+            found.setdefault(name, node.lineno)
+    return found
+
+
+def late_reads(node: Nested | ast.GeneratorExp) -> Names:
+    """What a function reads from around it when called, or a generator when asked for values."""
+    if not isinstance(node, ast.GeneratorExp):
+        return free_names(node)
+    first, *others = node.generators  # the first iterable is evaluated where the generator is made
+    parts = [node.elt, *first.ifs, *(part for g in others for part in (g.iter, *g.ifs))]
+    return frozenset[str]().union(*(access(part).reads for part in parts)) - _targets(node)
+
+
+def is_used_up(script: Script, made: ast.expr) -> bool:
+    """Whether a generator (or a map() or the like of one) is only made for the expression or loop that it stands in."""
+    parent = script.source.parents[made]
+    if isinstance(parent, ast.Call) and made in parent.args:
+        if script.names.builtin(parent.func) in CONSUMERS or _joins(parent):
+            return True
+        return script.names.builtin(parent.func) in LAZY and is_used_up(script, parent)
+    if isinstance(parent, ast.comprehension):
+        outer = script.source.parents[parent]
+        return not isinstance(outer, ast.GeneratorExp) or is_used_up(script, outer)
+    if isinstance(parent, ast.Assign):
+        return all(isinstance(t, (ast.Tuple, ast.List)) for t in parent.targets)
+    return isinstance(parent, ast.Starred) or (isinstance(parent, ast.For) and parent.iter is made)
+
+
+def _is_done(
+    script: Script, node: Nested | ast.GeneratorExp, block: Sequence[ast.stmt], carried: Collection[str]
+) -> bool:
+    """Whether a function or generator is known to be used by its block alone."""
+    if isinstance(node, ast.GeneratorExp):
+        return is_used_up(script, node)
+    if isinstance(node, ast.Lambda):
+        return _is_called(script, node)
+    if isinstance(node, ast.AsyncFunctionDef) or node.decorator_list or node.name in carried:
+        return False
+    if any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)) for n in ast.walk(node)):
+        return False
+    uses = (n for s in block for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == node.name)
+    return not isinstance(script.source.parents[node], ast.ClassDef) and all(_is_called(script, n) for n in uses)
+
+
+def _is_called(script: Script, function: ast.expr) -> bool:
+    """Whether a use of a function is a call of it, or hands it to what calls it and does not keep it."""
+    parent = script.source.parents[function]
+    if isinstance(parent, ast.keyword):
+        call = script.source.parents[parent]
+        return parent.arg == "key" and isinstance(call, ast.Call) and script.names.builtin(call.func) in ORDERING
+    if not isinstance(parent, ast.Call):
+        return False
+    if parent.func is function or (script.calls(parent, "functools.reduce") and parent.args[0] is function):
+        return True
+    lazy = script.names.builtin(parent.func) in ("map", "filter") and parent.args[0] is function
+    return lazy and is_used_up(script, parent)
+
+
+def _joins(call: ast.Call) -> bool:
+    """Whether a call is `"text".join(...)`."""
+    text = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "join" else None
+    return isinstance(text, ast.Constant) and isinstance(text.value, str)
+
+
+def _targets(node: Comprehension) -> set[str]:
+    return {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+
+
+def _bound_around(script: Script, node: ast.AST, block: Sequence[ast.stmt]) -> set[str]:
+    """Names that functions and comprehensions around a node bind for themselves, inside the block."""
+    return {name for outer in _inside(script, node, block) for name in _own(outer)}
+
+
+def _inside(script: Script, node: ast.AST, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    inside = {n for s in block for n in ast.walk(s)}
+    return (outer for outer in script.source.ancestors(node) if outer in inside)
+
+
+def _own(node: ast.AST) -> set[str]:
+    if isinstance(node, Comprehension):
+        return _targets(node)
+    if not isinstance(node, Nested):
+        return set()
+    own = set(parameters(node))
+    if not isinstance(node, ast.Lambda):
+        own |= scope_access(node.body).binds
+        own -= {n for s in ast.walk(node) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+    return own

@@ -1,0 +1,104 @@
+"""Which names may share memory, and which of them are changed in place: what must hold before a copy is left out.
+
+Everything here errs on the side of sharing and of change: a name that is not mentioned is certainly left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+
+from transformer.dataflow.access import pairwise, statements
+
+NEW = frozenset(
+    "clone sum mean std var max min norm exp log sqrt abs neg pow add sub mul div clamp clip round floor log_prob "
+    "entropy sample rsample argmax argmin softmax log_softmax tanh sigmoid relu all any eq ne lt le gt ge item tolist "
+    "copy astype".split()
+)
+"""Methods whose results are new: they share nothing with what they are called on."""
+
+HARMLESS = frozenset(
+    "print len float int bool str repr range enumerate zip isinstance type list tuple min max sum sorted abs any all "
+    "round id hash format".split()
+)
+"""Builtins that change no argument."""
+
+
+def roots(node: ast.expr) -> set[str]:
+    """Names whose memory the value of an expression may share."""
+    if isinstance(node, ast.Name):
+        return {node.id}
+    if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        return roots(node.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # a longer list or tuple holds the same objects
+        sides = [side for side in (node.left, node.right) if isinstance(side, (ast.List, ast.Tuple, ast.ListComp))]
+        return roots(node.left) | roots(node.right) if sides else set()
+    if isinstance(node, (ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.Lambda)):
+        return set()
+    if isinstance(node, ast.UnaryOp):
+        return roots(node.operand) if isinstance(node.op, ast.UAdd) else set()  # +tensor is the tensor itself
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in NEW:
+            return set()
+        parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
+        parts += [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        return {name for part in parts for name in roots(part)}
+    return {name for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr) for name in roots(part)}
+
+
+def shared(names: Iterable[str], body: Iterable[ast.stmt], made: Callable[[ast.expr], bool]) -> set[str]:
+    """The names, and all that a block may bind to their memory or bind them to.
+
+    Args:
+        names: where to begin.
+        body: the block.
+        made: whether an assigned value is known to share nothing with anything.
+    """
+    links = []
+    for stmt in statements(body):
+        if isinstance(stmt, ast.Assign):
+            links += [(roots(target), roots(value)) for target, value in pairwise(stmt) if not made(value)]
+        elif isinstance(stmt, (ast.For, ast.AsyncFor)):
+            links.append((roots(stmt.target), roots(stmt.iter)))
+        elif isinstance(stmt, ast.AnnAssign) and stmt.value is not None:
+            links.append((roots(stmt.target), roots(stmt.value)))
+    found = set(names)
+    while True:
+        more = {n for targets, sources in links if (targets | sources) & found for n in targets | sources}
+        if more <= found:
+            return found
+        found |= more
+
+
+def holders(name: str, body: Iterable[ast.stmt], made: Callable[[ast.expr], bool]) -> set[str]:
+    """Other names that a block may bind to the memory of one; `made` is as for `shared`."""
+    found = {name}
+    size = 0
+    assigned = [pair for s in statements(body) if isinstance(s, ast.Assign) for pair in pairwise(s)]
+    while len(found) > size:
+        size = len(found)
+        for target, value in assigned:
+            if not isinstance(target, ast.Subscript) and not made(value) and roots(value) & found:
+                found |= roots(target)
+    return found - {name}
+
+
+def changed_in_place(body: Iterable[ast.stmt]) -> set[str]:
+    """Names whose object a block changes by an augmented or element assignment, a method ending in `_`, or `out=`."""
+    changed: set[str] = set()
+    for stmt in body:
+        for node in ast.walk(stmt):
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+                changed |= roots(node.value)
+            elif isinstance(node, ast.AugAssign):
+                changed |= roots(node.target)
+            elif isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr):
+                    changed |= roots(node.func.value)
+                changed |= {n for k in node.keywords if k.arg == "out" for n in roots(k.value)}
+    return changed
+
+
+def is_in_place(method: str) -> bool:
+    """Whether torch's naming says that a method changes what it is called on."""
+    return method.endswith("_") and not method.endswith("__")

@@ -1,0 +1,152 @@
+"""The preallocated tensors that a rollout writes, and how large they are."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from transformer.dataflow.access import pairwise, statements
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Script
+
+ALLOCATIONS = ("torch.zeros", "torch.empty", "torch.ones", "torch.zeros_like")
+
+
+@dataclass(frozen=True)
+class Store:
+    """A write of a step's value into a buffer: the statement, its target there, and the value."""
+
+    stmt: ast.Assign
+    target: ast.expr
+    value: ast.expr
+    """What is assigned, or what the assigned part is unpacked from."""
+    unpacked: bool = False
+    """Whether the target is one of several that the value is unpacked into."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A preallocated rollout buffer (num_steps, num_envs, ...), written once per step.
+
+    `call` is the allocation that sets its shape and dtype: its own, or the one that zeros_like follows.
+    """
+
+    name: str
+    stmt: ast.Assign
+    call: ast.Call
+    dtype: str
+    stores: tuple[Store, ...]
+
+
+def find_buffers(script: Script) -> tuple[Buffer, ...]:
+    """Preallocated tensors that the rollout writes at its step index."""
+    rollout = script.rollout
+    if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
+        return ()
+    index = rollout.target.id
+    stores: dict[str, list[Store]] = {}
+    for stmt in statements(rollout.body):
+        if isinstance(stmt, ast.Assign):
+            for target, value in pairwise(stmt):
+                unpacked = isinstance(target, (ast.Tuple, ast.List))
+                for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+                    if (
+                        isinstance(part, ast.Subscript)
+                        and isinstance(part.value, ast.Name)
+                        and isinstance(part.slice, ast.Name)
+                        and part.slice.id == index
+                    ):
+                        stores.setdefault(part.value.id, []).append(Store(stmt, part, value, unpacked))
+    return tuple(
+        Buffer(name, stmt, call, _dtype(script, call), tuple(stores[name]))
+        for name, (stmt, call) in find_allocations(script).items()
+        if name in stores
+    )
+
+
+def find_allocations(script: Script) -> dict[str, tuple[ast.Assign, ast.Call]]:
+    """Names that are given a new tensor, each with the call that sets its shape and dtype."""
+    found: dict[str, tuple[ast.Assign, ast.Call]] = {}
+    for stmt in statements(script.scope.body):
+        if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
+            continue
+        for one, made in pairwise(stmt):
+            call = _allocation(script, made)
+            if call is not None and script.calls(call, "torch.zeros_like") and not call.keywords:
+                like = call.args[0] if call.args else None
+                call = found[like.id][1] if isinstance(like, ast.Name) and like.id in found else None
+            if call is not None and isinstance(one, ast.Name):
+                found[one.id] = (stmt, call)
+    return found
+
+
+def _dtype(script: Script, call: ast.Call) -> str:
+    """The text of an allocation's dtype."""
+    given = next((k.value for k in call.keywords if k.arg == "dtype"), None)
+    if given is not None:
+        return ast.unparse(given)
+    default = any(isinstance(n, ast.Attribute) and n.attr == "set_default_dtype" for n in script.nodes)
+    return "torch.get_default_dtype()" if default else "torch.float32"
+
+
+def _allocation(script: Script, value: ast.expr) -> ast.Call | None:
+    """The `torch.zeros(...)` of an allocation that is at most moved to a device."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and _only_moves(script, value):
+        value = value.func.value
+    if isinstance(value, ast.Call) and script.qualified(value.func) in ALLOCATIONS:
+        return value
+    return None
+
+
+def _only_moves(script: Script, call: ast.Call) -> bool:
+    """Whether `x.to(...)` names a device and no dtype."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda"):
+        return False
+    given = [ast.unparse(a) for a in (*call.args, *(k.value for k in call.keywords if k.arg in (None, "device")))]
+    others = {k.arg for k in call.keywords} - {"device", "non_blocking"}
+    places = all(g == script.device or g[:1] in "'\"" or g.endswith(".device") or "device(" in g for g in given)
+    return places and not others
+
+
+def dimensions(script: Script, call: ast.Call) -> list[str]:
+    """The leading dimensions of an allocation, as written: `(T, N)` and `(T, N) + shape` both begin with T and N."""
+    return leading_sizes(script, call)[0]
+
+
+def leading_sizes(script: Script, call: ast.Call) -> tuple[list[str], bool]:
+    """The leading dimensions of an allocation, as written, and whether they are all that it has."""
+    return _sizes(script, _shape(call))
+
+
+def is_matrix(script: Script, call: ast.Call) -> bool:
+    """Whether an allocation has exactly two dimensions."""
+    known, complete = leading_sizes(script, call)
+    return complete and len(known) == 2
+
+
+def _shape(call: ast.Call) -> ast.expr:
+    return call.args[0] if len(call.args) == 1 else ast.Tuple(list(call.args), ast.Load())
+
+
+def _sizes(script: Script, shape: ast.expr | None) -> tuple[list[str], bool]:
+    """Sizes that a shape begins with, and whether they are all of it."""
+    if isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
+        left, complete = _sizes(script, shape.left)
+        right, rest = _sizes(script, shape.right) if complete else ([], False)
+        return left + right, complete and rest
+    if isinstance(shape, ast.Name):
+        return _sizes(script, script.only_value(shape.id))
+    if not isinstance(shape, (ast.Tuple, ast.List)):
+        return [], False
+    found: list[str] = []
+    for element in shape.elts:
+        if isinstance(element, ast.Starred):
+            more, complete = _sizes(script, element.value)
+            found += more
+            if not complete:
+                return found, False
+        else:
+            found.append(script.spelled(element))
+    return found, True

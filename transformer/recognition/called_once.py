@@ -1,0 +1,90 @@
+"""Functions of the file that the training scope calls in one place: their parameters are that call's arguments."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from transformer.dataflow.access import access, parameters, statements
+from transformer.syntax.query import bind_arguments
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Script
+
+HARMLESS = ("torch.no_grad", "torch.inference_mode")
+"""Decorators that leave a function's parameters and results as they are."""
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A function with its only call, and what the call gives its parameters."""
+
+    function: ast.FunctionDef
+    call: ast.Call
+    stmt: ast.stmt
+    """The statement that holds the call."""
+    given: dict[str, ast.Assign]
+    """For each parameter an assignment of the argument to it, which stands in no block."""
+    own: frozenset[str]
+    """Names that it binds."""
+    sees_callers_names: bool
+    """Whether names that it does not bind are those of the training scope."""
+
+    def returned(self, place: int | None, count: int) -> list[tuple[ast.expr, ast.Return]]:
+        """What it returns, or one of `count` parts of that; nothing where that is not written out."""
+        found = []
+        for stmt in statements(self.function.body):
+            if not isinstance(stmt, ast.Return):
+                continue
+            value = stmt.value
+            if place is not None:
+                parts = value.elts if isinstance(value, ast.Tuple) else []
+                value = parts[place] if len(parts) == count else None
+            if value is None:
+                return []
+            found.append((value, stmt))
+        return found if isinstance(self.function.body[-1], ast.Return) else []
+
+
+def find_helpers(script: Script) -> dict[ast.FunctionDef, Helper]:
+    """The functions that are called once, by the training scope, and named nowhere else."""
+    functions = {n.name: n for n in script.tree.body if isinstance(n, ast.FunctionDef) and n is not script.scope}
+    calls: dict[str, ast.Call] = {}
+    uses: dict[str, list[ast.Name]] = {}
+    for node in script.nodes:
+        if isinstance(node, ast.Name) and node.id in functions:
+            uses.setdefault(node.id, []).append(node)
+    for name, (use, *others) in uses.items():
+        call = script.source.parents[use]
+        if others or not isinstance(call, ast.Call) or call.func is not use:
+            continue
+        later = any(isinstance(n, ast.Lambda) for n in script.source.ancestors(call))
+        if script.scope_of(call) is script.scope and not later and script.function_called(call) is functions[name]:
+            calls[name] = call
+    found = {}
+    for name, call in calls.items():
+        function, given = functions[name], _given(functions[name], call)
+        if given is None or any(not script.calls(d, *HARMLESS) for d in function.decorator_list):
+            continue
+        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(function)):
+            continue
+        producers = {*script.modules, *([script.facts.policy] if script.facts.policy else [])}
+        if any(p in producers and ast.unparse(a.value) != p for p, a in given.items()):
+            continue  # something else under the name of a network
+        own = frozenset(n for s in statements(function.body) for n in access(s).binds) | frozenset(parameters(function))
+        stmt, module = script.source.statement(call), isinstance(script.scope, ast.Module)
+        found[function] = Helper(function, call, stmt, given, own, module)
+    return found
+
+
+def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] | None:
+    """What a call gives each parameter; None where that is not plain."""
+    bound = bind_arguments(function, call)
+    if bound is None or set(bound.values) != set(parameters(function)):
+        return None
+    return {
+        name: ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), call)
+        for name, value in (bound.defaults | bound.given).items()
+        if name in bound.given or isinstance(value, ast.Constant)  # others are as the definition saw them
+    }

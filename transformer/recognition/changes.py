@@ -1,0 +1,93 @@
+"""What the code that the training loop runs may change: names, attributes, and what containers hold."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, TypeGuard
+
+from transformer.dataflow.memory import is_in_place
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Script
+
+GROWING = frozenset("append appendleft extend insert update pop popleft clear add remove discard sort reverse".split())
+"""Methods that change a list, a deque, a dict or a set."""
+
+
+class Changes:
+    """What the code that the training loop runs changes, by the names of attributes."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.stored: dict[str, int] = {}
+        """Attributes that are given another object, and the line."""
+        self.touched: dict[str, int] = {}
+        """Attributes whose object is changed in place, and the line."""
+        self.bound: dict[str, int] = {}
+        """Names of an outer scope that a function binds, and the line."""
+        self.grown: dict[str, int] = {}
+        """Names and attributes of containers that a method changes, and the line."""
+        self.by_text: int | None = None
+        """A line that sets names or attributes which only a run can tell."""
+        self._methods = {m.name for cls in script.classes.values() for m in cls.body if isinstance(m, ast.FunctionDef)}
+        for node in script.run_by_training:
+            self._note(node)
+
+    def _note(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            self.stored.setdefault(node.attr, node.lineno)
+            self._touch(node.value, node)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            self._touch(node.value, node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if is_in_place(node.func.attr) or node.func.attr in GROWING:
+                self._touch(node.func.value, node)
+            if node.func.attr in GROWING - {"add", *self._methods}:  # tensors have an add() too
+                self.grown.setdefault(ast.unparse(node.func.value).rpartition(".")[2], node.lineno)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            self.bound.update(dict.fromkeys(node.names, node.lineno))
+        if isinstance(node, ast.Call) and (name := _set_by_name(node)) is not None:
+            self.stored.setdefault(name, node.lineno)
+        elif self.by_text is None and _sets_by_text(node):
+            self.by_text = node.lineno
+
+    def _touch(self, node: ast.expr, where: ast.expr) -> None:
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            if isinstance(node, ast.Attribute):
+                self.touched.setdefault(node.attr, where.lineno)
+            node = node.value
+        if isinstance(node, ast.Name):
+            self.touched.setdefault(node.id, where.lineno)
+
+
+def _set_by_name(call: ast.Call) -> str | None:
+    """The attribute that `setattr(x, "name", value)` sets."""
+    name = call.args[1] if ast.unparse(call.func) == "setattr" and len(call.args) > 1 else None
+    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
+
+
+def _sets_by_text(node: ast.AST) -> TypeGuard[ast.expr]:
+    """`setattr(x, name, value)`, `vars(x)["name"] = value`, `x.__dict__.update(...)`, `exec(...)` and the like."""
+    if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        return _is_namespace(node.value)
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr in GROWING | {"setdefault", "__setitem__"} and _is_namespace(node.func.value)
+    return isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr", "exec")
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("vars", "globals", "locals")
+    return isinstance(node, ast.Attribute) and node.attr == "__dict__"
+
+
+def foreign_base(script: Script, cls: ast.ClassDef) -> str | None:
+    """A class of another file that a network is derived from."""
+    for base in cls.bases:
+        of_torch = (script.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
+        known = of_torch or ast.unparse(base) in script.classes
+        if not known and ast.unparse(base) not in ("object", "ABC", "abc.ABC"):
+            return ast.unparse(base)
+    return None

@@ -1,0 +1,313 @@
+"""Where an optimizer's learning rate is written and read, also under other names that stand for the optimizer."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.dataflow.access import access, parameters, statements
+from transformer.recognition.roles import Scope, Script
+from transformer.syntax.query import bind_arguments
+
+SCHEDULERS = "torch.optim.lr_scheduler."
+SHOWING = ("print", "str", "repr")
+LOOKING = ("isinstance", "type", "id", "hasattr", "callable", "bool")
+"""Builtins that see nothing of an optimizer's learning rate."""
+SCALING = ("step", "unscale_")
+"""Methods of a gradient scaler, of torch or of the kind, that take an optimizer and leave its rate alone."""
+
+
+class Uses:
+    """What happens to an optimizer's learning rate, as far as a name of it in a scope tells.
+
+    A parameter that it is passed for, or a loop's variable over a written tuple of optimizers, is another name of it,
+    and seen in the same way. Everything else that could hold the optimizer where it is not seen is an obstacle.
+    """
+
+    def __init__(
+        self, script: Script, name: str, scope: Scope | None = None, seen: frozenset[str] = frozenset()
+    ) -> None:
+        self.writes: list[tuple[ast.Assign, ast.Subscript]] = []
+        self.others: list[tuple[ast.Assign, ast.Subscript]] = []
+        """Writes under another name, which may stand for several optimizers, and where no flag may be at hand."""
+        self.reads: list[ast.expr] = []
+        self.loads: list[ast.stmt] = []
+        """Statements after which its parameter groups are those of a checkpoint."""
+        self.shown: list[ast.stmt] = []
+        """Statements above the training loop that print it."""
+        self.scheduled = False
+        self.obstacle: str | None = None
+        self._script, self._name, self._scope = script, name, scope or script.scope
+        self._seen = seen
+        nodes = list(ast.walk(self._scope))
+        self._members = {
+            member for n in nodes if isinstance(n, ast.For) for member in _members(n, f"{name}.param_groups")
+        }
+        self._schedulers: set[str] = set()
+        for node in nodes:
+            if isinstance(node, ast.Call) and (script.qualified(node.func) or "").startswith(SCHEDULERS):
+                self._scheduler(node)
+        for node in nodes:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_last_lr":
+                self._last_rate(node, node.func)
+            elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr":
+                if self._is_group(node.value):
+                    self._use(node)
+            elif isinstance(node, ast.Name) and node.id in self._members and self._is_passed_on(node):
+                self.obstacle = f"line {node.lineno} uses a parameter group in a way that is not understood"
+            elif isinstance(node, (ast.Name, ast.Attribute)) and self._is_it(node) and isinstance(node.ctx, ast.Load):
+                self._optimizer(node)
+
+        owner, _, attribute = name.rpartition(".")
+        for node in script.nodes if owner else ():
+            if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
+                used = getattr(script.source.parents[node], "attr", None)
+                if not self._is_it(node) and used not in ("zero_grad", "step", "state_dict"):
+                    self.obstacle = f"line {node.lineno} may use the optimizer by another name"
+
+    # --- names ---------------------------------------------------------------------------------------------
+
+    def _is_it(self, node: ast.expr) -> bool:
+        """Whether an expression is the optimizer, and not a local of the same name in a function inside."""
+        if ast.unparse(node) != self._name:
+            return False
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name):
+            return self._script.is_ours(root, self._scope)
+        return isinstance(self._scope, ast.Module) or self._scope in self._script.source.ancestors(node)
+
+    def _is_groups(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr == "param_groups" and self._is_it(node.value)
+
+    def _is_group(self, node: ast.expr) -> bool:
+        """Whether an expression is one of its parameter groups: `optimizer.param_groups[0]`, or a loop's variable."""
+        if isinstance(node, ast.Subscript):
+            return self._is_groups(node.value)
+        if not isinstance(node, ast.Name):
+            return False
+        scope = self._script.scope_of(node)
+        loops = [
+            n
+            for n in ast.walk(scope)
+            if isinstance(n, ast.For) and node.id in access(n.target).binds and self._script.scope_of(n) is scope
+        ]
+        around = [n for n in self._script.source.ancestors(node) if n in loops]
+        groups = f"{self._name}.param_groups"
+        return any(node.id in _members(n, groups) for n in around[:1] or loops)
+
+    def _is_passed_on(self, node: ast.Name) -> bool:
+        """Whether one of its parameter groups is used otherwise than by `group["key"]`."""
+        parent = self._script.source.parents[node]
+        entry = isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant)
+        return isinstance(node.ctx, ast.Load) and not entry and self._is_group(node)
+
+    # --- the optimizer -------------------------------------------------------------------------------------
+
+    def _optimizer(self, node: ast.expr) -> None:
+        """One use of the optimizer must be understood."""
+        parents = self._script.source.parents
+        parent = parents[node]
+        call = parents[parent] if isinstance(parent, ast.keyword) else parent
+        if isinstance(parent, ast.Attribute):
+            self._attribute(parent)
+        elif isinstance(call, ast.Call) and call.func is not node:
+            self._given(call, node)
+        elif isinstance(parent, (ast.Tuple, ast.List)) and isinstance(parents[parent], ast.For):
+            self._looped(parents[parent], parent)
+        elif isinstance(parent, ast.FormattedValue):
+            self._show(node)
+        elif not isinstance(parent, (ast.Expr, ast.Compare, ast.If)):
+            if not isinstance(parent, ast.Return) or self._seen:  # what the training returns, it has finished with
+                self._lost(node)
+
+    def _lost(self, node: ast.expr) -> None:
+        self.obstacle = f"line {node.lineno} keeps the optimizer elsewhere, where its learning rate may change"
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        """An attribute of the optimizer."""
+        parent = self._script.source.parents[node]
+        called = isinstance(parent, ast.Call) and parent.func is node
+        if node.attr == "defaults":
+            self.obstacle = f"line {node.lineno} reads its defaults"
+        elif called and node.attr == "add_param_group":
+            self.obstacle = f"{node.attr}() on line {node.lineno} replaces its parameter groups"
+        elif called and node.attr == "state_dict":
+            if isinstance(self._script.source.parents[parent], (ast.Subscript, ast.Attribute)):
+                self.obstacle = f"line {node.lineno} reads its state"
+        elif called and node.attr == "load_state_dict":
+            self._load(node)
+        elif node.attr == "param_groups":
+            self._groups(node, parent)
+        elif node.attr.startswith("register_"):
+            self._lost(node)
+
+    def _groups(self, node: ast.Attribute, parent: ast.AST) -> None:
+        """`optimizer.param_groups` must be used in a way that is understood."""
+        if isinstance(parent, ast.Subscript) and parent.value is node:
+            entry = self._script.source.parents[parent]
+            if not (isinstance(entry, ast.Subscript) and entry.value is parent):
+                self.obstacle = f"line {node.lineno} takes a parameter group by itself"
+            return
+        loop = parent if isinstance(parent, ast.For) else self._script.source.parents.get(parent)
+        understood = isinstance(loop, ast.For) and _members(loop, ast.unparse(node))
+        counted = isinstance(parent, ast.Call) and ast.unparse(parent.func) == "len"
+        if not understood and not counted:
+            self.obstacle = f"line {node.lineno} uses its parameter groups in a way that is not understood"
+
+    def _load(self, node: ast.expr) -> None:
+        stmt = self._script.source.statement(node)
+        if isinstance(stmt, (ast.Expr, ast.Assign)):
+            self.loads.append(stmt)
+        else:
+            self.obstacle = f"line {node.lineno} replaces its parameter groups"
+
+    def _show(self, node: ast.expr) -> None:
+        stmt = self._script.source.statement(node)
+        if stmt in self._script.setup:
+            self.shown.append(stmt)
+        else:
+            self.obstacle = f"line {node.lineno} prints the optimizer"
+
+    # --- other names of it ---------------------------------------------------------------------------------
+
+    def _given(self, call: ast.Call, node: ast.expr) -> None:
+        """The optimizer is an argument of a call."""
+        function, qualified = ast.unparse(call.func), self._script.qualified(call.func) or ""
+        if qualified.startswith("torch."):
+            return
+        if function in SHOWING:
+            self._show(node)
+            return
+        if function in LOOKING:
+            return
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else function
+        named = [n for n in self._script.nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name]
+        if isinstance(call.func, ast.Name) and len(named) == 1 and isinstance(named[0], ast.FunctionDef):
+            if self._script.function_called(call) is named[0]:
+                self._passed(call, node, named[0])
+                return
+        if any(self._mentions_rate(n) for made in named for n in ast.walk(made)):
+            self.obstacle = f"line {node.lineno} gives the optimizer to a function that may read its learning rate"
+        elif not named and not (isinstance(call.func, ast.Attribute) and name in SCALING):
+            self.obstacle = f"line {node.lineno} gives the optimizer to {name}(), which may change its learning rate"
+        elif any(self._is_kept(made) for made in named):
+            self._lost(node)
+
+    def _mentions_rate(self, node: ast.AST) -> bool:
+        """Whether a class or method that is given an optimizer looks at its rate, loads one, or schedules it."""
+        if isinstance(node, ast.Attribute) and node.attr in ("param_groups", "defaults", "load_state_dict"):
+            return True
+        if isinstance(node, ast.Call) and (self._script.qualified(node.func) or "").startswith(SCHEDULERS):
+            return True
+        return isinstance(node, ast.Constant) and node.value in ("lr", "param_groups")
+
+    def _is_kept(self, made: ast.AST) -> bool:
+        """Whether parameter groups are used anywhere but by the optimizer's own name."""
+        uses = [n for n in self._script.nodes if isinstance(n, ast.Attribute) and n.attr == "param_groups"]
+        return isinstance(made, ast.ClassDef) and any(not self._is_it(n.value) for n in uses)
+
+    def _passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:
+        """The optimizer is a parameter of a function of this file."""
+        bound = bind_arguments(function, call)
+        taken = bound.parameter_of(node) if bound is not None else None
+        if taken is None or function.decorator_list:
+            self.obstacle = f"line {node.lineno} gives the optimizer to a function that may read its learning rate"
+        else:
+            self._under(taken, function, call)
+
+    def _looped(self, loop: ast.AST, group: ast.Tuple | ast.List) -> None:
+        """`for one in (optimizer, other):`."""
+        assert isinstance(loop, ast.For)
+        target = loop.target
+        loops = [
+            n for n in ast.walk(self._scope) if isinstance(n, ast.For) and ast.unparse(n.target) == ast.unparse(target)
+        ]
+        written = all(isinstance(n.iter, (ast.Tuple, ast.List)) for n in loops)
+        bound = [s for s in statements(self._scope.body) if ast.unparse(target) in access(s).binds]
+        if not isinstance(target, ast.Name) or loop.iter is not group or not written or len(bound) > len(loops):
+            self._lost(group)
+        else:
+            self._under(target.id, self._scope, loop)
+
+    def _under(self, name: str, scope: Scope, where: ast.expr | ast.stmt) -> None:
+        """Take in what happens under another name of the optimizer in a scope."""
+        key = f"{name} {getattr(scope, 'name', '')}"
+        if key in self._seen:
+            return
+        rebound = (
+            isinstance(scope, ast.FunctionDef)
+            and name in parameters(scope)
+            and any(
+                isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in ast.walk(scope)
+            )
+        )
+        inner = Uses(self._script, name, scope, self._seen | {key})
+        self.obstacle = inner.obstacle or self.obstacle
+        if rebound or inner.shown:
+            self.obstacle = f"line {where.lineno} gives the optimizer another name, whose uses are not understood"
+        self.others += [*inner.writes, *inner.others]
+        self.reads += inner.reads
+        self.scheduled |= inner.scheduled
+        if inner.loads and isinstance(where, ast.Call):
+            self._load(where)
+        elif inner.loads:
+            self.obstacle = f"line {where.lineno} replaces the parameter groups of several optimizers"
+
+    # --- the rate ------------------------------------------------------------------------------------------
+
+    def _scheduler(self, call: ast.Call) -> None:
+        """A scheduler of torch fills a tensor in place; what reads its rates must be seen."""
+        given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "optimizer")]
+        if not any(self._is_it(g) for g in given):
+            return
+        self.scheduled = True
+        stmt = self._script.source.parents[call]
+        if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and not isinstance(stmt.targets[0], ast.Tuple):
+            self._schedulers.add(ast.unparse(stmt.targets[0]))
+        if self._seen or not isinstance(stmt, ast.Assign):
+            if any(isinstance(n, ast.Attribute) and n.attr in ("get_last_lr", "get_lr") for n in self._script.nodes):
+                self.obstacle = f"line {call.lineno} makes a scheduler whose rates may be read elsewhere"
+
+    def _last_rate(self, node: ast.Call, func: ast.Attribute) -> None:
+        if ast.unparse(func.value) not in self._schedulers:
+            return
+        parent = self._script.source.parents[node]
+        if isinstance(parent, ast.Subscript) and parent.value is node:
+            self._read(parent)
+        else:
+            self.obstacle = f"line {node.lineno} reads the rates as a list"
+
+    def _use(self, node: ast.Subscript) -> None:
+        parent = self._script.source.parents[node]
+        if isinstance(node.ctx, ast.Load):
+            self._read(node)
+        elif isinstance(parent, ast.Assign) and len(parent.targets) == 1 and parent.targets[0] is node:
+            self.writes.append((parent, node))
+        elif isinstance(parent, ast.AugAssign):
+            self.scheduled = True  # `tensor *= x` already works in place
+        else:
+            self.obstacle = f"line {node.lineno} assigns it together with other targets"
+
+    def _read(self, node: ast.expr) -> None:
+        if any(isinstance(n, ast.JoinedStr) for n in self._script.source.ancestors(node)):
+            parent = self._script.source.parents[node]
+            if not isinstance(parent, ast.FormattedValue) or parent.conversion != -1:
+                self.obstacle = f"line {node.lineno} computes with it inside an f-string"
+            return  # a 0-dim tensor formats itself as the float that it holds
+        self.reads.append(node)
+
+
+def _members(loop: ast.For, groups: str) -> set[str]:
+    """The loop's names for one parameter group: over the groups, enumerate(groups), or zip(groups, ...)."""
+    iterable, target = loop.iter, loop.target
+    if ast.unparse(iterable) == groups:
+        return {ast.unparse(target)}
+    if not isinstance(iterable, ast.Call) or not isinstance(target, ast.Tuple):
+        return set()
+    args = [ast.unparse(a) for a in iterable.args]
+    if ast.unparse(iterable.func) == "enumerate" and args[:1] == [groups] and len(target.elts) == 2:
+        return {ast.unparse(target.elts[1])}
+    if ast.unparse(iterable.func) == "zip" and len(args) == len(target.elts):
+        return {ast.unparse(t) for t, a in zip(target.elts, args, strict=True) if a == groups}
+    return set()

@@ -1,0 +1,172 @@
+"""Gradients that the training computes beside those of the minibatches, and whether they meet."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from transformer.dataflow.access import access, pairwise, statements
+from transformer.recognition.arguments import holds_options
+from transformer.recognition.roles import Optimizer, Script, names_in
+
+DETACHED = frozenset("item tolist numpy detach".split())
+"""Methods of a tensor whose results carry no gradient."""
+NUMBERS = frozenset("bool float int len round".split())
+
+
+def outside(script: Script, update: ast.FunctionDef, optimizer: Optimizer) -> ast.Attribute | None:
+    """Where gradients that may be those of an optimizer are used in the training loop, but not in update().
+
+    What stands in the training scope above or below the loop is done when update() runs, or runs when that is done.
+    A loss is let through that has an optimizer of its own and depends on nothing of this one, as that of a Lagrange
+    multiplier.
+    """
+    within = {id(n) for n in ast.walk(script.outermost)}
+    apart = {id(n) for n in ast.walk(update)}
+    for node in script.nodes:
+        if id(node) in apart or not isinstance(node, ast.Attribute):
+            continue
+        scope = script.scope_of(node)
+        if id(node) not in within and (scope is script.scope or isinstance(scope, ast.Module)):
+            continue
+        if node.attr == "grad" and script.qualified(node) is None:
+            return node
+        if node.attr == "backward" and not _is_apart(script, node, optimizer):
+            return node
+    return None
+
+
+def _is_apart(script: Script, backward: ast.Attribute, optimizer: Optimizer) -> bool:
+    """Whether a pass has an optimizer of its own, which clears, steps, and shares nothing with another."""
+    stmt = script.source.statement(backward)
+    block = script.source.block(stmt)
+    owner = _stepped(block[block.index(stmt) :])
+    if owner is None or not any(_calls(s, owner, "zero_grad") for s in block[: block.index(stmt)]):
+        return False
+    own = [o for o in script.optimizers if o.name == owner]
+    if len(own) != 1 or owner == optimizer.name or not own[0].call.args or not optimizer.call.args:
+        return False
+    reached = _reached(script, (backward.value, own[0].call.args[0]))
+    return reached is not None and not reached & (set(script.modules) | names_in([optimizer.call.args[0]]))
+
+
+def _stepped(block: list[ast.stmt]) -> str | None:
+    """The optimizer of the first statement that is its step()."""
+    for stmt in block:
+        call = stmt.value if isinstance(stmt, ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+            return ast.unparse(call.func.value)
+    return None
+
+
+def _calls(stmt: ast.stmt, owner: str, method: str) -> bool:
+    return isinstance(stmt, ast.Expr) and ast.unparse(stmt.value) == f"{owner}.{method}()"
+
+
+def _reached(script: Script, values: Collection[ast.expr]) -> set[str] | None:
+    """All names that gradients of values may flow to, whatever runs before; None where that cannot be told."""
+    found: set[str] = set()
+    waiting = list(values)
+    while waiting:
+        for node in _leaves(script, waiting.pop()):
+            if isinstance(node, ast.Call):
+                return None
+            if node.id in found:
+                continue
+            found.add(node.id)
+            bound = _bound(script, node.id)
+            if not bound:
+                return None
+            if node.id not in script.modules:
+                waiting += bound
+    return found
+
+
+def _bound(script: Script, name: str) -> list[ast.expr]:
+    """All values of a name, also in functions that were extracted, where it means the same; empty if some are not."""
+    extracted = [script.definition(f.name) for f in script.facts.functions.values()]
+    found = []
+    for body in (script.scope.body, *(d.body for d in extracted)):
+        for stmt in statements(body):
+            if name not in access(stmt).binds:
+                continue
+            if not isinstance(stmt, ast.Assign):
+                return []
+            for target, value in pairwise(stmt):
+                names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+                if name in names and not (isinstance(value, ast.Call) and script.function_called(value) in extracted):
+                    found.append(value)
+    return found
+
+
+def _leaves(script: Script, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
+    """The names in a value through which gradients may flow, and the calls that are not seen through."""
+    if isinstance(value, ast.Call):
+        qualified = script.qualified(value.func) or ""
+        if qualified.startswith("numpy.") or qualified in NUMBERS or ast.unparse(value.func) in NUMBERS:
+            return
+        if isinstance(value.func, ast.Attribute) and not qualified:
+            if value.func.attr in DETACHED:
+                return
+            yield from _leaves(script, value.func.value)
+        elif not qualified.startswith("torch."):
+            yield value
+        for argument in (*value.args, *(k.value for k in value.keywords)):
+            yield from _leaves(script, argument)
+    elif isinstance(value, ast.Attribute) and holds_options(script, value.value, script.scope):
+        return
+    elif isinstance(value, ast.Name):
+        yield value
+    else:
+        for child in ast.iter_child_nodes(value):
+            yield from _leaves(script, child)
+
+
+def held_by(script: Script, clipped: ast.expr, optimizers: Collection[Optimizer]) -> bool:
+    """Whether parameters that are clipped are known to be parameters that these optimizers hold."""
+    if any(f"{o.name}.param_groups" in ast.unparse(clipped) for o in optimizers):
+        return True
+    held: set[str] = set()
+    for optimizer in optimizers:
+        given = [k.value for k in optimizer.call.keywords if k.arg == "params"]
+        for value in (*optimizer.call.args[:1], *given):
+            held.update(_terms(script, value, whole=True))
+    owners = tuple(t.removesuffix("parameters()") for t in held if t.endswith(".parameters()"))
+    terms = list(_terms(script, clipped, whole=False))
+    return bool(terms) and all(t in held or (t.endswith("parameters()") and t.startswith(owners)) for t in terms)
+
+
+def _terms(script: Script, value: ast.expr, *, whole: bool) -> Iterator[str]:
+    """What parameters are gathered from, through sums and lists of them; if `whole`, only what is taken as a whole."""
+    if isinstance(value, ast.Name):
+        made = script.only_value(value.id)
+        if made is not None:
+            yield from _terms(script, made, whole=whole)
+        else:
+            yield value.id
+        return
+    parts: list[ast.expr] = []
+    if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
+        chosen = any("requires_grad" not in ast.unparse(test) for g in value.generators for test in g.ifs)
+        parts = [] if whole and chosen else [value.generators[0].iter]
+    elif isinstance(value, (ast.List, ast.Tuple)):
+        parts = value.elts
+    elif isinstance(value, ast.Starred):
+        parts = [value.value]
+    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        parts = [value.left, value.right]
+    elif isinstance(value, ast.Dict):
+        parts = [v for k, v in zip(value.keys, value.values, strict=True) if k and ast.unparse(k) == "'params'"]
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "tuple", "set"):
+        parts = value.args
+    elif script.calls(value, "itertools.chain"):
+        assert isinstance(value, ast.Call)
+        parts = value.args
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) == "filter" and len(value.args) == 2:
+        parts = [value.args[1]] if not whole or "requires_grad" in ast.unparse(value.args[0]) else []
+    elif isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".named_parameters"):
+        yield ast.unparse(value).replace(".named_parameters()", ".parameters()")
+    else:
+        yield ast.unparse(value)
+    for part in parts:
+        yield from _terms(script, part, whole=whole)

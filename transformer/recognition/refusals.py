@@ -1,0 +1,211 @@
+"""Why a script is not converted: what it looks like instead, and where that shows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from transformer.syntax import header
+from transformer.syntax.diagnostics import Diagnostic, at
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Loop, Script
+
+FLAGS = ("compile", "cudagraphs", "measure_burnin")
+"""The arguments that a conversion adds; a script that has them all was converted before."""
+
+
+MAX_NODES = 50_000
+"""Syntax nodes, about ten times those of a long training script; converting that many takes some five seconds."""
+
+
+def written_by_this_tool(code: str) -> Diagnostic | None:
+    """What lean-convert wrote, edited since or not, whichever transforms applied."""
+    found = header.find(code)
+    if found is None:
+        return None
+    return Diagnostic(found.line, 1, "LC002", f"lean-convert made this of {found.source}")
+
+
+def not_python(code: str) -> Diagnostic | None:
+    """Empty, binary or malformed text."""
+    if not code.strip():
+        return at(None, "LC001", "the file is empty")
+    if "\0" in code:
+        line = code.count("\n", 0, code.index("\0")) + 1
+        return Diagnostic(line, 1, "LC001", "the file holds NUL bytes: it is binary, not Python")
+    try:
+        nodes = sum(1 for _ in ast.walk(ast.parse(code)))
+    except SyntaxError as error:
+        return Diagnostic(error.lineno or 1, error.offset or 1, "LC001", f"syntax error: {error.msg}")
+    except (RecursionError, MemoryError):
+        return at(None, "LC008", "the file is nested too deeply to be parsed")
+    except ValueError as error:
+        return at(None, "LC001", f"the file cannot be parsed: {error}")
+    if nodes > MAX_NODES:
+        return at(None, "LC008", f"the file has {nodes} syntax nodes, more than {MAX_NODES}")
+    return None
+
+
+def unsuitable(script: Script) -> list[Diagnostic]:
+    """Scripts of another kind, recognised by what they import and hold."""
+    modules = {q.split(".")[0] for q in script.imports.values()}
+    for node in ast.walk(script.tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            name = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
+            if name.split(".")[0] in ("jax", "flax", "optax"):
+                return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
+    if "torch" not in modules:
+        return [at(None, "LC004", "the script does not import torch")]
+    text = {
+        n.target.id for n in ast.walk(script.tree) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+    }
+    text |= {
+        str(n.args[0].value).lstrip("-").replace("-", "_")
+        for n in ast.walk(script.tree)
+        if isinstance(n, ast.Call) and n.args and isinstance(n.args[0], ast.Constant)
+    }
+    if text.issuperset(FLAGS):
+        return [at(None, "LC002", "the script has the arguments of a converted script")]
+    return []
+
+
+def no_training_loop(script: Script) -> Diagnostic:
+    """No loop holds both an environment step and an optimizer step."""
+    if not script.optimizer_steps:
+        return _no_optimizer(script)
+    opt = script.optimizer_steps[0]
+    if not script.env_steps:
+        return at(
+            opt,
+            "LC004",
+            "an optimizer is stepped here, but no result of an environment's step() is kept anywhere in this file",
+        )
+    env = max(script.env_steps, key=lambda step: len(script.loops_around(step)))  # not that of an evaluation
+    here, there = (getattr(script.scope_of(n), "name", "the module") for n in (env, opt))
+    if here != there:
+        return at(
+            env,
+            "LC005",
+            f"the environment is stepped here in {here}, the optimizer on line {opt.lineno} in {there}: "
+            "not in one training loop",
+        )
+    return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
+
+
+def _no_optimizer(script: Script) -> Diagnostic:
+    """Nothing that this file makes with torch.optim is stepped by its name."""
+    for node in script.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+            stepped = ast.unparse(node.func.value)
+            if re.search(r"opt", stepped.rpartition(".")[2], re.IGNORECASE):
+                message = (
+                    f"{stepped} is stepped here, but nothing in this file assigns what torch.optim makes to this name"
+                )
+                return at(node, "LC004", message)
+    return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
+
+
+def no_phases(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
+    """Both steps stand in one statement of the training loop."""
+    if off_policy(script, loop):
+        return at(loop, "LC004", off_policy(script, loop))
+    return at(
+        loop,
+        "LC005",
+        f"the environment (line {env.lineno}) and the optimizer (line {opt.lineno}) are stepped in one inner "
+        "statement, not in a rollout phase followed by an update phase",
+    )
+
+
+def no_rollout_loop(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
+    """The environment is stepped once per turn of the training loop."""
+    message = "the environment is stepped once per turn of the training loop: there is no rollout loop to extract"
+    for outer in script.source.ancestors(opt):
+        if outer is loop:
+            break
+        if isinstance(outer, ast.If) and script.loops_around(outer)[0] is loop:
+            message += f"; the update, on line {opt.lineno}, runs in some turns, as line {outer.lineno} says"
+            break
+    return at(env, "LC004", off_policy(script, loop) or message)
+
+
+def no_minibatches(script: Script, loop: Loop, opt: ast.Call) -> Diagnostic:
+    """The optimizer is stepped once per rollout."""
+    return at(
+        opt,
+        "LC004",
+        off_policy(script, loop)
+        or "the optimizer is stepped once per rollout, without epochs or minibatches: "
+        "this looks like REINFORCE or A2C, not PPO",
+    )
+
+
+def off_policy(script: Script, loop: Loop) -> str:
+    """A sentence that names an off-policy algorithm, or nothing."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
+            receiver = ast.unparse(node.func.value)
+            if receiver in script.imports and node.args:
+                receiver = ast.unparse(node.args[0])  # random.sample(buffer, n)
+            targets = [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and "target" in n.id.lower()]
+            if node.args and targets:
+                return (
+                    f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
+                    f"kept: this looks like {_off_policy_kind(script, loop)}, an off-policy algorithm, not PPO"
+                )
+    return ""
+
+
+def _off_policy_kind(script: Script, loop: Loop) -> str:
+    if any("alpha" in name.lower() for name in _words(loop)):
+        return "SAC"
+    words = _words(script.tree)
+    if any("atoms" in name.lower() for name in words):
+        return "C51 or Rainbow"
+    return "DQN" if "argmax" in words else "DDPG or TD3"
+
+
+PROBABILITY = re.compile(
+    r"(^|_)(normal|ratio)$|log_?p|logits|softmax|categorical|distribution|entropy|advantage", re.IGNORECASE
+)
+"""Names that a script has somewhere whose policy samples its actions."""
+
+
+SEEING = ("locals", "vars", "dir", "eval", "exec")
+"""Builtins that see all names around their call."""
+
+
+def all_names_seen(script: Script) -> list[Diagnostic]:
+    """What the training loop, or what follows it, calls by any name of the training: it must find each as it was."""
+    for node in script.nodes:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
+            continue
+        alone = node.func.id in ("locals", "eval", "exec") or not node.args
+        if alone and script.scope_of(node) is script.scope and node.lineno >= script.outermost.lineno:
+            called = f"{node.func.id}() sees all names of the training here"
+            return [at(node, "LC005", f"{called}: those of what is moved into functions would be missing")]
+    return []
+
+
+def no_policy(script: Script) -> list[Diagnostic]:
+    """Rollout and update are there, but what is trained has no probabilities: it values actions."""
+    words = _words(script.tree)
+    if any(PROBABILITY.search(word) for word in words):
+        return []
+    for node in script.nodes:
+        greedy = isinstance(node, ast.Attribute) and node.attr == "argmax"
+        if greedy and not (script.qualified(node) or "").startswith("numpy."):
+            message = "the best-valued action is taken here, and no action has a probability: this looks like "
+            return [at(node, "LC004", message + "Q-learning (PQN, DQN), not PPO")]
+    return []
+
+
+def _words(tree: ast.AST) -> set[str]:
+    """All names, attributes, and what is imported."""
+    found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    found |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    found |= {n.name for n in ast.walk(tree) if isinstance(n, ast.alias)}
+    found |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    return found

@@ -1,0 +1,105 @@
+"""Lines that stand elsewhere, or under other names, broken and joined as a formatter would there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import libcst as cst
+
+from transformer.syntax.layout import fit_all
+from transformer.syntax.tree import Line, Source
+
+
+def _text_of(line: cst.SimpleStatementLine) -> str:
+    """The text of simple statements without the comments above them."""
+    return cst.Module([]).code_for_node(line.with_changes(leading_lines=()))
+
+
+class Remembering(cst.CSTTransformer):
+    """A transformer that remembers what the simple statements were, for `refit`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: dict[int, str] = {}
+        """The text that a line had, by the identity of the new one."""
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        """Keep what it was."""
+        self.before[id(updated_node)] = _text_of(original_node)
+        return updated_node
+
+
+def refit(lines: Sequence[Line], before: Mapping[int, str], source: Source, column: int, new_column: int) -> list[Line]:
+    """Lay out anew what the columns or the names have changed for.
+
+    Args:
+        lines: the lines in their new place.
+        before: the text that a line had, by the identity of the line; the others stay as they are.
+        source: the script, for its width and indentation.
+        column: where the lines' block began.
+        new_column: where it begins now.
+
+    Returns:
+        the lines; statements that were not laid out as a formatter does are touched only where they have become
+        too long for the script.
+    """
+    found = _Statements(before)
+    for line in lines:
+        line.visit(found)
+    replaced: dict[int, Line] = {}
+    for depth, statements in found.at.items():
+        inside = 4 * depth
+        texts = [(line, before[id(line)], _text_of(line)) for line in statements]
+        changed = [t for t in texts if "\n" in t[1].strip("\n") or _longest(t[2]) + new_column + inside > source.width]
+        if not changed:
+            continue
+        as_was = fit_all(tuple(old for _, old, _ in changed), column + inside, source.width)
+        for (line, old, new), formatted in zip(changed, as_was, strict=True):
+            too_long = _longest(old) + column + inside <= source.width < _longest(new) + new_column + inside
+            if old == formatted or too_long:
+                (again,) = cst.parse_module(source.laid_out(new, new_column + inside)).body
+                replaced[id(line)] = again.with_changes(leading_lines=line.leading_lines)
+    return [cast(Line, line.visit(_Replace(replaced))) for line in lines]
+
+
+def _longest(text: str) -> int:
+    return max(map(len, text.splitlines()), default=0)
+
+
+class _Statements(cst.CSTVisitor):
+    """The simple statements whose text was another, by the number of blocks around them."""
+
+    def __init__(self, before: Mapping[int, str]) -> None:
+        super().__init__()
+        self.at: dict[int, list[cst.SimpleStatementLine]] = {}
+        self._before, self._depth = before, 0
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:  # noqa: N802
+        """Enter a block."""
+        self._depth += 1
+
+    def leave_IndentedBlock(self, original_node: cst.IndentedBlock) -> None:  # noqa: N802
+        """Leave it."""
+        self._depth -= 1
+
+    def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:  # noqa: N802
+        """Note a line."""
+        if id(node) in self._before:
+            self.at.setdefault(self._depth, []).append(node)
+
+
+class _Replace(cst.CSTTransformer):
+    """Puts other lines in the place of some."""
+
+    def __init__(self, replaced: Mapping[int, Line]) -> None:
+        super().__init__()
+        self._replaced = replaced
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement:
+        """Replace a line."""
+        return self._replaced.get(id(original_node), updated_node)

@@ -1,0 +1,325 @@
+"""The edits of one state of a script, named by `ast` nodes and made together on its LibCST tree.
+
+Statements that no edit names come out byte for byte as they were.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import libcst as cst
+
+from transformer.syntax.tree import CstStatement, Line, Source
+
+
+class Edits:
+    """Edits of one state, made together by :meth:`apply`.
+
+    Statements and expressions are named by their `ast` nodes. Comments above a statement stay with what
+    replaces it; comments of a removed statement go to the statement that follows.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._expressions: dict[ast.stmt, list[tuple[ast.expr, str]]] = {}
+        self._replaced: dict[ast.stmt, list[Line]] = {}
+        self._before: dict[ast.stmt, list[Line]] = {}
+        self._after: dict[ast.stmt, list[Line]] = {}
+        self._moved: set[ast.stmt] = set()
+        self._reworded: dict[ast.stmt, str] = {}
+        self._emitted: list[str] = []
+        self._gaps: dict[ast.stmt, int] = {}
+
+    def substitute(self, node: ast.expr, text: str) -> None:
+        """Replace one expression by other source text."""
+        self._expressions.setdefault(self._source.statement(node), []).append((node, text))
+        self._emitted.append(text)
+
+    def emits(self, text: str) -> bool:
+        """Whether some new source text holds `text`."""
+        return any(text in emitted for emitted in self._emitted)
+
+    def reword(self, stmt: ast.stmt, text: str) -> None:
+        """Give a simple statement another text of the same meaning, wherever it goes."""
+        self._reworded[stmt] = text
+
+    def replace(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
+        """Replace a statement; its own comments stay above the first of the new statements."""
+        self._replaced[stmt] = self._lines(stmt, code)
+
+    def remove(self, stmt: ast.stmt) -> None:
+        """Remove a statement; its comments go to what follows."""
+        self._replaced[stmt] = []
+
+    def move(self, stmt: ast.stmt, code: str | Sequence[Line] = ()) -> Line:
+        """Take a statement out, with its comments, to put it elsewhere; `code` takes its place."""
+        line = self.lines_of(stmt)
+        self._replaced[stmt] = self._lines(stmt, code)
+        self._moved.add(stmt)
+        return line
+
+    def before(self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0) -> None:
+        """Insert statements above `stmt` and its comments, with at least `gap` blank lines between."""
+        self._before.setdefault(stmt, []).extend(self._lines(stmt, code))
+        self._gaps[stmt] = max(gap, self._gaps.get(stmt, 0))
+
+    def after(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
+        """Insert statements below `stmt`."""
+        self._after.setdefault(stmt, []).extend(self._lines(stmt, code))
+
+    def _lines(self, place: ast.stmt, code: str | Sequence[Line]) -> list[Line]:
+        """Source text as LibCST lines, laid out for the place of a statement; lines are passed through."""
+        if not isinstance(code, str):
+            return list(code)
+        self._emitted.append(code)
+        return lines_of(cst.parse_module(self._source.laid_out(code, place.col_offset)))
+
+    def lines_of(self, stmt: ast.stmt) -> Line:
+        """`stmt` with the expression edits made so far, as a LibCST line of its own: to move it elsewhere."""
+        return _Rebuild(self._source, self).line_of(stmt)
+
+    def apply(self) -> tuple[str, cst.Module]:
+        """The edited script: its text and its LibCST tree."""
+        module = _Rebuild(self._source, self).module()
+        text = _text(module)
+        if self._source.code.endswith(("\n", "\r")) and not text.endswith(("\n", "\r")):
+            text += module.default_newline
+        return text, module
+
+
+def lines_of(module: cst.Module) -> list[Line]:
+    """A module's lines; comments above the first one go with it."""
+    lines: list[Line] = list(module.body)
+    if lines and module.header:
+        header = [h if h.comment else h.with_changes(indent=False) for h in module.header]
+        lines[0] = lines[0].with_changes(leading_lines=[*header, *lines[0].leading_lines])
+    return lines
+
+
+@lru_cache(maxsize=1 << 10)
+def _text_of(line: Line | cst.EmptyLine, newline: str, indent: str) -> str:
+    """A top-level statement's text; most are the same from state to state."""
+    return cst.Module([], default_newline=newline, default_indent=indent).code_for_node(line)
+
+
+def _text(module: cst.Module) -> str:
+    if not module.has_trailing_newline:
+        return module.code
+    return "".join(
+        _text_of(cast(Line, line), module.default_newline, module.default_indent)
+        for line in (*module.header, *module.body, *module.footer)
+    )
+
+
+class _Rebuild:
+    """Builds the edited tree, entering only blocks that hold an edit."""
+
+    def __init__(self, source: Source, edits: Edits) -> None:
+        self._source = source
+        self._edits = edits
+        self._stmt_of = {id(pair.node): stmt for stmt, pair in source.pairs.items()}
+        self._dirty: set[int] = set()
+        e = edits
+        for stmt in (*e._expressions, *e._reworded, *e._replaced, *e._before, *e._after):
+            for node in (stmt, *source.ancestors(stmt)):
+                if isinstance(node, ast.stmt):
+                    self._dirty.add(id(source.pairs[node].node))
+
+    def module(self) -> cst.Module:
+        module = self._source.module
+        lines, rest = self._lines(module.body)
+        return module.with_changes(body=lines, footer=[*rest, *module.footer])
+
+    def line_of(self, stmt: ast.stmt) -> Line:
+        node, line = self._source.pairs[stmt]
+        if not isinstance(line, cst.SimpleStatementLine):
+            return cast(Line, self._compound(node)) if id(node) in self._dirty else line
+        if len(line.body) > 1:
+            line = next(one for s, one in self._split(line) if s is stmt)
+        return self._expressions(stmt, line)
+
+    def _lines(self, body: Sequence[CstStatement]) -> tuple[list[Line], list[cst.EmptyLine]]:
+        """A block's new lines, and the comments of removed statements that nothing follows."""
+        out: list[Line] = []
+        orphans: list[cst.EmptyLine] = []
+        for line in body:
+            for stmt, one in self._statements(cast(Line, line)):
+                new = self._statement(stmt, one)
+                if new and orphans:
+                    kept = orphans if any(o.comment for o in orphans) or not _leading_blanks(new[0]) else []
+                    new[0] = new[0].with_changes(leading_lines=[*kept, *new[0].leading_lines])
+                    orphans = []
+                elif not new and stmt not in self._edits._moved:
+                    orphans += _comments(one) or ([] if orphans else _leading_blanks(one))
+                out += new
+        return out, orphans if any(o.comment for o in orphans) else []
+
+    def _statements(self, line: Line) -> Iterator[tuple[ast.stmt | None, Line]]:
+        """The statements of a line: `a; b` is split where one of them is edited."""
+        if isinstance(line, cst.SimpleStatementLine):
+            if not any(id(small) in self._dirty for small in line.body):
+                yield None, line
+            elif len(line.body) == 1:
+                yield self._stmt_of[id(line.body[0])], line
+            else:
+                yield from self._split(line)
+        else:
+            yield (self._stmt_of[id(line)] if id(line) in self._dirty else None), line
+
+    def _split(self, line: cst.SimpleStatementLine) -> list[tuple[ast.stmt, cst.SimpleStatementLine]]:
+        parts: list[tuple[ast.stmt, cst.SimpleStatementLine]] = []
+        for i, small in enumerate(line.body):
+            one = cst.SimpleStatementLine([small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+            if i == 0:
+                one = one.with_changes(leading_lines=line.leading_lines)
+            if i == len(line.body) - 1:
+                one = one.with_changes(trailing_whitespace=line.trailing_whitespace)
+            parts.append((self._stmt_of[id(small)], one))
+        return parts
+
+    def _statement(self, stmt: ast.stmt | None, line: Line) -> list[Line]:
+        if stmt is None:
+            return [line]
+        e = self._edits
+        if stmt in e._replaced:
+            new = list(e._replaced[stmt])
+            if new and stmt in e._moved:
+                new[0] = new[0].with_changes(leading_lines=[*_leading_blanks(line), *new[0].leading_lines])
+            elif new:
+                new[0] = new[0].with_changes(leading_lines=[*line.leading_lines, *new[0].leading_lines])
+                new = self._with_trailing_comment(stmt, line, new)
+        elif isinstance(line, cst.SimpleStatementLine):
+            new = [self._expressions(stmt, line)]
+        else:
+            new = [cast(Line, self._compound(line))]
+        before = list(e._before.get(stmt, ()))
+        if before and new and not before[0].leading_lines:
+            # Blank lines above the statement stay above what is inserted; its comments stay with it.
+            blank = _leading_blanks(new[0])
+            before[0] = before[0].with_changes(leading_lines=blank)
+            new[0] = new[0].with_changes(leading_lines=list(new[0].leading_lines)[len(blank) :])
+        if before and new:
+            missing = e._gaps.get(stmt, 0) - len(_leading_blanks(new[0]))
+            if missing > 0:
+                padding = [cst.EmptyLine(indent=False)] * missing
+                new[0] = new[0].with_changes(leading_lines=[*padding, *new[0].leading_lines])
+        return [*before, *new, *e._after.get(stmt, ())]
+
+    def _with_trailing_comment(self, stmt: ast.stmt, old: Line, new: list[Line]) -> list[Line]:
+        """The comment behind a replaced statement, behind its replacement, or above it where it no longer fits."""
+        trailing = getattr(old, "trailing_whitespace", None)
+        if trailing is None or trailing.comment is None:
+            return new
+        last = new[-1]
+        if isinstance(last, cst.SimpleStatementLine) and last.trailing_whitespace.comment is None:
+            text = cst.Module([]).code_for_node(last.with_changes(leading_lines=[])).rstrip("\n").split("\n")[-1]
+            if stmt.col_offset + len(text) + 2 + len(trailing.comment.value) <= self._source.width:
+                return [*new[:-1], last.with_changes(trailing_whitespace=trailing)]
+        above = cst.EmptyLine(comment=trailing.comment)
+        return [new[0].with_changes(leading_lines=[*new[0].leading_lines, above]), *new[1:]]
+
+    def _expressions(self, stmt: ast.stmt, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        edits, text = self._edits._expressions.get(stmt), self._edits._reworded.get(stmt)
+        if not edits and text is None:
+            return line
+        if text is None:
+            text, old = self._source.splice(stmt, edits or ()), self._source.text(stmt)
+            too_long = any(stmt.col_offset + len(part) > self._source.width for part in text.split("\n"))
+            if too_long or ("\n" in old and self._source.laid_out(old, stmt.col_offset).rstrip("\n") == old):
+                text = self._source.laid_out(text, stmt.col_offset).rstrip("\n")
+        parsed = cst.parse_statement(text, config=self._source.module.config_for_parsing)
+        assert isinstance(parsed, cst.SimpleStatementLine)
+        return line.with_changes(body=parsed.body)
+
+    def _compound(self, node: Any) -> Any:
+        """A compound statement (or `else`, handler, case) with the edits inside it made."""
+        changes: dict[str, Any] = {}
+        stmt = self._stmt_of.get(id(node))
+        if stmt is not None and stmt in self._edits._expressions:
+            changes |= self._header(stmt, self._edits._expressions[stmt], node)
+        if isinstance(getattr(node, "body", None), cst.BaseSuite):
+            changes["body"] = self._suite(node.body)
+        for name in ("orelse", "finalbody"):
+            part = getattr(node, name, None)
+            if part is not None:
+                changes[name] = self._compound(part)
+        for name in ("handlers", "cases"):
+            if getattr(node, name, None):
+                changes[name] = [self._compound(part) for part in getattr(node, name)]
+        return node.with_changes(**changes)
+
+    def _suite(self, suite: cst.BaseSuite) -> cst.BaseSuite:
+        lines, rest = self._lines(
+            [cst.SimpleStatementLine(suite.body)] if isinstance(suite, cst.SimpleStatementSuite) else list(suite.body)
+        )
+        if isinstance(suite, cst.SimpleStatementSuite):
+            if len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine) and not rest:
+                return suite.with_changes(body=lines[0].body)
+            suite = cst.IndentedBlock([])
+        assert isinstance(suite, cst.IndentedBlock)
+        if not lines:
+            lines = [cst.SimpleStatementLine([cst.Pass()])]
+        elif not suite.body or lines[0] is not suite.body[0]:
+            lines[0] = without_blank_lines(lines[0])
+        return suite.with_changes(body=lines, footer=[*rest, *suite.footer])
+
+    def _header(self, stmt: ast.stmt, edits: list[tuple[ast.expr, str]], node: Any) -> dict[str, Any]:
+        """Edits in a header: the loop's iterable or target, a test, a with item."""
+        source = self._source
+        changes: dict[str, Any] = {}
+        for name in ("iter", "test", "target", "subject"):
+            part = getattr(stmt, name, None)
+            inside = [e for e in edits if part is not None and _within(source, e[0], part)]
+            if part is not None and inside:
+                new = cst.parse_expression(source.splice(part, inside))
+                changes[name] = new
+        if isinstance(stmt, ast.For) and changes:
+            blank = cst.Module([])
+            target, iterable = (blank.code_for_node(changes.get(n) or getattr(node, n)) for n in ("target", "iter"))
+            line = cst.parse_statement(source.laid_out(f"for {target} in {iterable}:\n    pass\n", stmt.col_offset))
+            assert isinstance(line, cst.For)
+            changes |= {"target": line.target, "iter": line.iter}
+        if isinstance(stmt, (ast.With, ast.AsyncWith)):
+            items = list(node.items)
+            for i, item in enumerate(stmt.items):
+                inside = [e for e in edits if _within(source, e[0], item.context_expr)]
+                if inside:
+                    new = cst.parse_expression(source.splice(item.context_expr, inside))
+                    items[i] = items[i].with_changes(item=new)
+                    changes["items"] = items
+        return changes
+
+
+def _within(source: Source, node: ast.AST, part: ast.AST) -> bool:
+    return node is part or part in source.ancestors(node)
+
+
+def without_blank_lines(line: Line) -> Line:
+    """A line without the blank lines above it and its comments."""
+    leading = list(line.leading_lines)
+    while leading and leading[0].comment is None:
+        leading.pop(0)
+    return line.with_changes(leading_lines=leading)
+
+
+def _leading_blanks(line: Line) -> list[cst.EmptyLine]:
+    blanks: list[cst.EmptyLine] = []
+    for empty in line.leading_lines:
+        if empty.comment is not None:
+            break
+        blanks.append(empty)
+    return blanks
+
+
+def _comments(line: Line) -> list[cst.EmptyLine]:
+    """All comments of a statement that is removed, as lines of their own; blank lines between them stay."""
+    lines = list(line.leading_lines)
+    while lines and lines[-1].comment is None:
+        lines.pop()
+    trailing = getattr(line, "trailing_whitespace", None)
+    if trailing is not None and trailing.comment is not None:
+        lines.append(cst.EmptyLine(comment=trailing.comment))
+    return lines

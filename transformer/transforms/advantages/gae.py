@@ -1,0 +1,71 @@
+"""Extract the advantage estimation into a function."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script, names_in
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip, Transform
+from transformer.transforms.extraction import extract
+from transformer.values.tensors import Kinds
+
+INFO = TransformInfo(
+    name="gae",
+    summary="extract the advantage estimation into gae()",
+    applies=(
+        "to the statements that estimate advantages, where nothing jumps out of them, what is made in them and "
+        "may outlive them reads none of their variables, and no other function sets these"
+    ),
+    safety="The same statements run in the same order; parameters and results follow from liveness.",
+    needs=(),
+    before=(
+        "with torch.no_grad():\n    next_value = agent.get_value(next_obs)\n"
+        "    for t in reversed(range(args.num_steps)): ..."
+    ),
+    after="advantages, returns = gae(next_obs, next_done, storage)",
+)
+
+
+def apply(script: Script) -> str:
+    """Extract the statements around the loop backwards over time.
+
+    Raises:
+        Skip: there is none, or it cannot be moved.
+    """
+    block = script.phases.block
+    work: list[ast.AST] = [*script.gae_loops, *(helper.call for helper in script.gae_helpers)]
+    tops = sorted({i for node in work for i, s in enumerate(block) if node in ast.walk(s)})
+    phases = script.phases
+    tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
+    if not tops:
+        raise Skip("no loop backwards over the rollout's steps was found between rollout and update")
+    first, last = _widen(script, block, tops[0], tops[-1])
+    edits = Edits(script.source)
+    doc = "Estimate the advantages and returns of the rollout, backwards in time."
+    script.facts.functions["gae"] = extract(script, edits, block[first : last + 1], "gae", doc)
+    return script.finish(edits)
+
+
+def _widen(script: Script, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:
+    """Include the tensors computed just above for the loop alone, and sums of its results just below."""
+    kinds = Kinds(script)
+    lowest = block.index(script.phases.collect) + 1
+    while first > lowest:
+        stmt = block[first - 1]
+        if not isinstance(stmt, ast.Assign) or not all(isinstance(t, ast.Name) for t in stmt.targets):
+            break
+        number = isinstance(stmt.value, ast.Constant)
+        if not (number or kinds.tensor(stmt.value)) or not names_in(stmt.targets) & names_in(block[first : last + 1]):
+            break
+        first -= 1
+    while last + 1 < len(block):
+        stmt = block[last + 1]
+        if not isinstance(stmt, ast.Assign) or not isinstance(stmt.value, ast.BinOp) or not kinds.tensor(stmt.value):
+            break
+        last += 1
+    return first, last
+
+
+TRANSFORM = Transform(INFO, apply)

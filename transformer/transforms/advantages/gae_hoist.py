@@ -1,0 +1,443 @@
+"""Take the boundary branch and all elementwise work out of the loop backwards over time."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import Liveness, statements
+from transformer.dataflow.memory import changed_in_place, shared
+from transformer.recognition.roles import Script, backwards, is_number, names_in
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip, Transform
+from transformer.values.dtypes import Dtypes
+from transformer.values.shapes import Shapes
+from transformer.values.tensors import Kinds
+
+INFO = TransformInfo(
+    name="gae-hoist",
+    summary="remove the boundary branch of the advantage loop and compute all but the recurrence for all steps at once",
+    applies=(
+        "to a loop backwards over all steps with a plain index, of which every statement is a known elementwise "
+        "operation on tensors of that many rows, or the recurrence"
+    ),
+    safety=(
+        "Each element goes through the same operations in the same order as in the loop, so the bits are the same; "
+        "the values of the step after the last one are appended where the branch chose them. Only the recurrence, "
+        "where a step needs the next one's result, stays a loop, and of the branch only what chooses that result."
+    ),
+    needs=(),
+    before=(
+        "for t in reversed(range(args.num_steps)):\n    if t == args.num_steps - 1:\n        nextvalues = next_value\n"
+        "    else:\n        nextvalues = values[t + 1]\n    delta = rewards[t] + args.gamma * nextvalues - values[t]\n"
+        "    advantages[t] = lastgaelam = delta + args.gamma * args.gae_lambda * lastgaelam"
+    ),
+    after=(
+        "nextvalues = torch.cat([values[1:], next_value.expand_as(values[:1])])\n"
+        "delta = rewards + args.gamma * nextvalues - values\nfor t in reversed(range(args.num_steps)):\n"
+        "    advantages[t] = lastgaelam = delta[t] + args.gamma * args.gae_lambda * lastgaelam"
+    ),
+)
+
+ELEMENTWISE = frozenset(
+    "float double long int bool clamp clip abs exp log sqrt neg logical_not logical_and logical_or".split()
+)
+
+
+def apply(script: Script) -> str:
+    """Rewrite each loop backwards over time.
+
+    Raises:
+        Skip: no loop has work that can be proved to be elementwise in time.
+    """
+    edits, reasons, done = Edits(script.source), [], 0
+    inside = [s for h in script.gae_helpers for s in statements(h.function.body)]
+    for loop in (*script.gae_loops, *(s for s in inside if isinstance(s, ast.For) and backwards(s.iter))):
+        try:
+            Hoist(script, loop).rewrite(edits)
+            done += 1
+        except Skip as skip:
+            reasons.append(f"line {loop.lineno}: {skip}")
+    if not done:
+        raise Skip("; ".join(reasons) or "no loop backwards over the rollout's steps was found")
+    script.notes.extend(reasons)
+    script.facts.recurrence = not reasons
+    return script.finish(edits)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """`if t == T - 1: a = last; else: a = inner`: what each name is at the last step and before it."""
+
+    stmt: ast.If
+    last: dict[str, ast.expr]
+    inner: dict[str, ast.expr]
+
+
+class Hoist:
+    """The rewriting of one loop."""
+
+    def __init__(self, script: Script, loop: ast.For) -> None:
+        self.script, self.loop, self.source = script, loop, script.source
+        self.dtypes, self.kinds, self.shapes = Dtypes(script), Kinds(script), Shapes(script)
+        count = backwards(loop.iter)
+        if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
+            raise Skip("it does not run over all steps with a plain index")
+        self.count, self.index = count, loop.target.id
+        self.bound = {n.id for s in statements(loop.body) for n in ast.walk(s)
+                      if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} - {self.index}  # fmt: skip
+        self.written = {
+            ast.unparse(n.value) for s in loop.body for n in ast.walk(s)
+            if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
+        }  # fmt: skip
+        self.changed = self._changed()
+        """Names whose memory a turn changes otherwise than by storing its result."""
+        ranks = {self.shapes.rank(n.value) for s in loop.body for n in ast.walk(s)
+                 if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)} - {None}  # fmt: skip
+        self.rank = ranks.pop() if len(ranks) == 1 else 2
+        """Dimensions of the arrays over time: of one rank, they meet at a step as they do for all steps."""
+        self.whole: set[str] = set()
+        """Names whose value for all steps is computed before the loop."""
+        self.obstacle: str | None = None
+        """What kept a choice by the last step in the loop."""
+        self.boundary = self._boundary()
+
+    def _boundary(self) -> Boundary | None:
+        ifs = [s for s in self.loop.body if isinstance(s, ast.If)]
+        if not ifs:
+            return None
+        stmt = ifs[0]
+        if len(ifs) > 1 or self.loop.body[0] is not stmt:
+            raise Skip("its branch is not a single one at the top")
+        first_is_last = self._tests_for_last_step(stmt.test)
+        if first_is_last is None:
+            raise Skip(f"the branch on line {stmt.lineno} does not test for the last step")
+        sides = []
+        for side in (stmt.body, stmt.orelse) if first_is_last else (stmt.orelse, stmt.body):
+            values: dict[str, ast.expr] = {}
+            for s in side:
+                chosen = _choices(s)
+                if chosen is None:
+                    raise Skip(f"line {s.lineno}: the branch does more than choose values")
+                values |= chosen
+            sides.append(values)
+        if set(sides[0]) != set(sides[1]):
+            raise Skip("the sides of its branch set different names")
+        return Boundary(stmt, sides[0], sides[1])
+
+    def _tests_for_last_step(self, test: ast.expr) -> bool | None:
+        """Whether a test is true at the last step alone; False where at all others alone, None where it is another."""
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+            return None
+        left, right, count = test.left, test.comparators[0], self.shapes.spelled(self.count)
+        if _is_one_more(left, self.index):  # t + 1 == T
+            is_last = self.shapes.spelled(right) == count
+        else:
+            below = isinstance(right, ast.BinOp) and isinstance(right.op, ast.Sub) and is_number(right.right, 1)
+            is_last = below and isinstance(right, ast.BinOp) and self.shapes.spelled(right.left) == count
+            is_last = is_last and isinstance(left, ast.Name) and left.id == self.index
+        if not is_last:
+            return None
+        if isinstance(test.ops[0], (ast.Eq, ast.GtE)):
+            return True
+        return False if isinstance(test.ops[0], (ast.NotEq, ast.Lt)) else None
+
+    def rewrite(self, edits: Edits) -> None:
+        """Note the edits of this loop."""
+        self._check_scope()
+        lines: list[str] = []
+        kept = self._recurrent()
+        if self.boundary:
+            for name, inner in self.boundary.inner.items():
+                if name in kept:
+                    continue
+                if isinstance(inner, ast.Constant) and ast.dump(inner) == ast.dump(self.boundary.last[name]):
+                    lines.append(f"{name} = {self.source.text(inner)}")
+                    self.bound.discard(name)
+                else:
+                    lines.append(f"{name} = {self._joined(name, inner, self.boundary.last[name])}")
+                    self.whole.add(name)
+        body = [s for s in self.loop.body if not (self.boundary and s is self.boundary.stmt)]
+        for name in sorted(self.whole):
+            if any(_binds(stmt, name) for stmt in body):
+                raise Skip(f"{name} is bound again below the branch")
+        hoisted: list[ast.stmt] = []
+        for stmt in body:
+            if self._elementwise_assignment(stmt) and self._is_settled(stmt, body):
+                assert isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name)
+                lines.append(f"{stmt.targets[0].id} = {self._at_all_steps(stmt.value)}")
+                self.whole.add(stmt.targets[0].id)
+                hoisted.append(stmt)
+        left = [s for s in body if s not in hoisted]
+        if not lines or not left:
+            raise Skip(self.obstacle or "nothing in it is elementwise in time")
+        for stmt in left:
+            lines += self._hoist_from(edits, stmt)
+        for stmt in hoisted:
+            edits.remove(stmt)
+        if self.boundary:
+            self._leave_choices(edits, self.boundary.stmt, kept)
+        edits.before(self.loop, "\n".join(lines))
+
+    def _recurrent(self) -> set[str]:
+        """Names for which the branch chooses the next step's result, which the loop itself computes."""
+        if not self.boundary:
+            return set()
+        names = set(self.boundary.inner)
+        for side in (self.boundary.last, self.boundary.inner):
+            for name, value in side.items():
+                if also := sorted(names_in([value]) & names):
+                    raise Skip(f"the branch chooses {name} by {also[0]}, which it chooses too")
+        return {
+            name
+            for name, inner in self.boundary.inner.items()
+            for n in ast.walk(inner)
+            if isinstance(n, ast.Subscript) and ast.unparse(n.value) in self.written
+        }
+
+    def _leave_choices(self, edits: Edits, branch: ast.If, names: set[str]) -> None:
+        """Leave in the branch only what chooses some names."""
+        if not names:
+            edits.remove(branch)
+            return
+        for stmt in (*branch.body, *branch.orelse):
+            chosen = _choices(stmt) or {}
+            left = [n for n in chosen if n in names]
+            if not left:
+                edits.remove(stmt)
+            elif len(left) < len(chosen):
+                edits.replace(stmt, "\n".join(f"{n} = {self.source.text(chosen[n])}" for n in left))
+
+    def _check_scope(self) -> None:
+        live = Liveness.of(self.script.scope_of(self.loop).body).after[self.loop]
+        results = {n for n in self.bound if n in live}
+        whole = {n for n in results if n not in self._carried()}
+        if whole:
+            raise Skip(f"{sorted(whole)[0]} of its last turn is read after it")
+        for stmt in statements(self.loop.body):
+            if isinstance(stmt, (ast.For, ast.While, ast.Try, ast.With, ast.Break, ast.Continue, ast.Return)):
+                raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
+
+    def _carried(self) -> set[str]:
+        """Names that a turn reads from the turn before: the recurrence."""
+        seen: set[str] = set()
+        carried: set[str] = set()
+        for stmt in self.loop.body:
+            reads = names_in([stmt]) if isinstance(stmt, ast.If) else names_in([getattr(stmt, "value", stmt)])
+            if isinstance(stmt, ast.AugAssign):
+                reads |= names_in([stmt.target])
+            carried |= (reads & self.bound) - seen - (set(self.boundary.last) if self.boundary else set())
+            targets = getattr(stmt, "targets", [])
+            seen |= {t.id for t in targets if isinstance(t, ast.Name)}
+            if isinstance(stmt, ast.If) and self.boundary:
+                seen |= set(self.boundary.last)
+        return carried
+
+    def _elementwise_assignment(self, stmt: ast.stmt) -> bool:
+        return (
+            isinstance(stmt, ast.Assign)
+            and len(stmt.targets) == 1
+            and isinstance(stmt.targets[0], ast.Name)
+            and self._elementwise(stmt.value)
+            and self._in_time(stmt.value)
+        )
+
+    def _is_settled(self, stmt: ast.stmt, body: Sequence[ast.stmt]) -> bool:
+        """Whether what a statement binds keeps its value for the turn, and was not needed from the turn before."""
+        (name,) = (n.id for n in ast.walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        above = body[: body.index(stmt) + 1]
+        return sum(_binds(s, name) for s in body) == 1 and not any(_reads(s, name) for s in above)
+
+    def _changed(self) -> set[str]:
+        """Names that share memory with one that a turn changes in place, the arrays of results aside."""
+        results = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)
+                   and isinstance(self.source.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip
+        body = self.loop.body
+        return shared(changed_in_place(body) - results, body, lambda value: False)
+
+    def _elementwise(self, node: ast.expr, shift: bool = False) -> bool:
+        """Whether an expression's value at a step depends on that step's elements alone, not on the recurrence."""
+        if isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, ast.Name):
+            if node.id in self.whole:
+                return True
+            return node.id not in self.bound | self.written | self.changed | {self.index} and not self.kinds.tensor(
+                node
+            )
+        if isinstance(node, ast.Attribute):
+            return isinstance(node.value, ast.Name) and node.value.id not in self.bound
+        if isinstance(node, ast.BinOp):
+            fine = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.BitAnd, ast.BitOr))
+            return fine and self._elementwise(node.left, shift) and self._elementwise(node.right, shift)
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, (ast.USub, ast.UAdd, ast.Invert)) and self._elementwise(node.operand, shift)
+        if isinstance(node, ast.Subscript):
+            return self._base(node, shift) is not None
+        if isinstance(node, ast.IfExp):
+            return not shift and self._choice(node) is not None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if self.script.qualified(node.func) in ("torch.where", "torch.minimum", "torch.maximum", "torch.clamp"):
+                return not node.keywords and all(self._elementwise(a, shift) for a in node.args)
+            constant = all(isinstance(a, ast.Constant) for a in (*node.args, *(k.value for k in node.keywords)))
+            return node.func.attr in ELEMENTWISE and constant and self._elementwise(node.func.value, shift)
+        return False
+
+    def _is_plain(self, node: ast.expr) -> bool:
+        """Whether an expression is the same in all turns, and computes without side effects."""
+        fine = (
+            ast.Name,
+            ast.Attribute,
+            ast.Constant,
+            ast.BinOp,
+            ast.UnaryOp,
+            ast.expr_context,
+            ast.operator,
+            ast.unaryop,
+        )
+        calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
+        plain = all(isinstance(c.func, ast.Attribute) and c.func.attr in ELEMENTWISE for c in calls)
+        unchanged = not names_in([node]) & (self.bound | self.written | self.changed | {self.index})
+        return plain and unchanged and all(isinstance(n, (*fine, ast.Call)) for n in ast.walk(node))
+
+    def _base(self, node: ast.Subscript, shift: bool) -> ast.expr | None:
+        """`X` in `X[t]` and `X[t + 1]` (only in the latter, where `shift`), for an `X` that the loop does not write."""
+        ahead = _is_one_more(node.slice, self.index)
+        if not ahead and (shift or not isinstance(node.slice, ast.Name) or node.slice.id != self.index):
+            return None
+        if ast.unparse(node.value) in self.written or names_in([node.value]) & (self.bound | {self.index}):
+            return None
+        if names_in([node.value]) & self.changed or self.shapes.rank(node.value) != self.rank:
+            return None
+        if ahead and not shift and self.shapes.rows(node.value) != f"{self.shapes.spelled(self.count)} + 1":
+            return None
+        entry = isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Constant)
+        return node.value if entry or isinstance(node.value, (ast.Name, ast.Attribute)) else None
+
+    def _in_time(self, node: ast.expr) -> bool:
+        """Whether an elementwise expression changes from step to step at all."""
+        return any(
+            not isinstance(n, ast.Name) or n.id in self.whole
+            for n in _outermost(node, ast.Name, ast.Subscript, ast.IfExp)
+        )
+
+    def _at_all_steps(self, node: ast.expr) -> str:
+        """The text of an elementwise expression for all steps at once."""
+        edits: list[tuple[ast.expr, str]] = []
+        for part in _outermost(node, ast.Subscript, ast.IfExp):
+            if isinstance(part, ast.IfExp):
+                edits.append((part, self._choice(part) or ""))
+            elif isinstance(part, ast.Subscript) and (base := self._base(part, False)) is not None:
+                edits.append((part, self.source.text(base) + self._rows(base, _is_one_more(part.slice, self.index))))
+        text = self.source.splice(node, edits)
+        for part, new in edits:
+            if isinstance(part, ast.IfExp):  # what stood in parentheses needs none
+                text = re.sub(rf"(?<![\w\])])\({re.escape(new)}\)", new.replace("\\", r"\\"), text)
+        return text
+
+    def _rows(self, base: ast.expr, ahead: bool) -> str:
+        """The slice of an array that holds one row for each step: the step's own, or the one ahead of it."""
+        rows, count, text = self.shapes.rows(base), self.shapes.spelled(self.count), self.source.text(self.count)
+        if rows == f"{count} + 1":
+            return "[1:]" if ahead else "[:-1]"
+        return "" if rows == count else f"[:{text}]"
+
+    def _choice(self, node: ast.IfExp) -> str | None:
+        """What `last if t == T - 1 else X[t + 1]` is at all steps; None where it cannot be told."""
+        body_is_last = self._tests_for_last_step(node.test)
+        if body_is_last is None:
+            return None
+        last, inner = (node.body, node.orelse) if body_is_last else (node.orelse, node.body)
+        try:
+            return self._joined(ast.unparse(inner), inner, last)
+        except Skip as skip:
+            self.obstacle = self.obstacle or str(skip)
+            return None
+
+    def _joined(self, name: str, inner: ast.expr, last: ast.expr) -> str:
+        """The chosen values of all steps: those of the next step, then those after the last one."""
+        bases = [b for n in ast.walk(inner) if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None]
+        if not bases or not self._elementwise(inner, shift=True):
+            raise Skip(f"{name} before the last step is not elementwise in the next step's values")
+        if not self._is_plain(last):
+            raise Skip(f"{name} at the last step is not a plain expression")
+        for base in bases:
+            if self.shapes.rows(base) != self.shapes.spelled(self.count):
+                raise Skip(f"{ast.unparse(base)} is not known to have {ast.unparse(self.count)} rows")
+        for part in (last, *bases):
+            if not self.dtypes.float32(part):
+                raise Skip(
+                    f"{ast.unparse(part)} is not known to be float32 as the other steps are (line {part.lineno})"
+                )
+        edits = [
+            (n, f"{self.source.text(b)}[1:]")
+            for n in ast.walk(inner)
+            if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None
+        ]
+        ends = self.source.text(last)
+        ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
+        row = f"{self.source.text(bases[0])}[:1]"
+        return f"torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({row})])"
+
+    def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
+        """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
+        if not isinstance(stmt, (ast.Assign, ast.AugAssign)):
+            raise Skip(f"line {stmt.lineno} is neither elementwise nor a recurrence")
+        lines: list[str] = []
+        for part in self._largest(stmt.value):
+            if isinstance(part, ast.Name):
+                edits.substitute(part, f"{part.id}[{self.index}]")
+            elif not (isinstance(part, ast.Subscript) and self._base(part, False) is not None):
+                factor = isinstance(parent := self.source.parents[part], ast.BinOp) and isinstance(parent.op, ast.Mult)
+                name = self.script.names.fresh("discount" if factor else "delta")
+                lines.append(f"{name} = {self._at_all_steps(part)}")
+                edits.substitute(part, f"{name}[{self.index}]")
+        return lines
+
+    def _largest(self, node: ast.expr) -> Sequence[ast.expr]:
+        if self._elementwise(node) and self._in_time(node):
+            return [node]
+        children = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
+        return [part for child in children for part in self._largest(child)]
+
+
+def _is_one_more(node: ast.expr, name: str) -> bool:
+    """Whether an expression is `name + 1`."""
+    added = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and is_number(node.right, 1)
+    return added and isinstance(node, ast.BinOp) and isinstance(node.left, ast.Name) and node.left.id == name
+
+
+def _outermost(node: ast.AST, *types: type[ast.expr]) -> Iterator[ast.expr]:
+    """The outermost parts of an expression, itself included, that are of some types."""
+    if isinstance(node, types):
+        yield node
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _outermost(child, *types)
+
+
+def _binds(stmt: ast.stmt, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(stmt))
+
+
+def _reads(stmt: ast.stmt, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(stmt))
+
+
+def _choices(stmt: ast.stmt) -> dict[str, ast.expr] | None:
+    """Names and values of `a = x` or `a, b = x, y`."""
+    if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
+        return None
+    target, value = stmt.targets[0], stmt.value
+    targets, values = [target], [value]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        targets, values = target.elts, value.elts
+    if not all(isinstance(t, ast.Name) for t in targets):
+        return None
+    return {t.id: v for t, v in zip(targets, values, strict=True) if isinstance(t, ast.Name)}
+
+
+TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,1 @@
+"""What stands behind --compile and --cudagraphs: transforms of functions that are extracted already."""

@@ -1,0 +1,106 @@
+"""Replay policy, advantages and update as CUDA graphs, behind --cudagraphs."""
+
+from __future__ import annotations
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script
+from transformer.syntax.imports import add_imports
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Skip, Transform
+from transformer.values.device.graph_capture import Capture
+
+INFO = TransformInfo(
+    name="cudagraphs",
+    summary="replay policy, gae and update as CUDA graphs, behind --cudagraphs",
+    applies=(
+        "to functions all of whose calls are known to work on the device alone and to read nothing that the training "
+        "loop changes; networks that they call are of known modules, and nothing but parameters' values of them changes"
+    ),
+    safety=(
+        "Without --cudagraphs nothing changes. CudaGraphModule copies the inputs into the graph and clones what comes "
+        "out, so no call sees another's values. A replay runs no Python, so a function is captured only where all that "
+        "it calls is known to work on the device alone and to read nothing that the training loop changes: inputs that "
+        "are not tensors, conditions on a tensor's value, copies from the host, prints, random numbers of the host, "
+        "attributes that are set, or code of other files speak against it, and so do minibatches of different sizes."
+    ),
+    needs=("flags", "compile"),
+    before="for iteration in range(1, args.num_iterations + 1):\n    ...",
+    after=(
+        "if args.cudagraphs:\n    policy = CudaGraphModule(policy, warmup=20)\n"
+        "    gae = CudaGraphModule(gae, warmup=20)\n    update = CudaGraphModule(update, warmup=20)\n\n"
+        "for iteration in range(1, args.num_iterations + 1):\n    ..."
+    ),
+)
+
+
+def apply(script: Script) -> str:
+    """Add the block above the training loop.
+
+    Raises:
+        Skip: there is nothing that a graph could hold, or no device to check.
+    """
+    facts, edits = script.facts, Edits(script.source)
+    if script.device is None:
+        raise Skip("the script moves nothing to a device")
+    reasons = _obstacles(script)
+    if all(reasons.values()):
+        raise Skip("; ".join(f"{name}() is not captured: {why}" for name, why in reasons.items()) or "no function")
+    script.notes += [f"{name}() is not captured: {why}" for name, why in reasons.items() if why]
+    update = facts.functions.get("update")
+    named = {update.name if update else None, facts.policy if facts.act else None}
+    captured = [name for name, why in reasons.items() if why is None]
+    edits.before(
+        script.outermost,
+        render(
+            "cudagraphs",
+            flag=facts.flags["cudagraphs"],
+            device=script.device,
+            compile=facts.flags["compile"],
+            policy=facts.policy,
+            act=facts.act if facts.policy in captured else None,
+            functions=[n for n in captured if n not in named],
+            update=update.name if update and update.name in captured else None,
+            even=facts.even_minibatches,
+        ),
+        gap=1,
+    )
+    add_imports(script.tree, edits, "from tensordict.nn import CudaGraphModule")
+    return script.finish(edits)
+
+
+def _obstacles(script: Script) -> dict[str, str | None]:
+    """The functions that might be captured, each with what speaks against it."""
+    facts, capture = script.facts, Capture(script)
+    found: dict[str, str | None] = {}
+    if facts.policy:
+        found[facts.policy] = _against_policy(script, capture)
+    for role in ("gae", "update"):
+        if role in facts.functions:
+            function = facts.functions[role]
+            why = _not_tensors(function.others)
+            if role == "update" and not facts.capturable:
+                why = why or "its optimizer cannot be captured"
+            if role == "update" and facts.uneven_minibatches:
+                why = why or "whether its last minibatch is smaller cannot be told above the training loop"
+            if role == "update" and not facts.static_update:
+                why = why or "it branches on a tensor's value"
+            found[function.name] = why or capture.obstacle(script.definition(function.name))
+    return found
+
+
+def _against_policy(script: Script, capture: Capture) -> str | None:
+    """Why the policy cannot be captured: a graph holds one call, of tensors."""
+    calls = script.policy_calls
+    if script.facts.act:  # of two calls each run makes only one in the steps
+        calls = [n for n in calls if n.args and not n.keywords]
+    if len(calls) > 1:
+        return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of other sizes"
+    return _not_tensors(script.facts.policy_others) or capture.obstacle_of_call(calls[0])
+
+
+def _not_tensors(inputs: tuple[str, ...]) -> str | None:
+    return f"{inputs[0]}, which it is given, is not known to be a tensor" if inputs else None
+
+
+TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,154 @@
+"""Add the flags `compile`, `cudagraphs` and `measure_burnin` to the script's own arguments, or beside them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import statements
+from transformer.recognition.arguments import holds_options
+from transformer.recognition.roles import Script
+from transformer.syntax.imports import add_below_imports, add_imports
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Transform
+
+INFO = TransformInfo(
+    name="flags",
+    summary="add --compile, --cudagraphs and --measure-burnin to the script's own arguments",
+    applies=(
+        "to any script; the flags join arguments that are defined by argparse or tyro in a way that is known, and "
+        "otherwise stand beside them"
+    ),
+    safety=(
+        "The new arguments default to off and nothing reads them yet, so the script runs as before. Where it defines "
+        "no arguments that they could join, they are taken off the command line before anything else reads it."
+    ),
+    needs=(),
+    before="@dataclass\nclass Args:\n    seed: int = 1",
+    after=(
+        "@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False\n"
+        "    measure_burnin: int = 3"
+    ),
+)
+
+FLAGS = ("compile", "cudagraphs", "measure_burnin")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Where arguments are defined: the statement to add after, the defined names, and how flags are written."""
+
+    last: ast.stmt
+    fields: frozenset[str]
+    template: str
+    values: dict[str, str]
+
+
+def apply(script: Script) -> str:
+    """Add the flags; note the expressions that read them."""
+    edits = Edits(script.source)
+    definition = _dataclass(script) or _argparse(script)
+    reader = _reader(script, definition.fields) if definition else None
+    if definition is None or reader is None:
+        reader, flags = _beside(script, edits)
+    else:
+        flags = _named(definition.fields)
+        edits.after(definition.last, render(definition.template, **flags, **definition.values))
+    script.facts.flags = {flag: f"{reader}.{name}" for flag, name in flags.items()}
+    return script.finish(edits)
+
+
+def _named(taken: Collection[str]) -> dict[str, str]:
+    """What the flags are called beside arguments of these names."""
+    return {flag: flag if flag not in taken else f"lean_{flag}" for flag in FLAGS}
+
+
+def _beside(script: Script, edits: Edits) -> tuple[str, dict[str, str]]:
+    """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
+    taken = {str(n.value)[2:].replace("-", "_") for n in script.nodes if _is_option(n)}
+    taken |= {n.arg for n in script.nodes if isinstance(n, ast.arg)}
+    taken |= {ast.unparse(n.target) for n in script.nodes if isinstance(n, ast.AnnAssign)}
+    flags, names = script.names.fresh("flags"), _named(taken)
+    options = render("flags_argparse", parser=flags, **names)
+    add_imports(script.tree, edits, "import argparse", "import sys")
+    add_below_imports(script.tree, edits, render("flags_own", flags=flags, options=options))
+    return flags, names
+
+
+def _is_option(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("--")
+
+
+def _dataclass(script: Script) -> Definition | None:
+    classes = {n.name: n for n in script.tree.body if isinstance(n, ast.ClassDef)}
+    for call in ast.walk(script.tree):
+        if script.calls(call, "tyro.cli") and isinstance(call, ast.Call) and call.args:
+            cls = classes.get(ast.unparse(call.args[0]))
+            fields = [s for s in cls.body if isinstance(s, ast.AnnAssign)] if cls else []
+            if cls is None or not fields:
+                continue
+            last = cls.body[cls.body.index(fields[-1])]
+            following = cls.body[cls.body.index(last) + 1 :][:1]
+            documented = any(_is_text(s) for s in cls.body[1:])
+            if following and _is_text(following[0]):
+                last = following[0]
+            names = frozenset(ast.unparse(f.target) for f in fields)
+            return Definition(last, names, "flags_dataclass", {"documented": "yes" if documented else ""})
+    return None
+
+
+def _is_text(stmt: ast.stmt) -> bool:
+    return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) and isinstance(stmt.value.value, str)
+
+
+def _argparse(script: Script) -> Definition | None:
+    parsers = {}
+    for node in script.nodes:
+        if isinstance(node, ast.Assign) and script.calls(node.value, "argparse.ArgumentParser"):
+            parsers[ast.unparse(node.targets[0])] = node
+    for parser, made in parsers.items():
+        added = [
+            s
+            for s in statements(script.scope_of(made).body)
+            if isinstance(s, ast.Expr)
+            and isinstance(s.value, ast.Call)
+            and isinstance(s.value.func, ast.Attribute)
+            and s.value.func.attr == "add_argument"
+            and ast.unparse(s.value.func.value) == parser
+        ]
+        if added:
+            names = frozenset(filter(None, (_destination(s.value) for s in added if isinstance(s.value, ast.Call))))
+            anchors: list[ast.stmt] = [made, *(s for s in added if s in script.source.block(made))]
+            return Definition(anchors[-1], names, "flags_argparse", {"parser": parser})
+    return None
+
+
+def _destination(call: ast.Call) -> str | None:
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    options = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    long = [o for o in options if o.startswith("--")] or options
+    return long[0].lstrip("-").replace("-", "_") if long else None
+
+
+def _reader(script: Script, fields: frozenset[str]) -> str | None:
+    """The expression in the training scope on which the most argument names are read; it must be what was parsed."""
+    counts: dict[str, int] = {}
+    values: dict[str, ast.expr] = {}
+    for node in script.nodes:
+        if not isinstance(node, ast.Attribute) or node.attr not in fields:
+            continue
+        if isinstance(node.value, (ast.Name, ast.Attribute)) and script.scope_of(node) is script.scope:
+            reader = ast.unparse(node.value)
+            values[reader] = node.value
+            counts[reader] = counts.get(reader, 0) + 1
+    parsed = [reader for reader in sorted(counts) if holds_options(script, values[reader], script.scope)]
+    return max(parsed, key=lambda k: counts[k]) if parsed else None
+
+
+TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,81 @@
+"""Make float32 tensors of arrays in compiled functions too, where torch.Tensor() would keep the array's dtype."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script
+from transformer.syntax.imports import add_imports
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Skip, Transform
+from transformer.values.arrays import KnownArrays
+from transformer.values.tensors import Kinds
+
+INFO = TransformInfo(
+    name="float-arrays",
+    summary="make float32 tensors of numpy arrays in compiled functions, as torch.Tensor() does in others",
+    applies=(
+        "to `torch.Tensor(x)` and `torch.FloatTensor(x)` in what is compiled, where every call shows that x is an "
+        "array or a tensor, and no size"
+    ),
+    safety=(
+        "torch.Tensor(x) and torch.FloatTensor(x) make a new float32 tensor of an array's numbers, and so does what "
+        "takes their place, with the same rounding. In compiled functions the former keeps the array's dtype and the "
+        "latter fails (seen with torch 2.13). What is no array is given to torch.Tensor() as before."
+    ),
+    needs=("flags", "compile"),
+    before="def get_value(self, x):\n    return self.critic(torch.Tensor(x).to(device))",
+    after="def get_value(self, x):\n    return self.critic(float_tensor(x).to(device))",
+)
+
+CONSTRUCTORS = ("torch.Tensor", "torch.FloatTensor")
+
+
+def apply(script: Script) -> str:
+    """Put a function in the place of the constructors, in the networks and in what was extracted.
+
+    Raises:
+        Skip: they do not make tensors of what may be an array, or not float32.
+    """
+    found = list(dict.fromkeys(_made_of_arrays(script)))
+    if not found:
+        raise Skip("nothing that is compiled makes tensors of arrays with torch.Tensor()")
+    if any((script.qualified(n) or "").startswith("torch.set_default_") for n in script.nodes):
+        raise Skip("the script sets another default for torch.Tensor()")
+    if script.imports.get("torch") != "torch":
+        raise Skip("torch is not imported by its name")
+    numpy = next((name for name, module in script.imports.items() if module == "numpy"), None)
+    if numpy is None and script.names.taken("numpy"):
+        raise Skip("the name numpy stands for something else than the module")
+    edits, name = Edits(script.source), script.names.fresh("float_tensor")
+    for call in found:
+        edits.substitute(call.func, name)
+    places = [s for call in found for s in (call, *script.source.ancestors(call)) if s in script.tree.body]
+    first = min((s for s in places if isinstance(s, ast.stmt)), key=lambda s: s.lineno)
+    edits.before(first, render("float_tensor", float_tensor=name, numpy=numpy or "numpy"), gap=2)
+    if numpy is None:
+        add_imports(script.tree, edits, "import numpy")
+    return script.finish(edits)
+
+
+def _made_of_arrays(script: Script) -> Iterator[ast.Call]:
+    """The constructors' calls in what is compiled, with one argument that is known to be an array or a tensor."""
+    kinds, known = Kinds(script), KnownArrays(script)
+    extracted = [script.definition(f.name) for role, f in script.facts.functions.items() if role != "rollout"]
+    reached: list[ast.AST] = [*script.network_classes, *extracted]
+    for part in reached:  # which grows
+        for node in ast.walk(part):
+            if not isinstance(node, ast.Call):
+                continue
+            function = script.function_called(node)
+            if function is not None and function not in reached:
+                reached.append(function)
+            if script.calls(node, *CONSTRUCTORS) and len(node.args) == 1 and not node.keywords:
+                if not kinds.tensor(node.args[0]) and known.kind(node.args[0]) is not None:
+                    yield node
+
+
+TRANSFORM = Transform(INFO, apply)

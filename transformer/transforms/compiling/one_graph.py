@@ -1,0 +1,240 @@
+"""Let torch.compile put forward, backward, clipping and optimizer step of a minibatch into one graph."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import parameters, scope_access
+from transformer.recognition import other_gradients
+from transformer.recognition.roles import Script, names_in
+from transformer.syntax.imports import add_imports
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="one-graph",
+    summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
+    applies=(
+        "where update() clears, computes and steps in this order by statements of their own, the optimizer is a "
+        "known one with a steady rate, and nothing that may run while training changes what it holds, which "
+        "parameters need gradients, or gradients by hand"
+    ),
+    safety=(
+        "Without --compile the same three methods are called. With it the same is computed in a form that can be "
+        "traced: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a graph. "
+        "A gradient that appears or vanishes is still set anew, at the price of a graph break. Where optimizers take "
+        "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
+        "all others are cleared before they are used. Losses whose backward passes follow each other are summed. "
+        "Gradients that no optimizer clears, but that are clipped along, keep growing as they did."
+    ),
+    needs=("flags", "update"),
+    before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
+    after=(
+        "def update(mb_inds):\n    ...\n    zero_grad()\n    backward(loss)\n    optimizer_step()\n\n\n"
+        "zero_grad, backward, optimizer_step = traceable(optimizer)\n"
+        "if args.compile:\n    update = torch.compile(update)"
+    ),
+)
+
+ORDER = ("zero_grad", "backward", "step")
+TRACED = frozenset("Adam AdamW RMSprop SGD".split())
+"""Optimizers whose step() is known to compile without a graph break."""
+
+
+def apply(script: Script) -> str:
+    """Put other functions in the place of the three calls in update(), for each of its optimizers.
+
+    Raises:
+        Skip: update() is not made of plain backward passes, each with the plain steps of its optimizers behind it.
+    """
+    hook = script.hook(r"|\w*(backward|grad|step)_\w*")
+    if hook is not None:
+        raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
+    definition = script.definition(script.facts.functions["update"].name)
+    passes = _plain_update(script, definition)
+    for one in passes:
+        for name in one.optimizers:
+            _check_optimizer(script, name, definition)
+    clipped = _also_clipped(script, definition, passes)
+    if script.names.taken("inspect") and script.imports.get("inspect") != "inspect":
+        raise Skip("the name inspect stands for something else than the standard module")
+    edits, setup, traceable = Edits(script.source), [], ""
+    for one in passes:
+        zero_grad, backward = (script.names.fresh(n) for n in ("zero_grad", "backward"))
+        steps = [script.names.fresh("optimizer_step") for _ in one.steps]
+        traceable = traceable or script.names.fresh("traceable")
+        script.facts.on_device.update((zero_grad, backward, *steps))
+        edits.substitute(one.zero_grads[0], f"{zero_grad}()")
+        for call in (*one.zero_grads[1:], *one.backwards[:-1]):
+            edits.remove(script.source.statement(call))
+        losses = [script.source.text(_receiver(call)) for call in one.backwards]
+        kept = [f"{k.arg}={ast.unparse(k.value)}" for k in one.backwards[-1].keywords]
+        edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
+        for call, step in zip(one.steps, steps, strict=True):
+            edits.substitute(call, f"{step}()")
+        given = [*one.optimizers, *([f"clipped={clipped}"] if clipped else [])]
+        setup.append(f"{', '.join([zero_grad, backward, *steps])} = {traceable}({', '.join(given)})")
+    code = render(
+        "traceable",
+        traceable=traceable,
+        flag=script.facts.flags["compile"],
+        several=len(passes) > 1,
+        shared=any(len(one.steps) > 1 for one in passes),
+        clipped=bool(clipped),
+        late=passes[0].zero_grads[0].lineno > passes[0].steps[0].lineno,
+        summed=any(len(one.backwards) > 1 for one in passes),
+    )
+    edits.before(definition, code, gap=1 if definition.col_offset else 2)
+    edits.before(script.outermost, "\n".join(setup))
+    add_imports(script.tree, edits, "import inspect")
+    script.facts.traced = True
+    return script.finish(edits)
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What computes the gradients of some optimizers, with what clears them before and the steps behind."""
+
+    zero_grads: list[ast.Call]
+    backwards: list[ast.Call]
+    """One; or several, statement by statement, whose gradients are summed."""
+    steps: list[ast.Call]
+
+    @property
+    def optimizers(self) -> list[str]:
+        return [ast.unparse(_receiver(step)) for step in self.steps]
+
+
+def _receiver(call: ast.Call) -> ast.expr:
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.value
+
+
+def _plain_update(script: Script, function: ast.FunctionDef) -> list[_Pass]:
+    """The calls of zero_grad(), backward() and step() in update(), each a statement of its own, in this order.
+
+    Raises:
+        Skip: there are others, or they take arguments, or something else touches the gradients.
+    """
+    calls: list[ast.Call] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and node.attr == "grad":
+            raise Skip(f"line {node.lineno} uses gradients one by one")
+        if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (script.qualified(node) or ""):
+            raise Skip(f"line {node.lineno} talks to other processes")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORDER:
+            calls.append(node)
+    calls.sort(key=lambda c: (c.lineno, c.col_offset))
+    passes = _passes(calls)
+    if not passes:
+        found = ", ".join(c.func.attr for c in calls if isinstance(c.func, ast.Attribute))
+        raise Skip(f"update is not one zero_grad(), backward() and step() in this order, but {found}")
+    summed = {call for one in passes for call in one.backwards[:-1]}
+    for call in calls:
+        kept = (len(passes) > 1 or call in summed) and [k.arg for k in call.keywords] == ["retain_graph"]
+        if call.args or (call.keywords and not kept and not _is_default(call)):
+            raise Skip(f"{ast.unparse(call.func)}() on line {call.lineno} takes arguments")
+        stmt = script.source.parents[call]
+        if not isinstance(stmt, ast.Expr) or stmt not in function.body:
+            raise Skip(f"line {call.lineno} is not a statement of its own that always runs")
+    for one in passes:
+        _check_pass(script, function, one)
+    stepped = [name for one in passes for name in one.optimizers]
+    for name in stepped:
+        if stepped.count(name) > 1:
+            raise Skip(f"{name} is stepped more than once")
+    return passes
+
+
+def _passes(calls: list[ast.Call]) -> list[_Pass]:
+    """The calls in groups: gradients cleared, computed, stepped upon; or, if there is one group, cleared at its end."""
+    letters = "".join(c.func.attr[0] for c in calls if isinstance(c.func, ast.Attribute))
+    late = re.fullmatch("(b+s+)(z+)", letters)
+    if late:
+        calls, letters = [*calls[late.end(1) :], *calls[: late.end(1)]], late[2] + late[1]
+    if not re.fullmatch("(z+b+s+)+", letters):
+        return []
+    groups = re.finditer("(z+)(b+)(s+)", letters)
+    return [_Pass(*(calls[g.start(i) : g.end(i)] for i in (1, 2, 3))) for g in groups]
+
+
+def _check_pass(script: Script, function: ast.FunctionDef, one: _Pass) -> None:
+    """The optimizers that step are those whose gradients are cleared; and nothing stands between losses.
+
+    Raises:
+        Skip: it is not so.
+    """
+    cleared = [ast.unparse(_receiver(call)) for call in one.zero_grads]
+    for name, call in zip(cleared, one.zero_grads, strict=True):
+        if name not in one.optimizers or cleared.count(name) > 1:
+            raise Skip(f"line {call.lineno} clears other gradients than those of {' and '.join(one.optimizers)}")
+    for name in one.optimizers:
+        if name not in cleared:
+            raise Skip(f"the gradients of {name} are not cleared before they are computed")
+    places = [function.body.index(script.source.statement(call)) for call in one.backwards]
+    if places[-1] - places[0] >= len(places):
+        raise Skip(
+            f"between the backward passes on lines {one.backwards[0].lineno} and "
+            f"{one.backwards[-1].lineno} stands something else"
+        )
+
+
+def _is_default(call: ast.Call) -> bool:
+    """Whether a call is `zero_grad(set_to_none=True)`, which torch does anyway."""
+    return [ast.unparse(k) for k in call.keywords] == ["set_to_none=True"]
+
+
+def _also_clipped(script: Script, function: ast.FunctionDef, passes: list[_Pass]) -> str:
+    """Parameters that update() clips and that its optimizers may not all hold, as written; none for the empty text.
+
+    A pass computes the gradients of its own optimizers' parameters, so with several none may clip others.
+
+    Raises:
+        Skip: one may, or the parameters cannot be written above the training loop.
+    """
+    also: dict[str, None] = {}
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call) or "clip_grad" not in ast.unparse(node.func):
+            continue
+        one = next((p for p in passes if p.backwards[-1].lineno < node.lineno < p.steps[-1].lineno), None)
+        own = [o for o in script.optimizers if one is not None and o.name in one.optimizers]
+        given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "parameters")]
+        if one is not None and given and other_gradients.held_by(script, given[0], own):
+            continue
+        if one is None or not given or len(passes) > 1:
+            raise Skip(f"line {node.lineno} may clip gradients of several optimizers")
+        local = scope_access(function.body).binds | set(parameters(function))
+        if names_in(given) & (script.variant | local):
+            raise Skip(f"line {node.lineno} may clip gradients that the optimizer does not use")
+        also[script.source.text(given[0])] = None
+    if len(also) > 1:
+        raise Skip("different parameters are clipped, not all of which the optimizer may hold")
+    return next(iter(also), "")
+
+
+def _check_optimizer(script: Script, name: str, update: ast.FunctionDef) -> None:
+    """The optimizer is one that can be traced, and only update() gives it gradients.
+
+    Raises:
+        Skip: it is not.
+    """
+    made = [o for o in script.optimizers if o.name == name]
+    if len(made) != 1 or made[0].kind not in TRACED:
+        kind = made[0].kind if made else None
+        raise Skip(f"{name} is {f'torch.optim.{kind}' if kind else 'not known'}, whose step() may not be traceable")
+    if any(k.arg in ("fused", "differentiable", None) for k in made[0].call.keywords):
+        raise Skip(f"{name} is made with options under which its step() may not be traceable")
+    if name not in script.facts.steady_rates:
+        raise Skip(f"the learning rate of {name} is a float that may change: each value would be compiled anew")
+    for changed in script.facts.restructured.values():
+        raise Skip(changed)
+    used = other_gradients.outside(script, update, made[0])
+    if used is not None:
+        raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")
+
+
+TRANSFORM = Transform(INFO, apply)

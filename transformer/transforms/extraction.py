@@ -1,0 +1,376 @@
+"""Moving a region of statements into a function whose signature follows from dataflow.
+
+A name becomes a parameter if the region reads it and the training loop rebinds it; what the loop leaves
+alone (args, envs, writer, the networks) is read from the enclosing scope, as one writes it by hand. A name
+becomes a result if the region binds it and it is read afterwards, in the next turn of the loop included.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from transformer.dataflow.access import Assignment, Liveness, access, exposed, parameters, scope_access, statements
+from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, late_reads
+from transformer.recognition.history import Function
+from transformer.recognition.roles import Scope, Script
+from transformer.syntax.layout import fit, fit_all
+from transformer.syntax.rewrite import Edits, without_blank_lines
+from transformer.syntax.tree import Line
+from transformer.transforms.base import Skip
+from transformer.values.tensors import Kinds
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Parameters and results of a region, each in the order of first appearance."""
+
+    params: tuple[str, ...]
+    results: tuple[str, ...]
+    late: tuple[str, ...] = ()
+    """Further results, which only the last statement, an `if`, binds: there are none where it does not run."""
+    unset: tuple[str, ...] = ()
+    """Parameters that only the training loop sets, and perhaps after the first call: see `set_first`."""
+
+
+def signature(
+    script: Script,
+    region: Sequence[ast.stmt],
+    scope: Scope | None = None,
+    variant: frozenset[str] | None = None,
+    above: Sequence[ast.stmt] = (),
+) -> Signature:
+    """What goes into a region and what comes out.
+
+    Args:
+        script: the state that the region belongs to.
+        region: consecutive statements of one block.
+        scope: the scope whose names it uses; the training scope where None.
+        variant: names that become parameters where they are read; what the training loop binds where None.
+        above: statements of the region that stay outside the function, above its call.
+
+    Raises:
+        Skip: the region cannot be a function; the message says which statement or name forbids it.
+    """
+    scope = scope or script.scope
+    variant = script.variant if variant is None else variant
+    begin, end = region[0], region[-1]
+    region = [s for s in region if s not in above]
+    check_moveable(script, region)
+    once = (*script.counted, *(s for s in region if isinstance(s, ast.For)))
+    binds = scope_access(region).binds
+    check_not_shared(script, scope, region, binds)
+    reads = exposed(region, once)
+    live = Liveness.of(scope.body, _read_by_functions(scope), once).after[end]
+    flow = Assignment(once)
+    given = frozenset(parameters(scope)) if isinstance(scope, ast.FunctionDef) else frozenset()
+    flow.after(scope.body, given)
+    at_entry = flow.before[begin] | scope_access(above).binds
+    bound = Assignment(once).after(region) or frozenset()
+    late = (_bound_in_guard(script, region, once) - bound) & binds & live
+    results = binds & live - late
+    perhaps = frozenset(n for n in results if n not in bound)
+    params = (reads & (binds | variant)) | perhaps
+    unset = sorted(params - at_entry)
+    for name in unset:
+        if scope is not script.scope or not _begins_in_loop(script, name):
+            raise Skip(f"{name} may be unset where {_where(region)} begins, so it cannot be passed in")
+    check_own(script, region, binds | params, params | results | late)
+    order = _order(region)
+    return Signature(
+        tuple(sorted(params, key=lambda n: order.get(n, 0))),
+        tuple(sorted(results, key=lambda n: order.get(n, 0))),
+        tuple(sorted(late, key=lambda n: order.get(n, 0))),
+        tuple(unset),
+    )
+
+
+def _begins_in_loop(script: Script, name: str) -> bool:
+    """Whether a name is bound nowhere but in the training loop, which runs once, and nothing asks whether it is."""
+    inside = set(ast.walk(script.outermost))
+    elsewhere = {n for s in statements(script.scope.body) if s not in inside for n in access(s).binds}
+    for node in script.nodes:
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
+            return False
+        if isinstance(node, ast.Name) and node.id in ("NameError", "UnboundLocalError", "locals", "globals", "dir"):
+            return False
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Del):
+            return False
+    once = not script.loops_around(script.outermost)
+    return once and name not in elsewhere | set(dir(builtins)) and name not in script.imports
+
+
+def set_first(script: Script, edits: Edits, sig: Signature) -> None:
+    """Bind above the training loop what may be unset at a call, and would end the original where it is read unset."""
+    if sig.unset:
+        comment = "# Set by the loop below, perhaps not in its first turn; functions can only take what is set"
+        edits.before(script.outermost, f"{comment}\n{' = '.join(sig.unset)} = None")
+
+
+def _bound_in_guard(script: Script, region: Sequence[ast.stmt], once: Sequence[ast.stmt]) -> frozenset[str]:
+    """What is bound where a region ends in the `if` that a late exit skips, and that runs."""
+    last = region[-1]
+    if isinstance(last, ast.If) and script.facts.stop and ast.unparse(last.test) == f"not {script.facts.stop}":
+        return Assignment(once).after([*region[:-1], *last.body]) or frozenset()
+    return frozenset()
+
+
+def check_moveable(script: Script, region: Sequence[ast.stmt]) -> None:
+    """Statements that mean something else in a function of their own.
+
+    Raises:
+        Skip: there is one.
+    """
+    inside = {id(n) for s in region for n in ast.walk(s)}
+    for stmt in statements(region):
+        if isinstance(stmt, (ast.Return, ast.Global, ast.Nonlocal, ast.Delete)):
+            raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
+        if isinstance(stmt, (ast.Break, ast.Continue)):
+            loops = script.loops_around(stmt)
+            if not loops or id(loops[0]) not in inside:
+                raise Skip(f"the {type(stmt).__name__.lower()} on line {stmt.lineno} leaves the region")
+    for stmt in region:
+        for node in ast.walk(stmt):
+            if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)):
+                raise Skip(f"line {node.lineno} has a {type(node).__name__.lower()} expression")
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                if node.func.id in ("locals", "globals", "exec", "eval") or (node.func.id == "vars" and not node.args):
+                    raise Skip(f"line {node.lineno} calls {node.func.id}(), which sees the names around it")
+
+
+def check_not_shared(script: Script, scope: Scope, region: Sequence[ast.stmt], binds: frozenset[str]) -> None:
+    """A function elsewhere that reads a name from the training scope would no longer see the region's value.
+
+    Raises:
+        Skip: there is one.
+    """
+    inside = {id(n) for s in region for n in ast.walk(s)}
+    for node in _functions_in(scope):
+        if id(node) in inside or (isinstance(node, ast.GeneratorExp) and is_used_up(script, node)):
+            continue
+        for name in sorted(late_reads(node) & binds)[:1]:
+            made = getattr(node, "name", "the generator" if isinstance(node, ast.GeneratorExp) else "the lambda")
+            raise Skip(f"{made} (line {node.lineno}) reads {name} from the training scope, which sets it here")
+
+
+def check_own(script: Script, region: Sequence[ast.stmt], own: frozenset[str], carried: frozenset[str]) -> None:
+    """Variables of the new function must be its own: read by nothing that outlives a call, set by no other function.
+
+    Args:
+        script: the state that the region belongs to.
+        region: the function's statements.
+        own: its parameters and variables.
+        carried: those that are its parameters or results.
+
+    Raises:
+        Skip: they may not be.
+    """
+    for name, line in sorted(kept_for_later(script, region, own, carried).items(), key=lambda found: found[1]):
+        raise Skip(f"what line {line} makes may be kept, and read {name} when the loop has changed it")
+    for node in script.nodes:
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and own & {*node.names}:
+            name = sorted(own & {*node.names})[0]
+            raise Skip(f"line {node.lineno} makes {name} a variable that other functions see, which is set here")
+
+
+def _functions_in(scope: Scope) -> list[Nested | ast.GeneratorExp]:
+    """The functions and generators whose free names are the scope's: those inside functions have their names first."""
+    found: list[Nested | ast.GeneratorExp] = []
+    pending: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Nested):
+            found.append(node)
+            pending += [node.args, *getattr(node, "decorator_list", ())]
+        else:
+            found += [node] if isinstance(node, ast.GeneratorExp) else []
+            pending += ast.iter_child_nodes(node)
+    return sorted(found, key=lambda n: n.lineno)
+
+
+def _read_by_functions(scope: Scope) -> frozenset[str]:
+    return frozenset(name for node in _functions_in(scope) for name in late_reads(node))
+
+
+def _where(region: Sequence[ast.stmt]) -> str:
+    return f"line {region[0].lineno}"
+
+
+def _order(region: Sequence[ast.stmt]) -> dict[str, int]:
+    order: dict[str, int] = {}
+    for stmt in statements(region):
+        one = access(stmt)
+        found = [n for n in ast.walk(stmt) if isinstance(n, ast.Name) and n.id in one.reads | one.binds]
+        for node in sorted(found, key=lambda n: (n.lineno, n.col_offset)):
+            order.setdefault(node.id, len(order))
+    return order
+
+
+def extract(
+    script: Script,
+    edits: Edits,
+    region: Sequence[ast.stmt],
+    role: str,
+    doc: str,
+    *,
+    detach: bool = False,
+    above: Sequence[ast.stmt] = (),
+) -> Function:
+    """Move `region` into a new function `role` (or role_1, ... where the name is taken) and call it instead.
+
+    Args:
+        script: the state that `region` belongs to.
+        edits: where the edits are noted.
+        region: consecutive statements of one block.
+        role: the wanted name.
+        doc: the function's one-line docstring.
+        detach: return tensors detached from the autograd graph, which nothing may use after the backward pass.
+        above: statements of the region that stay outside, above the call; they may not depend on the others.
+
+    Raises:
+        Skip: the region cannot be moved.
+    """
+    sig = signature(script, region, above=above)
+    kinds = Kinds(script)
+    name = script.names.fresh(role)
+    begin, end = region[0], region[-1]
+    region = [s for s in region if s not in above]
+    given = {n: s for s in above for n in access(s).binds}
+    # What only the last statement binds is known at its own end
+    ends = {**dict.fromkeys(sig.results, end), **dict.fromkeys(sig.late, getattr(end, "body", [end])[-1])}
+    function = Function(
+        name,
+        sig.params,
+        tuple(ends),
+        others=tuple(
+            p
+            for p in sig.params
+            if p in sig.unset or not (p == script.facts.storage or _is_tensor(p, kinds, given, begin))
+        ),
+        tensor_results=frozenset(r for r in ends if kinds.tensor_after(r, ends[r]) and r not in sig.unset),
+        tuple_results=frozenset(r for r in ends if kinds.tensors_after(r, ends[r])),
+    )
+    nested = not isinstance(script.scope, ast.Module)
+    anchor = script.outermost if nested else top_level(script, script.outermost)
+    indent = anchor.col_offset
+    in_graph = {r for r in ends if kinds.tensor_after(r, ends[r]) and not _without_graph(script, region, r)}
+    guard = {r: f"{r} if {r} is None else " for r in sig.unset}
+    results, late = (
+        [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in names]
+        for names in (sig.results, sig.late)
+    )
+    call = _call(script, name, sig)
+    set_first(script, edits, sig)
+    _rejoin(script, edits, region, indent + 4 - region[0].col_offset)
+    edits.before(region[0], [edits.move(stmt) for stmt in above])
+    lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
+    lines[0] = without_blank_lines(lines[0])
+    if late:
+        lines[-1] = _returning(script, lines[-1], [*results, *late], indent + 8)
+    edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
+    return function
+
+
+def _is_tensor(param: str, kinds: Kinds, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
+    """Whether a parameter is known to be a tensor: what a statement above the call gives, or what it was before."""
+    return kinds.tensor_after(param, given[param]) if param in given else kinds.tensors_before(param, begin)
+
+
+def _call(script: Script, name: str, sig: Signature) -> str:
+    """The statements that call a region's function."""
+    call = f"{name}({', '.join(sig.params)})"
+    if not sig.late:
+        return f"{', '.join(sig.results)} = {call}" if sig.results else call
+    rest = script.names.fresh("rest")
+    late = ", ".join(sig.late) if len(sig.late) > 1 else f"({sig.late[0]},)"
+    return f"{', '.join(sig.results)}, *{rest} = {call}\nif not {script.facts.stop}:\n    {late} = {rest}\n"
+
+
+def _returning(script: Script, line: Line, results: Sequence[str], indent: int) -> Line:
+    """An `if` with a return at the end of its block."""
+    assert isinstance(line, cst.If) and isinstance(line.body, cst.IndentedBlock)
+    end = cst.parse_module(fit(f"return {', '.join(results)}", indent, script.source.width)).body
+    return line.with_changes(body=line.body.with_changes(body=[*line.body.body, *end]))
+
+
+def _rejoin(script: Script, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:
+    """Statements that a formatter had broken only for want of columns are joined where they now have them."""
+    broken: dict[int, list[ast.stmt]] = {}
+    for stmt in statements(region):
+        if stmt.end_lineno != stmt.lineno and not hasattr(stmt, "body"):
+            broken.setdefault(stmt.col_offset, []).append(stmt)
+    for column, stmts in broken.items():
+        texts = tuple(script.source.text(s) + "\n" for s in stmts)
+        kept = fit_all(texts, column, script.source.width)
+        for stmt, old, as_was, new in zip(
+            stmts, texts, kept, fit_all(texts, column + shift, script.source.width), strict=True
+        ):
+            if old == as_was != new:
+                edits.reword(stmt, new.rstrip("\n"))
+
+
+def _without_graph(script: Script, region: Sequence[ast.stmt], name: str) -> bool:
+    """Whether a region binds a name under torch.no_grad() alone."""
+    binding = [s for s in statements(region) if name in access(s).binds]
+    return all(
+        any(
+            isinstance(n, ast.With) and any(script.calls(i.context_expr, "torch.no_grad") for i in n.items)
+            for n in script.source.ancestors(s)
+        )
+        for s in binding
+    )
+
+
+def extract_inner(
+    script: Script, edits: Edits, function: ast.FunctionDef, stmt: ast.stmt, role: str, doc: str, decorator: str
+) -> None:
+    """Move one statement of an extracted function into a function of its own above it.
+
+    Everything that the statement reads and `function` binds becomes a parameter.
+
+    Raises:
+        Skip: it cannot be moved.
+    """
+    own = scope_access(function.body).binds | set(parameters(function))
+    sig = signature(script, [stmt], function, own)
+    name = script.names.fresh(role)
+    call = f"{', '.join(sig.results)} = " if sig.results else ""
+    call += f"{name}({', '.join(sig.params)})"
+    indent = function.col_offset
+    _rejoin(script, edits, [stmt], indent + 4 - stmt.col_offset)
+    lines = [without_blank_lines(edits.move(stmt, call))]
+    definition = define(script, name, sig.params, doc, lines, sig.results, indent)
+    mark = cst.Decorator(cst.parse_expression(decorator.removeprefix("@")))
+    edits.before(function, [definition.with_changes(decorators=[mark])], gap=1 if indent else 2)
+
+
+def define(
+    script: Script,
+    name: str,
+    params: Sequence[str],
+    doc: str,
+    lines: Sequence[Line],
+    results: Sequence[str],
+    indent: int,
+) -> cst.FunctionDef:
+    """A function definition around moved lines."""
+    ends = f"return {', '.join(results)}" if results else ""
+    head = fit(f"def {name}({', '.join(params)}):\n    pass\n", indent, script.source.width)
+    head = head.removesuffix("    pass\n") + f'    """{doc}"""\n'
+    shell = cst.parse_module(head).body[0]
+    assert isinstance(shell, cst.FunctionDef)
+    last = cst.parse_module(fit(ends, indent + 4, script.source.width)).body
+    blank = [cst.EmptyLine(indent=False)] * (1 if indent else 2)
+    return shell.with_changes(leading_lines=blank, body=cst.IndentedBlock([*shell.body.body, *lines, *last]))
+
+
+def top_level(script: Script, node: ast.AST) -> ast.stmt:
+    """The module's statement that holds `node`."""
+    for stmt in script.tree.body:
+        if stmt is node or stmt in script.source.ancestors(node):
+            return stmt
+    raise AssertionError("every node stands in the module")

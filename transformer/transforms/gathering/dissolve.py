@@ -1,0 +1,331 @@
+"""Make variables and functions of the object that trains, so that networks and buffers stand beside the loop."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Collection, Mapping, Sequence
+from typing import cast
+
+import libcst as cst
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script, changed
+from transformer.syntax.query import bind_arguments, first_parameter
+from transformer.syntax.refit import Remembering, refit
+from transformer.syntax.tree import Line
+from transformer.transforms.base import Skip, Transform
+from transformer.transforms.gathering.inline import gather, inlined, recognised, without
+from transformer.transforms.gathering.inlining import NotInlined
+from transformer.transforms.gathering.only_calls import only_calls
+from transformer.transforms.gathering.training_object import Dissolved, Kept, training_classes, understand
+
+INFO = TransformInfo(
+    name="dissolve",
+    summary="make variables and functions of the attributes and methods of the one object that trains",
+    applies=(
+        "where the file makes one object of a plain class that trains, every use of it is an attribute or a "
+        "method by its name, and which parameter of `__init__` gets what is written out"
+    ),
+    safety=(
+        "The class makes a single object, which is never handed on and whose attributes are never asked for by name: "
+        "each attribute is one variable, each method one function. What __init__ did stands where the object was made."
+    ),
+    needs=(),
+    before=(
+        "class Trainer:\n    def __init__(self, args):\n        self.agent = Agent(args)\n\n"
+        "    def train(self):\n        self.agent.act()\n\n"
+        "trainer = Trainer(args)\ntrainer.train()"
+    ),
+    after="def train():\n    agent.act()\n\nagent = Agent(args)\ntrain()",
+)
+
+
+WIDTH = 88
+"""Columns for the names of a declaration."""
+
+
+def apply(script: Script) -> str:
+    """Dissolve the first class that trains.
+
+    Raises:
+        Skip: there is none, or its object must stay one, or this would not bring the training to where it is made.
+    """
+    reasons = []
+    for cls in training_classes(script):
+        try:
+            return _dissolved(script, cls)
+        except (Kept, NotInlined) as kept:
+            reasons.append(f"{cls.name} stays a class: {kept}")
+    raise Skip("; ".join(reasons) or "no class of this file trains")
+
+
+def _dissolved(script: Script, cls: ast.ClassDef) -> str:
+    parts = understand(script, cls)
+    code = dissolved(script, parts)
+    state, kept = gather(changed(script, code))
+    if not recognised(state) or getattr(state.scope, "name", None) != getattr(parts.scope, "name", None):
+        raise Kept(next(iter(kept.values()), "its functions would not meet in one training loop"))
+    return code
+
+
+def dissolved(script: Script, parts: Dissolved) -> str:
+    """The script without the object.
+
+    Raises:
+        NotInlined: what `__init__` did cannot stand where the object was made.
+    """
+    init = script.names.fresh("init")
+    split = changed(script, _Module(script, parts, init).code())
+    return inlined(split, next(c for f, c in only_calls(split).items() if f.name == init))
+
+
+class _Module(cst.CSTTransformer):
+    """The module with the object's methods as functions, and its creation as a call of one of them."""
+
+    def __init__(self, script: Script, parts: Dissolved, init: str) -> None:
+        super().__init__()
+        self._script, self._parts, self._init = script, parts, init
+        pairs = script.source.pairs
+        self._cls = pairs[parts.cls].node
+        self._stmt = pairs[parts.stmt].line
+        self._scope = pairs[parts.scope].node if isinstance(parts.scope, ast.FunctionDef) else None
+        self._inside = 0 if self._scope is None else -1
+
+    def code(self) -> str:
+        """The new text."""
+        return self._script.source.module.visit(self).code
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
+        """Look for the scope that makes the object, and no further."""
+        if self._inside < 0 and node is self._scope:
+            self._inside = 0
+            return True
+        return self._inside < 0
+
+    def leave_FunctionDef(  # noqa: N802
+        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        """Leave the scope that makes the object."""
+        if original_node is self._scope:
+            self._inside = -1
+        return updated_node
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:  # noqa: N802
+        """Do not enter classes."""
+        return False
+
+    def leave_ClassDef(  # noqa: N802
+        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
+    ) -> cst.ClassDef | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+        """Put the functions in the place of the class, if the module makes the object."""
+        if original_node is not self._cls:
+            return updated_node
+        if self._scope is not None:
+            return cst.RemoveFromParent()
+        return cst.FlattenSentinel(self._functions(2))
+
+    def leave_Attribute(  # noqa: N802
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        """Replace attributes of the object's name."""
+        of = original_node.value
+        if self._inside == 0 and isinstance(of, cst.Name) and of.value == self._parts.name is not None:
+            return _standing_for(original_node.attr.value, self._parts.names, self._parts.properties, updated_node)
+        return updated_node
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.BaseStatement]:
+        """Replace the creation."""
+        if original_node is not self._stmt:
+            return updated_node
+        lines = [*self._unbound(), *self._created()]
+        if self._parts.name is None and not (
+            isinstance(self._parts.stmt, ast.Expr) and self._parts.stmt.value is self._parts.creation
+        ):
+            lines.append(updated_node.with_changes(body=[_called(updated_node, self._parts)], leading_lines=[]))
+        else:
+            lines[-1] = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
+        first, *others = lines
+        first = first.with_changes(leading_lines=updated_node.leading_lines)
+        if self._scope is not None:
+            return cst.FlattenSentinel([*self._functions(1), first, *others])
+        return cst.FlattenSentinel([first, *others])
+
+    def _unbound(self) -> list[cst.SimpleStatementLine]:
+        """Variables that functions bind and nothing else does: the scope, if it is a function, must have them."""
+        if self._scope is None:
+            return []
+        first = self._parts.stored[self._parts.init] | {self._parts.names[p] for p in self._parts.passed}
+        others = sorted(frozenset[str]().union(*self._parts.stored.values()) - first)
+        return [_line(f"{name} = None") for name in others]
+
+    def _created(self) -> list[cst.SimpleStatementLine]:
+        """What evaluates the arguments, and the call of what was `__init__`."""
+        source, creation, lines = self._script.source, self._parts.creation, []
+        variables = {param: self._parts.names[attribute] for attribute, param in self._parts.passed.items()}
+        bound = bind_arguments(self._parts.init, creation, creation.func)
+        assert bound is not None, "the object was found"
+        texts = []
+        for param, value in list(bound.given.items())[1:]:
+            text = source.text(value)
+            if not isinstance(value, (ast.Name, ast.Constant)) and variables:
+                name = variables.get(param) or self._script.names.fresh(param)
+                lines.append(_line(f"{name} = {text}"))
+                text = name
+            texts.append(f"{param}={text}" if any(param == k.arg for k in creation.keywords) else text)
+        return [*lines, _line(f"{self._init}({', '.join(texts)})")]
+
+    def _functions(self, gap: int) -> list[cst.BaseStatement]:
+        """The methods as functions, with the comments of the class above the first."""
+        node = cast(cst.ClassDef, self._cls)
+        pairs, parts = self._script.source.pairs, self._parts
+        made: list[cst.FunctionDef] = []
+        for method in (parts.init, *parts.methods):
+            own = cast(cst.FunctionDef, pairs[method].node)
+            name = self._init if method is parts.init else parts.names[method.name]
+            as_function = _Method(self._script, parts, method, name)
+            function = cast(cst.FunctionDef, own.visit(as_function))
+            column = self._parts.scope.body[0].col_offset if self._scope is not None else 0
+            (line,) = refit([function], as_function.before, self._script.source, method.col_offset, column)
+            made.append(cast(cst.FunctionDef, line))
+        doc = ast.get_docstring(parts.cls)
+        words = [cst.EmptyLine(comment=cst.Comment(f"# {line}".rstrip())) for line in (doc or "").splitlines()]
+        outside = _Comments()
+        node.visit(outside)
+        comments = [cst.EmptyLine(comment=comment) for comment in outside.found]
+        out = []
+        for i, function in enumerate(made):
+            above = [*(comments if i == 0 else []), *(words if i == 0 else [])]
+            above += [line for line in function.leading_lines if line.comment]
+            out.append(function.with_changes(leading_lines=[*[cst.EmptyLine(indent=False)] * gap, *above]))
+        return list(out)
+
+
+class _Comments(cst.CSTVisitor):
+    """The comments of a class that stand in none of its methods, nor above one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[cst.Comment] = []
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
+        """Do not enter methods."""
+        return False
+
+    def visit_Comment(self, node: cst.Comment) -> None:  # noqa: N802
+        """Note a comment."""
+        self.found.append(node)
+
+
+class _Method(Remembering):
+    """A method as a function."""
+
+    def __init__(self, script: Script, parts: Dissolved, method: ast.FunctionDef, name: str) -> None:
+        super().__init__()
+        self._parts, self._name = parts, name
+        self._receiver = first_parameter(method)
+        self._method = script.source.pairs[method].node
+        self._names = dict(parts.names)
+        if method is parts.init:
+            self._names |= parts.passed
+        self._stored = {id(script.source.pairs[f].node): names for f, names in parts.stored.items()}
+        self._keyword = "nonlocal" if isinstance(parts.scope, ast.FunctionDef) else "global"
+        self._init = self._method if method is parts.init else None
+        self._dropped = set(parts.passed.values()) if method is parts.init else set()
+
+    def leave_Attribute(  # noqa: N802
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        """Replace attributes of the receiver."""
+        of = original_node.value
+        if isinstance(of, cst.Name) and of.value == self._receiver:
+            return _standing_for(original_node.attr.value, self._names, self._parts.properties, updated_node)
+        return updated_node
+
+    def leave_AnnAssign(  # noqa: N802
+        self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign
+    ) -> cst.BaseSmallStatement | cst.RemovalSentinel:
+        """Drop the annotation of an attribute: a variable of another scope cannot have one."""
+        target = original_node.target
+        if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name):
+            return updated_node
+        if target.value.value != self._receiver:
+            return updated_node
+        if updated_node.value is None:
+            return cst.RemoveFromParent()
+        return cst.Assign([cst.AssignTarget(updated_node.target)], updated_node.value)
+
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        """Drop what does nothing any more: `args = args`, and the `__init__` of no class."""
+        if original_node is not cast(cst.FunctionDef, self._method).body:
+            return updated_node
+        kept = without(cast(Sequence[Line], updated_node.body), self._is_nothing)
+        return updated_node.with_changes(body=kept or [_line("pass")])
+
+    def _is_nothing(self, line: Line) -> bool:
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+            return False
+        code = cst.Module([]).code_for_node(line.body[0])
+        return code == "super().__init__()" or any(code == f"{param} = {param}" for param in self._dropped)
+
+    def leave_FunctionDef(  # noqa: N802
+        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        """Declare what is bound for others; take away what only methods have."""
+        stored = self._stored.get(id(original_node))
+        if stored:
+            names = textwrap.wrap(", ".join(sorted(stored)), WIDTH)
+            declared = [_line(f"{self._keyword} {part.rstrip(',')}") for part in names]
+            lines = list(updated_node.body.body)
+            if not isinstance(updated_node.body, cst.IndentedBlock):
+                lines = [cst.SimpleStatementLine(cast(Sequence[cst.BaseSmallStatement], lines))]
+            place = 1 if updated_node.get_docstring() is not None else 0
+            if original_node is self._init:
+                declared += [_line(f"{self._names[n]} = {ast.unparse(c)}") for n, c in self._parts.constants.items()]
+            lines[place:place] = declared
+            block = updated_node.body
+            block = block if isinstance(block, cst.IndentedBlock) else cst.IndentedBlock([])
+            updated_node = updated_node.with_changes(body=block.with_changes(body=lines))
+        if original_node is not self._method:
+            return updated_node
+        params = updated_node.params
+        if self._receiver is not None:
+            first = "posonly_params" if params.posonly_params else "params"
+            rest = list(getattr(params, first))[1:]
+            params = params.with_changes(**{first: rest})
+            if first == "posonly_params" and not rest:
+                params = params.with_changes(posonly_ind=cst.MaybeSentinel.DEFAULT)
+        decorators = [d for d in updated_node.decorators if not _is_of_classes(d)]
+        return updated_node.with_changes(name=cst.Name(self._name), params=params, decorators=decorators)
+
+
+def _standing_for(
+    attribute: str, names: Mapping[str, str], properties: Collection[str], node: cst.Attribute
+) -> cst.BaseExpression:
+    """The variable of an attribute, or the call of what was a property."""
+    name = cst.Name(names[attribute])
+    new: cst.Name | cst.Call = cst.Call(name) if attribute in properties else name
+    return new.with_changes(lpar=node.lpar, rpar=node.rpar)
+
+
+def _is_of_classes(decorator: cst.Decorator) -> bool:
+    return isinstance(decorator.decorator, cst.Name) and decorator.decorator.value in ("staticmethod", "property")
+
+
+def _called(line: cst.SimpleStatementLine, parts: Dissolved) -> cst.BaseSmallStatement:
+    """`Trainer(args).train()` as a call of the function."""
+    small = cast("cst.Assign | cst.Expr", line.body[0])
+    call = cast(cst.Call, small.value)
+    name = parts.names[cast(cst.Attribute, call.func).attr.value]
+    return small.with_changes(value=call.with_changes(func=cst.Name(name)))
+
+
+def _line(code: str) -> cst.SimpleStatementLine:
+    return cast(cst.SimpleStatementLine, cst.parse_statement(code))
+
+
+TRANSFORM = Transform(INFO, apply)

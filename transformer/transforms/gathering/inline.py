@@ -1,0 +1,235 @@
+"""Put functions that hold the training or a phase of it in the place of their calls: all stand beside one loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+import libcst as cst
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script, Unconvertible, changed
+from transformer.syntax.refit import Remembering, refit
+from transformer.syntax.rewrite import Edits, lines_of
+from transformer.syntax.tree import Line
+from transformer.transforms.base import Skip, Transform
+from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
+from transformer.transforms.gathering.only_calls import (
+    OnlyCall,
+    advantages_to_inline,
+    call_to_inline,
+    computation_to_inline,
+    only_calls,
+    training_to_inline,
+)
+
+INFO = TransformInfo(
+    name="inline",
+    summary="put functions that hold the training, its rollout, update or loss in the place of their calls",
+    applies=(
+        "to a function that every use of its name shows to be called in one place, with arguments that are bound "
+        "as written, that returns at its end, and in which nothing is made that may outlive the call and reads "
+        "its variables"
+    ),
+    safety=(
+        "The function is called in this place alone, with arguments that are written out, and returns at its end "
+        "only. Its statements run in the same order; names that would meet others of the script get new ones."
+    ),
+    needs=(),
+    before=(
+        "def train(agent, batch):\n    for epoch in range(args.update_epochs):\n        ...\n    return v_loss\n\n"
+        "for iteration in range(1, args.num_iterations + 1):\n    ...\n    loss = train(agent, batch)"
+    ),
+    after=(
+        "for iteration in range(1, args.num_iterations + 1):\n    ...\n    for epoch in range(args.update_epochs):\n"
+        "        ...\n    loss = v_loss"
+    ),
+)
+
+ALREADY = "rollout and update stand in one training loop already"
+MOST = 20
+"""So many calls are replaced at the most."""
+
+
+def apply(script: Script) -> str:
+    """Replace calls until environment and optimizer are stepped in one loop.
+
+    Raises:
+        Skip: they are already, or no call stands between them, or a function must stay one.
+    """
+    state, kept = gather(script)
+    if not recognised(state) and kept:
+        raise Skip(next(iter(kept.values())))
+    if recognised(state) and state is script:
+        raise Skip(ALREADY)
+    script.module = state.source.module if state is not script else None
+    return state.code
+
+
+def gather(script: Script) -> tuple[Script, dict[str, str]]:
+    """The state in which calls are replaced until nothing is left to, and why functions stay, by their names."""
+    state, kept = script, dict[str, str]()
+    for _ in range(MOST):
+        calls = {f: c for f, c in only_calls(state).items() if f.name not in kept}
+        only = training_to_inline(state, calls)
+        if only is None and recognised(state):
+            only = advantages_to_inline(state, calls) or computation_to_inline(state, calls)
+        elif only is None:
+            only = call_to_inline(state, calls)
+        if only is None:
+            break
+        try:
+            state = changed(state, inlined(state, only))
+        except NotInlined as refused:
+            where = f"{only.function.name}() (line {only.function.lineno})"
+            kept[only.function.name] = f"{where} cannot be put in the place of its call: {refused}"
+    return state, kept
+
+
+def recognised(script: Script) -> bool:
+    """Whether rollout and update stand in one training loop."""
+    try:
+        _ = script.phases
+    except Unconvertible:
+        return False
+    return True
+
+
+def inlined(script: Script, only: OnlyCall) -> str:
+    """The script with a function's statements in the place of its call.
+
+    Raises:
+        NotInlined: they would do something else there, or this cannot be told.
+    """
+    inlining = plan(script, only)
+    edits, stmt = Edits(script.source), inlining.stmt
+    renamed = _Rename(inlining.names)
+    doc = ast.get_docstring(only.function)
+    body = _body(script, only.function)
+    if doc is not None and isinstance(body[0], cst.SimpleStatementLine):
+        rest = body[0].body[1:]  # behind a semicolon
+        body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
+    named = [script.source.pairs[alias].line for alias in inlining.aliases]
+    lines = [cast(Line, line.visit(renamed)) for line in without(body, lambda s: s in named or _declares(s))]
+    shift = 4 * len(only.function.decorator_list)
+    lines = refit(lines, renamed.before, script.source, only.function.body[0].col_offset, stmt.col_offset + shift)
+    for decorator in only.function.decorator_list:
+        lines = [cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(lines))]
+    above = [f"{name} = {script.source.text(value)}" for name, value in inlining.bindings]
+    below = _assigned(script, inlining, renamed)
+    lines = [*_parsed("\n".join(above)), *_returning(lines, _parsed(below))]
+    if doc and lines:
+        comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
+        lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
+    edits.replace(stmt, lines or "pass")
+    edits.remove(only.function)
+    return script.finish(edits)
+
+
+def _body(script: Script, function: ast.FunctionDef) -> Sequence[Line]:
+    """The function's lines, with the comments beside its head and at its end."""
+    node = cast(cst.FunctionDef, script.source.pairs[function].node)
+    if isinstance(node.body, cst.IndentedBlock):
+        lines = list(cast(Sequence[Line], node.body.body))
+        beside = node.body.header.comment
+        head = [cst.EmptyLine(comment=beside)] if beside else []
+        lines[0] = lines[0].with_changes(leading_lines=[*head, *lines[0].leading_lines])
+        end = [line for line in node.body.footer if line.comment]
+        lines[-1] = lines[-1].with_changes(leading_lines=[*lines[-1].leading_lines, *end])
+        return lines
+    return [cst.SimpleStatementLine(cast(cst.SimpleStatementSuite, node.body).body)]
+
+
+def without(lines: Sequence[Line], gone: Callable[[Line], bool]) -> list[Line]:
+    """Lines without some simple statements, whose comments go to what follows."""
+    kept: list[Line] = []
+    above: list[cst.EmptyLine] = []
+    for line in lines:
+        if isinstance(line, cst.SimpleStatementLine) and gone(line):
+            above += [e for e in line.leading_lines if e.comment]
+            beside = line.trailing_whitespace.comment
+            above += [cst.EmptyLine(comment=beside)] if beside else []
+            continue
+        kept.append(line.with_changes(leading_lines=[*above, *line.leading_lines]) if above else line)
+        above = []
+    return kept
+
+
+def _declares(line: Line) -> bool:
+    """Whether a line says that variables are another scope's."""
+    small = line.body if isinstance(line, cst.SimpleStatementLine) else ()
+    return bool(small) and all(isinstance(part, (cst.Global, cst.Nonlocal)) for part in small)
+
+
+def _assigned(script: Script, inlining: Inlining, renamed: _Rename) -> str:
+    """The statement that does with the results what the call's statement did."""
+
+    def text(value: ast.expr) -> str:
+        code = script.source.text(value) if value in script.source.parents else ast.unparse(value)
+        return cst.Module([]).code_for_node(cast(cst.BaseExpression, cst.parse_expression(code).visit(renamed)))
+
+    if inlining.value is not None:
+        return text(inlining.value)
+    targets = ", ".join(script.source.text(t) for t, _ in inlining.results)
+    return f"{targets} = {', '.join(text(v) for _, v in inlining.results)}" if targets else ""
+
+
+def _parsed(code: str) -> list[Line]:
+    return lines_of(cst.parse_module(code)) if code else []
+
+
+def _returning(lines: list[Line], last: list[Line]) -> list[Line]:
+    """Lines whose last statement, in the `with` blocks that they end with, is replaced where it is a return."""
+    if not lines:
+        return last
+    end = lines[-1]
+    if isinstance(end, cst.With) and isinstance(end.body, cst.IndentedBlock) and _ends_with_return(end):
+        inner = _returning(list(cast(Sequence[Line], end.body.body)), last) or _parsed("pass")
+        return [*lines[:-1], end.with_changes(body=end.body.with_changes(body=inner))]
+    if isinstance(end, cst.SimpleStatementLine) and isinstance(end.body[-1], cst.Return):
+        kept = [end.with_changes(body=end.body[:-1])] if len(end.body) > 1 else []
+        if last and not kept:
+            last = [last[0].with_changes(leading_lines=end.leading_lines), *last[1:]]
+        return [*lines[:-1], *kept, *last]
+    return [*lines, *last]
+
+
+def _ends_with_return(line: cst.With) -> bool:
+    last = line.body.body[-1]
+    if isinstance(last, cst.With):
+        return _ends_with_return(last)
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
+
+
+class _Rename(Remembering):
+    """Replaces names by other names, or by what they stand for."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        super().__init__()
+        self._new = {old: cst.parse_expression(new) for old, new in names.items() if old != new}
+        self._kept: set[int] = set()
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Note names that are no variables."""
+        self._kept.update(map(id, self._others(node)))
+        return super().on_visit(node)
+
+    @staticmethod
+    def _others(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        if isinstance(node, cst.Attribute):
+            yield node.attr
+        elif isinstance(node, cst.Arg) and node.keyword is not None:
+            yield node.keyword
+        elif isinstance(node, (cst.Param, cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.NameItem)):
+            yield node.name
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
+        """Replace a variable's name."""
+        new = self._new.get(original_node.value)
+        if new is None or id(original_node) in self._kept:
+            return updated_node
+        return new.deep_clone()
+
+
+TRANSFORM = Transform(INFO, apply)

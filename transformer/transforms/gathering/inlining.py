@@ -1,0 +1,404 @@
+"""Whether a function's statements can stand in the place of its only call, and under which names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from transformer.dataflow.access import (
+    TRY,
+    Liveness,
+    Names,
+    access,
+    block_names,
+    free_names,
+    parameters,
+    scope_access,
+    statements,
+)
+from transformer.dataflow.closures import Nested, kept_for_later
+from transformer.recognition.called_once import HARMLESS
+from transformer.recognition.roles import Script
+from transformer.syntax.query import bind_arguments
+from transformer.transforms.gathering.only_calls import OnlyCall, root_of
+
+
+class NotInlined(Exception):
+    """The function must stay one; the message says why."""
+
+
+@dataclass(frozen=True)
+class Inlining:
+    """How a function's statements are to stand in the place of its call."""
+
+    stmt: ast.Assign | ast.Expr
+    """The statement that is the call, or that assigns what it returns."""
+    names: dict[str, str]
+    """What the function's parameters and variables are called there, where it is something else."""
+    bindings: tuple[tuple[str, ast.expr], ...]
+    """Parameters that are assigned above, by their names there, with their arguments."""
+    results: tuple[tuple[ast.expr, ast.expr], ...]
+    """Targets and values to be assigned below; the values in the function's names."""
+    value: ast.expr | None
+    """What is left of its result to be evaluated where nothing is assigned."""
+    aliases: tuple[ast.Assign, ...]
+    """Its statements that only gave something another name."""
+
+
+def plan(script: Script, only: OnlyCall) -> Inlining:
+    """Find the names.
+
+    Raises:
+        NotInlined: the statements would do something else there, or this cannot be told.
+    """
+    return _Planner(script, only).plan()
+
+
+class _Planner:
+    def __init__(self, script: Script, only: OnlyCall) -> None:
+        self.script = script
+        self.function = only.function
+        self.call = only.call
+        self.receiver = only.receiver
+        self.scope = script.scope_of(only.call)
+        inner = scope_access(self.function.body)
+        self.declared = {
+            n for s in statements(self.function.body) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names
+        }
+        self.bound = inner.binds - self.declared
+        grown = [s for s in statements(self.function.body) if not _extends(s)]
+        self.rebound = frozenset(n for s in grown for n in access(s).binds | block_names(s))
+        self.params = parameters(self.function)
+        self.locals = self.bound | frozenset(self.params)
+        self.free = free_names(self.function)
+        self.placed: dict[str, str] = {}
+
+    def plan(self) -> Inlining:
+        self.check()
+        stmt = self.statement()
+        given = self.given()
+        value = _returned(self.function)
+        targets = self.targets(stmt, value)
+        names, bindings = self.choose(stmt, given, targets)
+        results = [
+            (t, v) for t, v in targets if not (isinstance(v, ast.Name) and names.get(v.id, v.id) == ast.unparse(t))
+        ]
+        self.check_renamed({old for old, new in names.items() if old != new})
+        self.check_steady(stmt, names)
+        ignored = (
+            isinstance(stmt, ast.Expr) and value is not None and any(isinstance(n, ast.Call) for n in ast.walk(value))
+        )
+        aliases = tuple(s for x, s in self.aliases.items() if x in self.placed)
+        return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None, aliases)
+
+    def check(self) -> None:
+        """Refuse what only works in a function."""
+        function = self.function
+        for decorator in function.decorator_list:
+            plain = isinstance(decorator, ast.Call) and not decorator.args and not decorator.keywords
+            if not plain or not self.script.calls(decorator, *HARMLESS):
+                raise NotInlined(f"line {decorator.lineno} decorates it")
+        for node in (n for s in function.body for n in ast.walk(s)):
+            if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
+                raise NotInlined(f"line {node.lineno} has a {type(node).__name__.lower()}")
+            if isinstance(node, (ast.Global, ast.Nonlocal)) and not self.is_owner(node):
+                raise NotInlined(f"line {node.lineno} binds variables of another function or of the module")
+            if isinstance(node, ast.Name) and node.id in ("locals", "vars", "eval", "exec", "super", "__class__"):
+                raise NotInlined(f"line {node.lineno} uses {node.id}")
+            if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
+                raise NotInlined(f"line {node.lineno} uses the private name {node.attr}")
+        returns = list(_returns(function))
+        last = _tail(function.body)
+        for stmt in returns:
+            if stmt is not last:
+                raise NotInlined(f"line {stmt.lineno} returns before its end")
+        if self.kept and self.script.loops_around(self.call):
+            name, line = next(iter(self.kept.items()))
+            raise NotInlined(f"line {line} may keep {name} for later")
+        outer = self.script.scope_of(function)
+        if not isinstance(self.scope, ast.Module) and outer is not self.scope:
+            own = scope_access(self.scope.body).binds | set(parameters(self.scope))
+            for name in sorted(self.free & own):
+                raise NotInlined(
+                    f"it reads {name} from outside, and the function that calls it has a {name} of its own"
+                )
+        if isinstance(outer, ast.FunctionDef) and outer is not self.scope:
+            raise NotInlined(f"it stands in {outer.name}(), and is called elsewhere")
+
+    def is_owner(self, declaration: ast.Global | ast.Nonlocal) -> bool:
+        """Whether the variables that the function binds for others are those of the scope of its call."""
+        if declaration not in self.function.body:
+            return False
+        if isinstance(declaration, ast.Global):
+            return isinstance(self.scope, ast.Module)
+        return self.script.scope_of(self.function) is self.scope
+
+    @cached_property
+    def kept(self) -> dict[str, int]:
+        """Variables that functions made inside may read later, with the line: each call made others for them."""
+        for node in (n for s in self.function.body for n in ast.walk(s)):
+            if isinstance(node, ast.ClassDef):
+                raise NotInlined(f"line {node.lineno} makes a class")
+        return kept_for_later(self.script, self.function.body, self.locals)
+
+    def check_steady(self, stmt: ast.stmt, names: dict[str, str]) -> None:
+        """Refuse where functions made inside would see a variable of the function change below the call."""
+        for name, line in self.kept.items():
+            root = names.get(name, name).partition(".")[0]
+            bound = [s for s in statements(self.scope.body) if root in access(s).binds | block_names(s)]
+            if root in self.shared - self.declared or any(s.lineno > stmt.lineno for s in bound):
+                raise NotInlined(f"line {line} may keep {name} for later, and the script has another {root} then")
+
+    def statement(self) -> ast.Assign | ast.Expr:
+        """The statement of the call."""
+        stmt = self.script.source.parents[self.call]
+        if isinstance(stmt, ast.Expr):
+            return stmt
+        if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
+            shielded = self.function.decorator_list or isinstance(self.function.body[-1], ast.With)
+            if shielded and any(isinstance(n, ast.Subscript) for n in ast.walk(stmt.targets[0])):
+                raise NotInlined(f"line {stmt.lineno} writes its result into an object")
+            return stmt
+        raise NotInlined(f"line {self.call.lineno} does more with its result than assigning it")
+
+    def given(self) -> dict[str, ast.expr]:
+        """The argument of each parameter, in the order in which they are evaluated."""
+        bound = bind_arguments(self.function, self.call, self.receiver)
+        if bound is None or set(bound.values) != set(self.params):
+            raise NotInlined(f"line {self.call.lineno} does not say which parameter gets what")
+        for name, value in bound.defaults.items():
+            if not isinstance(value, ast.Constant):
+                raise NotInlined(f"the default of {name} is no constant")
+        return bound.values
+
+    def targets(self, stmt: ast.Assign | ast.Expr, value: ast.expr | None) -> list[tuple[ast.expr, ast.expr]]:
+        """The targets of the assignment, each with the value that it gets."""
+        if isinstance(stmt, ast.Expr):
+            return []
+        target = stmt.targets[0]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            if not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)):
+                return list(zip(target.elts, value.elts, strict=True))
+        return [(target, value if value is not None else ast.Constant(None))]
+
+    # --- names -----------------------------------------------------------------------------------------------
+
+    def choose(
+        self, stmt: ast.stmt, given: dict[str, ast.expr], targets: list[tuple[ast.expr, ast.expr]]
+    ) -> tuple[dict[str, str], list[tuple[str, ast.expr]]]:
+        """The name of each parameter and variable, and the parameters to be assigned."""
+        placed = {p: text for p, value in given.items() if (text := self.in_place(p, value)) is not None}
+        for name, alias in self.aliases.items():
+            root = root_of(alias.value)
+            assert isinstance(root, ast.Name)
+            stays = placed.get(root.id, root.id)[:1].isidentifier() and root.id not in self.locals - set(placed)
+            stays = stays and root.id not in self.declared
+            text = self.in_place(name, alias.value) if stays else None
+            if text is not None:
+                first, dot, rest = text.partition(".")
+                placed[name] = placed.get(first, first) + dot + rest
+        while True:
+            names = self.named(stmt, given, targets, placed)
+            own = {new for old, new in names.items() if old not in placed}
+            lost = next((p for p, text in placed.items() if text.partition(".")[0] in own), None)
+            if lost is None:
+                break
+            del placed[lost]  # the statements bind what it would be called
+        self.placed = placed
+        bindings = [(names[p], v) for p, v in given.items() if p not in placed and ast.unparse(v) != names[p]]
+        for i, (name, _) in enumerate(bindings):
+            for _, value in bindings[i + 1 :]:
+                if name in access(value).reads:
+                    raise NotInlined(f"an argument reads {name}, the name of a parameter")
+        return names, bindings
+
+    @cached_property
+    def aliases(self) -> dict[str, ast.Assign]:
+        """Variables that are only another name for something: `s = self.settings`, with the statement."""
+        found: dict[str, ast.Assign] = {}
+        for stmt in self.function.body:
+            if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
+                name, line = stmt.targets[0].id, self.script.source.pairs[stmt].line
+                bound = [s for s in statements(self.function.body) if name in access(s).binds | block_names(s)]
+                alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+                own = name in self.bound and name not in self.params
+                if bound == [stmt] and alone and own and isinstance(root_of(stmt.value), ast.Name):
+                    found[name] = stmt
+        return found
+
+    def in_place(self, param: str, value: ast.expr) -> str | None:
+        """What can be written for a parameter wherever it is read: a name, an option, a number."""
+        alias = param in self.aliases
+        if param in self.inner or (not alias and param in self.rebound):
+            return None
+        if param in self.bound and not alias and not isinstance(value, ast.Name):
+            return None
+        if isinstance(value, ast.Constant) and (value.value is None or isinstance(value.value, (bool, int, float))):
+            read = (n for s in self.function.body for n in ast.walk(s) if isinstance(n, ast.Attribute))
+            return (
+                None if any(isinstance(n.value, ast.Name) and n.value.id == param for n in read) else repr(value.value)
+            )
+        root = value
+        while isinstance(root, ast.Attribute):
+            if not self.is_option(root.attr):
+                return None
+            root = root.value
+        return ast.unparse(value) if isinstance(root, ast.Name) and root.id not in self.shared | self.inner else None
+
+    def is_option(self, attribute: str) -> bool:
+        """Whether attributes of this name are what the file sets before training, and never changes."""
+        declared, by_name = False, self.script.names.taken("setattr")
+        for node in self.script.nodes:
+            if isinstance(node, ast.FunctionDef) and node.name == attribute:
+                return False  # a method, or a property
+            if by_name and isinstance(node, ast.Constant) and node.value == attribute:
+                return False
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == attribute:
+                declared = declared or isinstance(self.script.source.parents[node], ast.ClassDef)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                declared = declared or node.value.replace("-", "_") == f"__{attribute}"
+            elif isinstance(node, ast.Attribute) and node.attr == attribute and not isinstance(node.ctx, ast.Load):
+                scope = self.script.scope_of(node)
+                if self.script.loops_around(node) or not (scope is self.scope or _makes(scope)):
+                    return False
+                declared = True
+        return declared
+
+    def named(
+        self,
+        stmt: ast.stmt,
+        given: dict[str, ast.expr],
+        targets: list[tuple[ast.expr, ast.expr]],
+        placed: dict[str, str],
+    ) -> dict[str, str]:
+        names = dict(placed)
+        around = {text.partition(".")[0] for text in placed.values()}
+        returned = [v.id for _, v in targets if isinstance(v, ast.Name)]
+        assigned = {n.id for t, _ in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+        unread = assigned - self.closures - self.free - self.inner - around - self.guarded(stmt)
+        for target, value in targets:  # a result is called what it is assigned to
+            if isinstance(target, ast.Name) and isinstance(value, ast.Name) and value.id in self.locals - set(names):
+                if target.id in unread and returned.count(value.id) == 1 and target.id not in self.locals - {value.id}:
+                    passed = given.get(value.id)
+                    if passed is None or ast.unparse(passed) == target.id or target.id not in self.read_by(given):
+                        names[value.id] = target.id
+        replaceable = self.replaceable(stmt, assigned) - around - set(names.values())
+        for name in sorted(self.locals - set(names)):
+            taken = name in self.used or name in around or name in names.values()
+            argument = given.get(name)
+            same = argument is not None and ast.unparse(argument) == name
+            if taken and (name not in replaceable or (name in self.read_by(given) and not same)):
+                names[name] = self.script.names.fresh(name)
+            else:
+                names[name] = name
+        return names
+
+    @staticmethod
+    def read_by(given: dict[str, ast.expr]) -> set[str]:
+        return {name for value in given.values() for name in access(value).reads}
+
+    def replaceable(self, stmt: ast.stmt, assigned: set[str]) -> set[str]:
+        """Variables around the call whose values nothing reads any more."""
+        live = self.liveness.after[stmt] - assigned
+        own = set(scope_access(self.scope.body).binds)
+        if isinstance(self.scope, ast.FunctionDef):
+            own |= set(parameters(self.scope))
+        return own - live - self.closures - self.free - self.guarded(stmt)
+
+    def guarded(self, stmt: ast.stmt) -> set[str]:
+        """Names that may be read after an exception in the function."""
+        names: set[str] = set()
+        for outer in self.script.source.ancestors(stmt):
+            if outer is self.scope:
+                break
+            if isinstance(outer, TRY):
+                names |= self.liveness.after[outer]
+                for block in (*(h.body for h in outer.handlers), outer.finalbody):
+                    names |= scope_access(block).reads
+        return names
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        """What is live in the scope of the call."""
+        return Liveness.of(self.scope.body, self.closures if isinstance(self.scope, ast.Module) else frozenset())
+
+    @cached_property
+    def inner(self) -> set[str]:
+        """Names that comprehensions and functions inside bind for themselves."""
+        found: set[str] = set()
+        for node in (n for s in self.function.body for n in ast.walk(s)):
+            if isinstance(node, ast.comprehension):
+                found |= {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+            elif isinstance(node, Nested):
+                found |= set(parameters(node))
+                if not isinstance(node, ast.Lambda):
+                    found |= scope_access(node.body).binds
+        return found
+
+    @cached_property
+    def shared(self) -> set[str]:
+        """Variables that functions bind for others."""
+        return {n for s in self.script.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+
+    @cached_property
+    def used(self) -> Names:
+        """Names that the scope of the call uses."""
+        inner = scope_access(self.scope.body)
+        params = set(parameters(self.scope)) if isinstance(self.scope, ast.FunctionDef) else set()
+        return inner.reads | inner.binds | params | self.closures
+
+    @cached_property
+    def closures(self) -> Names:
+        """Variables of the scope that other functions may read."""
+        return frozenset(
+            name
+            for node in ast.walk(self.scope)
+            if isinstance(node, Nested) and node is not self.scope and node is not self.function
+            if self.function not in self.script.source.ancestors(node)
+            for name in free_names(node)
+        )
+
+    def check_renamed(self, renamed: set[str]) -> None:
+        """Refuse names in places where only a definition of their own could be renamed."""
+        for node in (n for s in self.function.body for n in ast.walk(s)):
+            bound: set[str] = set()
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                bound = {(a.asname or a.name).split(".")[0] for a in node.names}
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                bound = {node.name}
+            elif isinstance(node, ast.stmt):
+                bound = block_names(node)
+            if isinstance(node, Nested):
+                bound |= set(parameters(node))
+            for name in sorted(bound & renamed):
+                raise NotInlined(
+                    f"line {getattr(node, 'lineno', 0)} binds {name}, a name that the script uses elsewhere"
+                )
+
+
+def _extends(stmt: ast.stmt) -> bool:
+    """Whether a statement is `x += [...]`, after which x is the same list."""
+    return isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.value, ast.List)
+
+
+def _makes(scope: ast.Module | ast.FunctionDef) -> bool:
+    return isinstance(scope, ast.Module) or scope.name in ("__init__", "__post_init__")
+
+
+def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
+    return (s for s in statements(function.body) if isinstance(s, ast.Return))
+
+
+def _tail(block: list[ast.stmt]) -> ast.stmt:
+    """The statement that a block ends with, in the `with` blocks that it ends with."""
+    last = block[-1]
+    return _tail(last.body) if isinstance(last, ast.With) else last
+
+
+def _returned(function: ast.FunctionDef) -> ast.expr | None:
+    last = _tail(function.body)
+    return last.value if isinstance(last, ast.Return) else None

@@ -1,0 +1,238 @@
+"""Functions and methods of a script that are called in one place, and the loops that train through such calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from transformer.dataflow.access import free_names, parameters, scope_access, statements
+from transformer.recognition.buffers import find_allocations
+from transformer.recognition.roles import Loop, Script, backwards
+
+ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
+"""Methods of modules that return the module."""
+
+
+NAMESPACES = frozenset("globals locals vars eval exec sys importlib".split())
+BY_NAME = frozenset("getattr hasattr setattr delattr methodcaller attrgetter operator".split())
+"""What finds functions, and methods, by their names."""
+
+
+class _MethodCall(ast.Call):
+    """A call of a method, for type checkers."""
+
+    func: ast.Attribute
+
+
+@dataclass(frozen=True)
+class OnlyCall:
+    """The only use of a function of the file: a call of it by its name, or of a method on a known object."""
+
+    call: ast.Call
+    function: ast.FunctionDef
+    receiver: ast.expr | None
+    """The object whose method is called."""
+
+
+def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
+    """Functions of the file that are used nowhere but in one call."""
+    defined: dict[str, list[ast.AST]] = {}
+    names: dict[str, list[ast.AST]] = {}
+    attributes: dict[str, list[ast.Attribute]] = {}
+    texts = texts_of(script)
+    for node in script.nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            defined.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Name):
+            names.setdefault(node.id, []).append(node)
+        elif isinstance(node, ast.Attribute):
+            attributes.setdefault(node.attr, []).append(node)
+    found: dict[ast.FunctionDef, OnlyCall] = {}
+    for name, nodes in defined.items():
+        function = nodes[0]
+        if len(nodes) > 1 or not isinstance(function, ast.FunctionDef) or name in script.imports:
+            continue
+        owner = script.source.parents[function]
+        if name in texts and looks_up_names(script, owner):
+            continue
+        uses = attributes.get(name, []) if isinstance(owner, ast.ClassDef) else names.get(name, [])
+        call = script.source.parents[uses[0]] if len(uses) == 1 else None
+        if not isinstance(call, ast.Call) or call.func is not uses[0] or function in script.source.ancestors(call):
+            continue
+        if isinstance(owner, ast.ClassDef) and any(_in_class_body(script, n, owner) for n in names.get(name, [])):
+            continue  # `act = method` below it
+        if isinstance(owner, ast.ClassDef):
+            receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
+            if receiver is None or not _is_instance(script, receiver, owner):
+                continue
+            found[function] = OnlyCall(call, function, receiver)
+        elif isinstance(owner, (ast.Module, ast.FunctionDef)):
+            found[function] = OnlyCall(call, function, None)
+    return found
+
+
+def _in_class_body(script: Script, name: ast.AST, owner: ast.ClassDef) -> bool:
+    """Whether a name is evaluated where a class is made, in its body or among the parameters of its methods."""
+    below = name
+    for outer in script.source.ancestors(name):
+        if outer is owner:
+            return True
+        if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            decorates = below in getattr(outer, "decorator_list", ())
+            if not decorates and not isinstance(below, ast.arguments):
+                return False
+        below = outer
+    return False
+
+
+def texts_of(script: Script) -> set[str]:
+    """The texts of a script."""
+    return {n.value for n in script.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+
+
+def looks_up_names(script: Script, owner: ast.AST) -> bool:
+    """Whether the script may look up functions and classes (methods, where `owner` is a class) by their names."""
+    return any(
+        isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in BY_NAME and isinstance(owner, ast.ClassDef)))
+        for n in script.nodes
+        if not _is_vars_of_options(script, n)
+    )
+
+
+def _is_vars_of_options(script: Script, name: ast.AST) -> bool:
+    """Whether a name is that of `vars(args)`, whose argument is no module."""
+    call = script.source.parents.get(name)
+    given = call.args if isinstance(name, ast.Name) and name.id == "vars" and isinstance(call, ast.Call) else []
+    return any(isinstance(a, ast.Name) and a.id not in script.imports for a in given)
+
+
+def _is_instance(script: Script, value: ast.expr, owner: ast.ClassDef) -> bool:
+    """Whether a name stands for an object of just this class: `self` in its methods, or what its call has made."""
+    if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in script.classes.values()):
+        return False
+    scope = script.scope_of(value)
+    if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
+        return script.class_of_self(value, scope) is owner and not scope.decorator_list
+    bound = [
+        n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == value.id and isinstance(n.ctx, ast.Store)
+    ]
+    made = [script.source.parents[n] for n in bound]
+    values = [m.value for m in made if isinstance(m, ast.Assign) and len(m.targets) == 1]
+    first, *others = values if len(values) == len(made) > 0 else [value]
+    made_by = _bare(first)
+    same = all(isinstance(bare := _bare(v), ast.Name) and bare.id == value.id for v in others)
+    return isinstance(made_by, ast.Call) and ast.unparse(made_by.func) == owner.name and same
+
+
+def _bare(value: ast.expr) -> ast.expr:
+    """`x` in `x.to(device).eval()` and the like; an object that wraps x stays."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ITSELF:
+        value = value.func.value
+    return value
+
+
+def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """A call in the training loop behind which the rollout or the update stands; None where there is none."""
+    environment, optimizer = (_reaching(script, calls, s) for s in (script.env_steps, script.optimizer_steps))
+    loops = [
+        loop
+        for loop in (n for n in script.nodes if isinstance(n, (ast.For, ast.While)))
+        if _steps(script, calls, loop, script.env_steps, environment)
+        and _steps(script, calls, loop, script.optimizer_steps, optimizer)
+    ]
+    for loop in loops:
+        inside = _entered(script, calls, loop)
+        if any(other is not loop and (other in inside or script.scope_of(other) in inside) for other in loops):
+            continue
+        for steps, reaching in ((script.optimizer_steps, optimizer), (script.env_steps, environment)):
+            if not any(loop in script.loops_around(step) for step in steps):
+                return next(c for c in calls.values() if c.function in reaching and loop in script.loops_around(c.call))
+    return None
+
+
+def advantages_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """The call of a function that estimates the advantages of what it is not given; None where there is none."""
+    buffers = set(find_allocations(script))
+    for only in calls.values():
+        takes = only.receiver is not None or not buffers.isdisjoint(free_names(only.function))
+        if takes and script.phases.loop in script.loops_around(only.call) and _goes_back(only.function):
+            return only
+    return None
+
+
+def computation_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """The call of a function in a minibatch's computation, which may read tensors on the host; None where none is."""
+    for only in calls.values():
+        if script.loops_around(only.call)[:1] == [script.minibatch_loop]:
+            return only
+    return None
+
+
+def training_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """The call of a function that trains networks with an optimizer made outside of it; None where none does."""
+    stepping = _reaching(script, calls, script.env_steps)
+    for only in calls.values():
+        function = only.function
+        if function not in stepping or script.loops_around(only.call) or only.receiver is not None:
+            continue
+        own = scope_access(function.body).binds
+        cleared = [n.func.value for n in script.nodes if clears_gradients(n) and script.scope_of(n) is function]
+        if any(isinstance(root := root_of(held), ast.Name) and root.id not in own for held in cleared):
+            return only
+    return None
+
+
+def clears_gradients(node: ast.AST) -> TypeGuard[_MethodCall]:
+    """Whether a node is `optimizer.zero_grad()`, whatever stands before the dot."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "zero_grad"
+
+
+def root_of(value: ast.expr) -> ast.expr:
+    """`x` in `x.y.z`."""
+    while isinstance(value, ast.Attribute):
+        value = value.value
+    return value
+
+
+def _goes_back(function: ast.FunctionDef) -> bool:
+    """Whether a function has a loop backwards over time."""
+    return any(isinstance(s, ast.For) and backwards(s.iter) is not None for s in statements(function.body))
+
+
+def _reaching(
+    script: Script, calls: dict[ast.FunctionDef, OnlyCall], steps: Iterable[ast.Call]
+) -> Collection[ast.FunctionDef]:
+    """The functions that make one of the steps, themselves or in the functions that they call."""
+    found: set[ast.FunctionDef] = set()
+    stack: list[ast.AST] = list(steps)
+    while stack:
+        scope = script.scope_of(stack.pop())
+        if isinstance(scope, ast.FunctionDef) and scope in calls and scope not in found:
+            found.add(scope)
+            stack.append(calls[scope].call)
+    return found
+
+
+def _steps(
+    script: Script,
+    calls: dict[ast.FunctionDef, OnlyCall],
+    loop: Loop,
+    steps: Iterable[ast.Call],
+    reaching: Collection[ast.FunctionDef],
+) -> bool:
+    """Whether a loop makes one of the steps, itself or in a function that it calls."""
+    nodes = [*steps, *(calls[f].call for f in reaching)]
+    return any(loop in script.loops_around(node) for node in nodes)
+
+
+def _entered(script: Script, calls: dict[ast.FunctionDef, OnlyCall], loop: Loop) -> set[ast.AST]:
+    """A loop's nodes, and the functions that it calls, and that these call."""
+    nodes = set(ast.walk(loop))
+    grown = True
+    while grown:
+        inside = {c.function for c in calls.values() if c.call in nodes or script.scope_of(c.call) in nodes}
+        grown = not inside <= nodes
+        nodes |= inside
+    return nodes

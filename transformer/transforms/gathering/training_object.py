@@ -1,0 +1,419 @@
+"""An object that a script makes once and trains with: whether variables and functions can do what it does."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from transformer.dataflow.access import block_names, free_names, parameters, scope_access
+from transformer.recognition.called_once import HARMLESS
+from transformer.recognition.roles import Scope, Script, names_in
+from transformer.syntax.query import bind_arguments, first_parameter
+from transformer.transforms.gathering.only_calls import clears_gradients, looks_up_names, texts_of
+
+PLAIN_DECORATORS = (*HARMLESS, "torch.enable_grad")
+"""Decorators of methods that do as much for functions."""
+PLAIN_BASES = ("object", "ABC", "abc.ABC")
+
+
+class Kept(Exception):
+    """The object must stay one; the message says why."""
+
+
+@dataclass(frozen=True)
+class Dissolved:
+    """What becomes of an object: the names of its parts, in the scope that made it."""
+
+    cls: ast.ClassDef
+    creation: ast.Call
+    stmt: ast.Assign | ast.Expr
+    """The statement of the creation: `trainer = Trainer(args)`, or `Trainer(args).train()`."""
+    name: str | None
+    """What the object is called there."""
+    scope: Scope
+    init: ast.FunctionDef
+    methods: tuple[ast.FunctionDef, ...]
+    names: dict[str, str]
+    """The variable of each attribute, and the function of each method."""
+    constants: dict[str, ast.Constant]
+    """Attributes that the class gives its objects to begin with."""
+    properties: frozenset[str]
+    passed: dict[str, str]
+    """Attributes that are a parameter of `__init__` for good: the parameter."""
+    stored: dict[ast.FunctionDef, frozenset[str]]
+    """For each function in the class, the variables that it binds for others."""
+
+
+def training_classes(script: Script) -> list[ast.ClassDef]:
+    """Classes of the file in whose methods gradients are cleared."""
+    found: dict[ast.ClassDef, None] = {}
+    for node in script.nodes:
+        if clears_gradients(node):
+            found |= {c: None for c in script.source.ancestors(node) if isinstance(c, ast.ClassDef)}
+    return list(found)
+
+
+def understand(script: Script, cls: ast.ClassDef) -> Dissolved:
+    """Find the object and the names.
+
+    Raises:
+        Kept: the object may be used in ways that variables and functions do not allow for, or this cannot be told.
+    """
+    return _Object(script, cls).dissolved()
+
+
+class _Object:
+    def __init__(self, script: Script, cls: ast.ClassDef) -> None:
+        self.script = script
+        self.cls = cls
+        self.functions = [f for f in cls.body if isinstance(f, ast.FunctionDef)]
+        self.init = next((f for f in self.functions if f.name == "__init__"), None)
+        self.methods = tuple(f for f in self.functions if f is not self.init)
+
+    def dissolved(self) -> Dissolved:
+        self.check_class()
+        self.check_methods()
+        creation = self.creation
+        stmt = self.script.source.statement(creation)
+        name = self.name_of(stmt)
+        self.check_uses(stmt, name)
+        assert isinstance(stmt, (ast.Assign, ast.Expr))
+        self.check_scope()
+        passed = self.passed()
+        names = self.named(passed)
+        stored = {
+            f: frozenset(
+                names[n.attr]
+                for n in self.attributes_in(f)
+                if not isinstance(n.ctx, ast.Load) and not (f is self.init and n.attr in passed)
+            )
+            for m in self.functions
+            for f in ast.walk(m)
+            if isinstance(f, ast.FunctionDef)
+        }
+        assert self.init is not None
+        stored[self.init] |= {names[n] for n in self.constants}
+        properties = frozenset(m.name for m in self.methods if _is(m, "property"))
+        return Dissolved(
+            cls=self.cls, creation=creation, stmt=stmt, name=name, scope=self.scope, init=self.init,
+            methods=self.methods, names=names, constants=self.constants, properties=properties, passed=passed,
+            stored=stored,
+        )  # fmt: skip
+
+    # --- whether ---------------------------------------------------------------------------------------------
+
+    def check_class(self) -> None:
+        """Refuse classes that are more than methods."""
+        cls = self.cls
+        if cls not in self.script.tree.body:
+            raise Kept("it is not defined at the top of the file")
+        if self.init is None:
+            raise Kept("it has no __init__()")
+        if cls.keywords or cls.decorator_list or any(ast.unparse(b) not in PLAIN_BASES for b in cls.bases):
+            raise Kept("it is derived from another class")
+        for part in cls.body:
+            doc = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
+            if not doc and not isinstance(part, ast.FunctionDef) and not _declares(part) and _constant(part) is None:
+                raise Kept(f"line {part.lineno} is no method")
+        named = [f.name for f in self.functions] + [c[0] for part in cls.body if (c := _constant(part))]
+        if len(set(named)) < len(named):
+            raise Kept("it defines a name twice")
+
+    def check_methods(self) -> None:
+        """Refuse methods that need the object itself."""
+        for method in self.functions:
+            if method.name.startswith("__") and method is not self.init:
+                raise Kept(f"line {method.lineno} defines {method.name}")
+            for decorator in method.decorator_list:
+                inner = decorator.func if isinstance(decorator, ast.Call) else decorator
+                plain = ast.unparse(decorator) in ("staticmethod", "property")
+                if self.script.qualified(inner) not in PLAIN_DECORATORS and not plain:
+                    raise Kept(f"line {decorator.lineno} decorates {method.name}()")
+            receiver = first_parameter(method)
+            if receiver is None and not _is(method, "staticmethod"):
+                raise Kept(f"{method.name}() does not name its object")
+            for node in ast.walk(method):
+                if isinstance(node, (ast.ClassDef, ast.AsyncFunctionDef)):
+                    raise Kept(f"line {node.lineno} defines {node.name}")
+                if (
+                    isinstance(node, ast.Name)
+                    and node.id in ("super", "locals", "__class__")
+                    and not self.is_super(node)
+                ):
+                    raise Kept(f"line {node.lineno} uses {node.id}")
+                if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
+                    raise Kept(f"line {node.lineno} uses the private name {node.attr}")
+                if isinstance(node, (ast.Global, ast.Nonlocal)):
+                    raise Kept(f"line {node.lineno} binds variables from outside")
+                if isinstance(node, ast.JoinedStr) and any(_spells(part, receiver) for part in node.values):
+                    raise Kept(f"line {node.lineno} prints the expression itself")
+                if receiver is not None:
+                    self.check_receiver(node, receiver, method)
+
+    def check_receiver(self, node: ast.AST, receiver: str, method: ast.FunctionDef) -> None:
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not method and receiver in parameters(node):
+            raise Kept(f"line {node.lineno} has a {receiver} of its own")
+        if not isinstance(node, ast.Name) or node.id != receiver:
+            return
+        self.check_use(node)
+
+    def check_use(self, name: ast.Name) -> None:
+        """Refuse a name of the object that does anything but get at an attribute."""
+        user = self.script.source.parents[name]
+        if not isinstance(user, ast.Attribute):
+            raise Kept(f"line {name.lineno} hands the object on")
+        if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
+            raise Kept(f"line {name.lineno} replaces {user.attr}()")
+        if user.attr.startswith("__"):
+            raise Kept(f"line {name.lineno} uses {user.attr}")
+
+    @cached_property
+    def constants(self) -> dict[str, ast.Constant]:
+        """Attributes that the class gives its objects to begin with."""
+        return dict(c for part in self.cls.body if (c := _constant(part)))
+
+    @cached_property
+    def creation(self) -> ast.Call:
+        """The only use of the class."""
+        uses = [n for n in self.script.nodes if isinstance(n, ast.Name) and n.id == self.cls.name]
+        call = self.script.source.parents[uses[0]] if len(uses) == 1 else None
+        if not isinstance(call, ast.Call) or call.func is not uses[0]:
+            raise Kept("it is not used in one call alone")
+        if self.cls.name in texts_of(self.script) and looks_up_names(self.script, self.script.tree):
+            raise Kept("its name is a text of the script, which looks names up")
+        if self.script.loops_around(call):
+            raise Kept(f"line {call.lineno} makes it in a loop")
+        if self.cls in self.script.source.ancestors(call):
+            raise Kept("it is made in a method of its own")
+        return call
+
+    @cached_property
+    def scope(self) -> Scope:
+        """Where the object is made."""
+        return self.script.scope_of(self.creation)
+
+    def name_of(self, stmt: ast.stmt) -> str | None:
+        """The name that the object is given by the statement that makes it; None where a method is called at once."""
+        if isinstance(stmt, ast.Assign) and stmt.value is self.creation and len(stmt.targets) == 1:
+            if isinstance(stmt.targets[0], ast.Name):
+                return stmt.targets[0].id
+        elif isinstance(stmt, (ast.Assign, ast.Expr)) and isinstance(stmt.value, ast.Call):
+            called = stmt.value.func
+            if isinstance(called, ast.Attribute) and called.value is self.creation:
+                return None
+        elif isinstance(stmt, ast.Expr) and stmt.value is self.creation:
+            return None
+        raise Kept(f"line {self.creation.lineno} does more with it than giving it a name")
+
+    def check_uses(self, stmt: ast.stmt, name: str | None) -> None:
+        """Refuse where the object is handed on, or used by other functions."""
+        for node in self.script.nodes:
+            if isinstance(node, ast.Name) and node.id == name and node not in ast.walk(stmt):
+                if self.script.scope_of(node) is not self.scope:
+                    if not self.binds_itself(node):
+                        raise Kept(f"line {node.lineno} uses it in another function")
+                    continue
+                self.check_use(node)
+                if node.lineno < stmt.lineno:
+                    raise Kept(f"line {node.lineno} uses it above")
+            elif isinstance(node, ast.JoinedStr) and any(_spells(part, name) for part in node.values):
+                raise Kept(f"line {node.lineno} prints the expression itself")
+            elif isinstance(node, (ast.Lambda, ast.comprehension)) and self.script.scope_of(node) is self.scope:
+                own = parameters(node) if isinstance(node, ast.Lambda) else names_in([node.target])
+                if name in own:
+                    raise Kept(f"line {node.lineno if isinstance(node, ast.Lambda) else 0} has a {name} of its own")
+
+    def binds_itself(self, name: ast.Name) -> bool:
+        """Whether a name in a function is a variable of that function."""
+        function = self.script.scope_of(name)
+        return isinstance(function, ast.FunctionDef) and name.id not in free_names(function)
+
+    def check_scope(self) -> None:
+        """Refuse where the scope hides what the methods read from the module."""
+        if isinstance(self.scope, ast.Module):
+            return
+        own = scope_access(self.scope.body).binds | set(parameters(self.scope))
+        for method in self.functions:
+            for name in sorted(free_names(method) & own):
+                raise Kept(
+                    f"{method.name}() reads {name} from outside, and {self.scope.name}() has a {name} of its own"
+                )
+
+    # --- names -----------------------------------------------------------------------------------------------
+
+    def is_super(self, name: ast.Name) -> bool:
+        """Whether a name is that of `super().__init__()`, which does nothing here."""
+        around = list(self.script.source.ancestors(name))[:4]
+        return (
+            name.id == "super"
+            and ast.unparse(around[3]) == "super().__init__()"
+            and around[3] in getattr(self.init, "body", ())
+        )
+
+    @cached_property
+    def attributes(self) -> dict[str, list[ast.Attribute]]:
+        """The places where an attribute of the object is used in its methods."""
+        found: dict[str, list[ast.Attribute]] = {}
+        for method in self.functions:
+            for node in ast.walk(method):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                    if node.value.id == first_parameter(method):
+                        found.setdefault(node.attr, []).append(node)
+        return found
+
+    def attributes_in(self, function: ast.FunctionDef) -> Iterator[ast.Attribute]:
+        """Uses of attributes in a function of the class itself, those in functions inside left out."""
+        for uses in self.attributes.values():
+            yield from (u for u in uses if self.script.scope_of(u) is function)
+
+    @cached_property
+    def outside(self) -> dict[str, list[ast.Attribute]]:
+        """The places where an attribute of the object is used in the scope that made it."""
+        stmt = self.script.source.statement(self.creation)
+        name = self.name_of(stmt)
+        found: dict[str, list[ast.Attribute]] = {}
+        for node in self.script.nodes:
+            if isinstance(node, ast.Attribute) and self.script.scope_of(node) is self.scope:
+                if node.value is self.creation or (isinstance(node.value, ast.Name) and node.value.id == name):
+                    found.setdefault(node.attr, []).append(node)
+        return found
+
+    def passed(self) -> dict[str, str]:
+        """Attributes that are given a parameter of `__init__` and nothing else, neither of which changes again."""
+        assert self.init is not None
+        found: dict[str, str] = {}
+        arguments = self.arguments
+        bound = scope_access(self.init.body).binds
+        for stmt in self.init.body:
+            if not isinstance(stmt, (ast.Assign, ast.AnnAssign)) or not isinstance(stmt.value, ast.Name):
+                continue
+            targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
+            attribute, param = targets[0], stmt.value.id
+            if (
+                len(targets) > 1
+                or not isinstance(attribute, ast.Attribute)
+                or param in bound
+                or param in found.values()
+            ):
+                continue
+            stores = [u for u in self.uses(attribute.attr) if not isinstance(u.ctx, ast.Load)]
+            if param in arguments and stores == [attribute] and self.stays(arguments[param]):
+                found[attribute.attr] = param
+        return found
+
+    def stays(self, argument: ast.expr) -> bool:
+        """Whether an argument is a variable that never changes; one can be made of an expression."""
+        if not isinstance(argument, ast.Name):
+            return not isinstance(argument, ast.Constant)
+        stores = [n for n in self.script.nodes if isinstance(n, ast.Name) and n.id == argument.id and not _loads(n)]
+        declared = {n for s in self.script.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+        here = [n for n in stores if self.script.scope_of(n) is self.scope]
+        given = isinstance(self.scope, ast.FunctionDef) and argument.id in parameters(self.scope)
+        return len(here) + given == 1 and argument.id not in declared
+
+    def uses(self, attribute: str) -> list[ast.Attribute]:
+        """Every use of an attribute of the object."""
+        return [*self.attributes.get(attribute, ()), *self.outside.get(attribute, ())]
+
+    def named(self, passed: dict[str, str]) -> dict[str, str]:
+        """A name for each attribute and method, which nothing else has where it is used."""
+        names: dict[str, str] = {}
+        arguments = self.arguments
+        parts = [*(m.name for m in self.methods), *self.constants, *self.attributes, *self.outside]
+        for part in dict.fromkeys(parts):
+            given = arguments.get(passed.get(part, ""))
+            users = {m for u in self.attributes.get(part, ()) if (m := self.method_of(u))}
+            if part in self.constants:
+                users |= {f for f in self.functions if f is self.init}  # which sets it
+            methods = users - {self.init}  # where an attribute that is a parameter is called like it
+            if isinstance(given, ast.Name) and not any(given.id in self.bound_in(m) for m in methods):
+                names[part] = given.id
+                continue
+            if isinstance(given, ast.Name):
+                del passed[part]
+            elif part in passed:
+                users = methods
+            taken = part in self.around or part in names.values() or hasattr(builtins, part)
+            fresh = taken or any(part in self.words_in(m) for m in users)
+            names[part] = self.script.names.fresh(part) if fresh else part
+        return names
+
+    @cached_property
+    def arguments(self) -> dict[str, ast.expr]:
+        """What each parameter of `__init__` is given."""
+        assert self.init is not None
+        bound = bind_arguments(self.init, self.creation, self.creation.func)
+        if bound is None:
+            raise Kept(f"line {self.creation.lineno} does not say which parameter gets what")
+        return bound.given
+
+    def method_of(self, node: ast.AST) -> ast.FunctionDef | None:
+        """The method around a node."""
+        around = list(self.script.source.ancestors(node))
+        return next((m for m in self.functions if m in around), None)
+
+    @cached_property
+    def around(self) -> set[str]:
+        """Names that mean something in the scope that made the object, or in other functions that it can be read in."""
+        inner = scope_access(self.scope.body)
+        found = set(inner.reads | inner.binds)
+        if isinstance(self.scope, ast.FunctionDef):
+            found |= set(parameters(self.scope))
+        inside = set(ast.walk(self.cls))
+        for node in self.script.nodes:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and node not in inside:
+                found |= free_names(node)
+        for method in self.functions:
+            found |= free_names(method)
+        return found
+
+    def bound_in(self, method: ast.FunctionDef) -> set[str]:
+        """Names that a method or what is made inside it binds."""
+        found: set[str] = set()
+        for node in ast.walk(method):
+            if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+                found |= set(parameters(node))
+            if isinstance(node, ast.Name) and not _loads(node):
+                found.add(node.id)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                found |= {(a.asname or a.name).split(".")[0] for a in node.names}
+            elif isinstance(node, ast.FunctionDef) and node is not method:
+                found.add(node.name)
+            elif isinstance(node, ast.stmt):
+                found |= block_names(node)
+        return found
+
+    def words_in(self, method: ast.FunctionDef) -> set[str]:
+        """Names that a method uses in any way."""
+        return self.bound_in(method) | {n.id for n in ast.walk(method) if isinstance(n, ast.Name)}
+
+
+def _declares(part: ast.stmt) -> bool:
+    """Whether a statement of a class only says what an attribute is, or nothing."""
+    return isinstance(part, ast.Pass) or (isinstance(part, ast.AnnAssign) and part.value is None)
+
+
+def _constant(part: ast.stmt) -> tuple[str, ast.Constant] | None:
+    """The name and the value of `name = 3`."""
+    if isinstance(part, (ast.Assign, ast.AnnAssign)) and isinstance(part.value, ast.Constant):
+        targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+        if len(targets) == 1 and isinstance(targets[0], ast.Name):
+            return targets[0].id, part.value
+    return None
+
+
+def _is(method: ast.FunctionDef, decorator: str) -> bool:
+    return any(ast.unparse(d) == decorator for d in method.decorator_list)
+
+
+def _spells(part: ast.expr, name: str | None) -> bool:
+    """Whether a part of an f-string is the text of an expression: `self.steps=` of `f"{self.steps=}"`."""
+    text = part.value if isinstance(part, ast.Constant) else None
+    return isinstance(text, str) and text.rstrip().endswith("=") and f"{name}." in text
+
+
+def _loads(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Load)

@@ -1,0 +1,1 @@
+"""Transforms of the phase that steps the environment; they know nothing of the update."""

@@ -1,0 +1,321 @@
+"""Let compiled steps draw actions only, and compute values and log-probabilities once for the whole rollout."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import NONE, Liveness, access, statements
+from transformer.dataflow.memory import is_in_place
+from transformer.recognition.roles import Script, names_in
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Skip, Transform
+from transformer.values.device.graph_capture import Capture
+from transformer.values.device.on_host import names_entry, recorded
+from transformer.values.networks.results import Results
+from transformer.values.networks.rows import Rowwise
+
+INFO = TransformInfo(
+    name="evaluate-once",
+    summary="under --compile, compute the rollout's values and log-probabilities in one call after it",
+    applies=(
+        "where a step uses nothing but the actions, and the policy is a network of known modules that treats each row "
+        "by itself, draws nothing else, and of which nothing but parameters' values is known to change in training"
+    ),
+    safety=(
+        "Without --compile nothing changes. The steps use nothing but the actions; the rest is only recorded. The "
+        "networks compute each row of a batch by itself, draw nothing but the action, and do not change during the "
+        "rollout, so one call for all recorded observations and actions returns what the steps would have, within "
+        "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
+        "the rollout costs less than what every step saves."
+    ),
+    needs=("flags", "policy", "storage", "sampling"),
+    before=(
+        "for step in range(args.num_steps):\n    action, logprob, _, value = policy(next_obs)\n"
+        '    transition["values"] = value.flatten()\n    transition["logprobs"] = logprob'
+    ),
+    after=(
+        "for step in range(args.num_steps):\n    if args.compile:\n        action = act(next_obs)\n    else:\n"
+        '        action, logprob, _, value = policy(next_obs)\n        transition["values"] = value.flatten()\n'
+        '        transition["logprobs"] = logprob\n\nif args.compile:\n    with torch.no_grad():\n'
+        '        _, logprob, _, value = policy(\n            torch.cat([t["obs"] for t in transitions]),\n'
+        '            action=torch.cat([t["actions"] for t in transitions]),\n        )\n    ...'
+    ),
+    regroups=(
+        "all steps' values and log-probabilities are computed in one call, whose rows are compared with calls of "
+        "single steps within rounding"
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The call that decides on the actions, in a step of the rollout."""
+
+    stmt: ast.Assign
+    """`action, logprob, _, value = policy(next_obs)`"""
+    targets: tuple[str, ...]
+    observation: str
+    parameter: str
+    """The method's parameter for actions that are given."""
+    place: int
+    """Where the actions stand among the results."""
+    flat: bool
+    """Whether the actions have one number per environment."""
+
+
+def apply(script: Script) -> str:
+    """Split what a step computes.
+
+    Raises:
+        Skip: the steps use more than actions, or one call for all steps may return something else.
+    """
+    rollout = script.rollout
+    if not isinstance(rollout, ast.For) or script.facts.policy is None:
+        raise Skip("no network is called for the actions in a loop over the steps")
+    if script.imports.get("torch") != "torch":
+        raise Skip("torch is not imported by its name")
+    step = _find_step(script, rollout)
+    records = {key: (stmt, value) for stmt, key, value in recorded(script, rollout)}
+    same = [".to(torch.float32)"] if script.facts.single_precision else []  # no linear layer takes other observations
+    observations = _whole(records, step.observation, same)
+    actions = _whole(records, step.targets[step.place], [".flatten()"] if step.flat else [])
+    late = _late(script, rollout, step, records)
+    _check_sizes(script, [observations, actions], list(late))
+    _check_untouched(script, rollout, step, records[observations][0])
+    return _rewrite(script, rollout, step, records, observations, actions, late)
+
+
+def _find_step(script: Script, rollout: ast.For) -> Step:
+    """The one call of the policy, where it is as one expects.
+
+    Raises:
+        Skip: it is not.
+    """
+    calls = script.policy_calls
+    stmt = script.source.statement(calls[0])
+    if len(calls) > 1 or rollout not in script.loops_around(calls[0]):
+        raise Skip(f"line {calls[-1].lineno} calls the policy outside the steps, or for a second time")
+    target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
+    names = tuple(e.id for e in target.elts if isinstance(e, ast.Name)) if isinstance(target, ast.Tuple) else ()
+    call = calls[0]
+    if not isinstance(target, ast.Tuple) or len(names) != len(target.elts) or call is not getattr(stmt, "value", None):
+        raise Skip(f"line {stmt.lineno} does not unpack what the policy returns into names")
+    if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
+        raise Skip(f"line {stmt.lineno} gives the policy more than the observations")
+    cls, method = Results(script, call).called
+    if cls is None or method is None:
+        raise Skip(f"it is not known what {ast.unparse(call.func)}() runs")
+    parameter, place = _given_action(method, len(names))
+    why = Rowwise(script, cls).obstacle(method.name) or Capture(script).obstacle_of_call(call)
+    if why is not None:
+        raise Skip(why)
+    assert isinstance(stmt, ast.Assign)
+    return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(script, method, parameter))
+
+
+def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
+    """The parameter of a method that stands for given actions, and where the actions stand among its results.
+
+    Raises:
+        Skip: the method does not draw where they are not given, and return them otherwise.
+    """
+    own = method.args.args[1:]
+    for parameter in own[len(own) - len(method.args.defaults) :]:
+        name = parameter.arg
+        asked = [n for n in method.body if isinstance(n, ast.If) and ast.unparse(n.test) == f"{name} is None"]
+        if len(asked) != 1 or asked[0].orelse or len(asked[0].body) != 1:
+            continue
+        draw = asked[0].body[0]
+        drawn = isinstance(draw, ast.Assign) and [ast.unparse(t) for t in draw.targets] == [name]
+        bound = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == name and not _is_load(n)]
+        last = method.body[-1]
+        returns = [n for n in ast.walk(method) if isinstance(n, ast.Return)]
+        if not drawn or len(bound) != 1 or returns != [last]:
+            continue
+        assert isinstance(last, ast.Return)
+        results = [ast.unparse(e) for e in last.value.elts] if isinstance(last.value, ast.Tuple) else []
+        draws = [n for n in ast.walk(method) if _is_draw(n)]
+        if results.count(name) == 1 and len(results) == count and all(n in ast.walk(draw) for n in draws):
+            return name, results.index(name)
+    raise Skip(f"{method.name} (line {method.lineno}) takes no actions that it would draw otherwise, and returns")
+
+
+def _draws_numbers(script: Script, method: ast.FunctionDef, parameter: str) -> bool:
+    """Whether a method draws its actions from one categorical distribution, as they come: a number per row."""
+    assigned = [s for s in statements(method.body) if isinstance(s, ast.Assign) and len(s.targets) == 1]
+    targets = [ast.unparse(s.targets[0]) for s in assigned]
+    values = {t: s.value for t, s in zip(targets, assigned, strict=True) if targets.count(t) == 1}
+    draw = values.get(parameter)
+    if not isinstance(draw, ast.Call) or not _is_draw(draw):
+        return False
+    drawn_from = draw.args[0] if isinstance(draw.func, ast.Name) and draw.args else getattr(draw.func, "value", None)
+    made = values.get(ast.unparse(drawn_from)) if drawn_from is not None else None
+    name = (script.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
+    return name.startswith("torch.distributions.") and name.endswith(".Categorical")
+
+
+def _is_load(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _is_draw(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and "sample" in ast.unparse(node.func).rpartition(".")[2]
+
+
+Records = dict[str, tuple[ast.Assign, ast.expr]]
+"""By key: the statement `transition["key"] = value`, and the value."""
+
+
+def _whole(records: Records, name: str, changing_nothing: list[str]) -> str:
+    """The key under which a step records a name's tensor as it is.
+
+    Args:
+        records: what a step records.
+        name: the name.
+        changing_nothing: calls of methods that leave this tensor as it is.
+
+    Raises:
+        Skip: there is none.
+    """
+    for key, (_, value) in records.items():
+        text = ast.unparse(value)
+        for call in (".clone()", *changing_nothing):
+            text = text.removesuffix(call)
+        if text == name:
+            return key
+    raise Skip(f"{name} is not recorded as it is")
+
+
+def _late(script: Script, rollout: ast.For, step: Step, records: Records) -> dict[str, str]:
+    """The keys of what can wait for the end of the rollout, each with the result that it is made of.
+
+    Raises:
+        Skip: a step uses more than the actions, or records nothing else.
+    """
+    found: dict[str, str] = {}
+    live = Liveness.of(script.scope.body, NONE, script.counted).after[rollout]
+    for place, name in enumerate(step.targets):
+        if place == step.place:
+            if step.targets.count(name) > 1:
+                raise Skip(f"line {step.stmt.lineno} binds {name} twice")
+            continue
+        uses = [n for n in ast.walk(rollout) if isinstance(n, ast.Name) and n.id == name and _is_load(n)]
+        keys = [key for key, (_, value) in records.items() if name in names_in([value])]
+        inside = {id(n) for key in keys for n in ast.walk(records[key][1])}
+        other = next((n for n in uses if id(n) not in inside), None)
+        if other is not None or (name in live and uses):
+            line = other.lineno if other is not None else step.stmt.lineno
+            raise Skip(f"{name} (line {line}) is used for more than to be recorded")
+        for key in keys:
+            stmt, value = records[key]
+            names = names_in([value]) & script.variant - {name}
+            called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in ast.walk(value))
+            read = sum(names_entry(script, n, key) for n in ast.walk(rollout))
+            if names or called or read > 1 or step.targets.count(name) > 1:
+                raise Skip(f"what line {stmt.lineno} records is used in the step, or hangs on more than {name}")
+            if len(script.source.block(stmt)) == 1:
+                raise Skip(f"line {stmt.lineno} stands alone in its block")
+            found[key] = name
+    if not found:
+        raise Skip("the steps record nothing of the policy's but the actions")
+    return found
+
+
+def _check_sizes(script: Script, whole: list[str], late: list[str]) -> None:
+    """All that is recorded must have a row per environment: rows of steps can then be put one below the other.
+
+    Raises:
+        Skip: this is not known.
+    """
+    sizes = script.facts.storage_sizes
+    rows = {tuple(sizes[key][0][:2]) for key in (*whole, *late)}
+    if len(rows) != 1 or len(rows.pop()) != 2 or any(len(sizes[key][0]) != 2 or not sizes[key][1] for key in late):
+        raise Skip("what is recorded is not known to have a row per environment")
+
+
+def _check_untouched(script: Script, rollout: ast.For, step: Step, record: ast.Assign) -> None:
+    """What the policy sees must be what is recorded.
+
+    Raises:
+        Skip: something may change it, or the actions, in between.
+    """
+    first, last = sorted((record.lineno, step.stmt.lineno))
+    action = step.targets[step.place]
+    for stmt in statements(rollout.body):
+        binds = access(stmt).binds
+        if step.observation in binds and first <= stmt.lineno <= last:
+            raise Skip(f"line {stmt.lineno} changes {step.observation} between its record and the policy")
+        if action in binds and stmt is not step.stmt:
+            raise Skip(f"line {stmt.lineno} changes {action}")
+    for node in ast.walk(rollout):
+        inner: ast.AST | None = None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr):
+            inner = node.func.value
+        elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+            inner = node.value
+        elif isinstance(node, ast.AugAssign):
+            inner = node.target
+        if inner is not None and names_in([inner]) & {step.observation, action}:
+            raise Skip(f"line {getattr(node, 'lineno', rollout.lineno)} changes a tensor in place")
+
+
+def _rewrite(
+    script: Script,
+    rollout: ast.For,
+    step: Step,
+    records: Records,
+    observations: str,
+    actions: str,
+    late: dict[str, str],
+) -> str:
+    facts, names, text, edits = script.facts, script.names, script.source.text, Edits(script.source)
+    assert facts.policy is not None
+    act, flag = names.fresh("act"), facts.flags["compile"]
+    named = f"{facts.policy} = {facts.policy_target}"
+    last = next(s for s in script.setup if isinstance(s, ast.Assign) and text(s) == named)
+    block, gap = script.source.block(last), 1 if last.col_offset else 2
+    edits.before(
+        block[block.index(last) + 1],
+        "\n" * gap
+        + render(
+            "act",
+            act=act,
+            observation=names.fresh("observation"),
+            policy=facts.policy,
+            method=facts.policy_target,
+            place=step.place,
+        ),
+        gap=gap,
+    )
+    eager = [text(step.stmt), *(text(records[key][0]) for key in late)]
+    drawn = f"{step.targets[step.place]} = {act}({step.observation})"
+    indented = "\n".join(f"    {line}" for line in eager)
+    edits.replace(step.stmt, f"if {flag}:\n    {drawn}\nelse:\n{indented}")
+    for key in late:
+        edits.remove(records[key][0])
+    kept = set(late.values())
+    edits.after(
+        rollout,
+        render(
+            "evaluate_once",
+            flag=flag,
+            targets=", ".join(name if name in kept else "_" for name in step.targets),
+            policy=facts.policy,
+            transitions=facts.transitions,
+            transition=facts.transition,
+            observations=observations,
+            actions=actions,
+            parameter=step.parameter,
+            rows=names.fresh("late"),
+            results=list(dict.fromkeys(late.values())),
+            records=[text(records[key][0]) for key in late],
+        ),
+    )
+    facts.act = act
+    return script.finish(edits)
+
+
+TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,60 @@
+"""Extract the rollout loop into a function."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip, Transform
+from transformer.transforms.extraction import extract
+
+INFO = TransformInfo(
+    name="rollout",
+    summary="extract the rollout loop into rollout()",
+    applies=(
+        "to a rollout loop of which nothing jumps out, where what is made in it and may outlive it reads none of "
+        "its variables, and no other function sets them"
+    ),
+    safety=(
+        "The same statements run in the same order. What they read and the training loop rebinds is passed in, what "
+        "is read afterwards is returned; both follow from liveness, not from names."
+    ),
+    needs=(),
+    before="for step in range(args.num_steps):\n    ...\n    next_obs, reward, done, info = envs.step(action)",
+    after="next_obs, next_done, global_step, storage = rollout(next_obs, next_done, global_step)",
+)
+
+
+def apply(script: Script) -> str:
+    """Extract the loop, with the lists it fills and the TensorDict made of them.
+
+    Raises:
+        Skip: it cannot be moved.
+    """
+    block, loop = script.phases.block, script.phases.collect
+    if script.rollout is None or loop is not script.rollout:
+        raise Skip("the rollout loop stands inside another statement")
+    first = last = block.index(loop)
+    if first and _empty_container(block[first - 1]):
+        first -= 1
+    following = block[last + 1 : last + 2]
+    if following and script.facts.storage and _assigns(following[0], script.facts.storage):
+        last += 1
+    script.facts.step_counter = script.step_counter
+    edits = Edits(script.source)
+    doc = "Step the environments num_steps times with the present policy."
+    script.facts.functions["rollout"] = extract(script, edits, block[first : last + 1], "rollout", doc)
+    return script.finish(edits)
+
+
+def _empty_container(stmt: ast.stmt) -> bool:
+    return isinstance(stmt, ast.Assign) and ast.unparse(stmt.value) in ("[]", "{}")
+
+
+def _assigns(stmt: ast.stmt, name: str) -> bool:
+    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
+
+
+TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,82 @@
+"""Let compiled and captured networks draw from their distributions without waiting for the host."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Skip, Transform
+from transformer.values.device.graph_capture import SAMPLED
+
+INFO = TransformInfo(
+    name="sampling",
+    summary="draw from normal and categorical distributions without their checks, in compiled or captured graphs",
+    applies=(
+        "to `x.sample()` without arguments in the methods of trained networks' classes of the file, and to "
+        "`torch.FloatTensor(x.shape)` there"
+    ),
+    safety=(
+        "Without flags it is distribution.sample() that is called. In a graph the same random numbers are drawn, and "
+        "an action made of them as torch.normal() and torch.multinomial() make it, but for the rounding of a fused "
+        "product and sum. Their checks of the parameters, left out there, read a tensor on the host: a CUDA graph "
+        "cannot be captured with that, and on a CPU it takes longer than the draw. torch.FloatTensor(x.shape), whose "
+        "shape torch.compile takes for elements, becomes the same uninitialized tensor by torch.empty()."
+    ),
+    needs=("flags",),
+    before="probs = Normal(action_mean, action_std)\nif action is None:\n    action = probs.sample()",
+    after="probs = Normal(action_mean, action_std)\nif action is None:\n    action = sample(probs)",
+)
+
+
+def apply(script: Script) -> str:
+    """Put a function in the place of `distribution.sample()` in the networks' methods.
+
+    Raises:
+        Skip: there is no such call, or a distribution of the script's own draws in its own way.
+    """
+    if script.imports.get("torch") != "torch":
+        raise Skip("torch is not imported by its name")
+    for cls in script.classes.values():
+        bases = {ast.unparse(base).rpartition(".")[2] for base in cls.bases}
+        if bases & SAMPLED and any(isinstance(s, ast.FunctionDef) and s.name == "sample" for s in cls.body):
+            raise Skip(f"{cls.name} (line {cls.lineno}) draws in its own way")
+    classes = [cls for cls in script.classes.values() if any(_draws(cls))]
+    if not classes:
+        raise Skip("no network draws from a distribution")
+    edits, name = Edits(script.source), script.names.fresh("sample")
+    for call, shape in _made_empty(script, classes):
+        # torch.compile takes the shape for the elements
+        edits.substitute(call, f'torch.empty({script.source.text(shape)}, dtype=torch.float32, device="cpu")')
+    for cls in classes:
+        for call in _draws(cls):
+            assert isinstance(call.func, ast.Attribute)
+            edits.substitute(call, f"{name}({script.source.text(call.func.value)})")
+    first = min(classes, key=lambda c: c.lineno)
+    script.facts.on_device.add(name)
+    script.facts.sampler = name
+    edits.before(first, render("sample", sample=name), gap=1 if first.col_offset else 2)
+    return script.finish(edits)
+
+
+def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
+    """Calls `x.sample()` of a class's methods, for a plain name x."""
+    for node in ast.walk(cls):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
+            if isinstance(node.func.value, ast.Name) and not node.args and not node.keywords:
+                yield node
+
+
+def _made_empty(script: Script, classes: list[ast.ClassDef]) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Calls `torch.FloatTensor(x.shape)`, which make a tensor to be filled with random numbers, and the shape."""
+    for node in (n for cls in classes for n in ast.walk(cls)):
+        if isinstance(node, ast.Call) and script.calls(node, "torch.FloatTensor") and len(node.args) == 1:
+            shape = node.args[0]
+            if isinstance(shape, ast.Attribute) and shape.attr == "shape" and not node.keywords:
+                yield node, shape
+
+
+TRANSFORM = Transform(INFO, apply)

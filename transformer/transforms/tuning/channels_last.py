@@ -1,0 +1,144 @@
+"""Lay images and convolutions out with the channels innermost, where they are compiled for a CPU."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import statements
+from transformer.recognition.roles import Script, names_in
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Skip, Transform
+from transformer.values.networks.images import REORDERS
+
+INFO = TransformInfo(
+    name="channels-last",
+    summary="lay images and convolution weights out with the channels innermost, under --compile on a CPU",
+    applies=(
+        "to networks with convolutions that are made above the training loop, where nothing of the file is "
+        "written that depends on the layout of tensors or weights in memory"
+    ),
+    safety=(
+        "Without --compile, or on a GPU, nothing changes. With it the tensors hold the same values in another order "
+        "of memory, so results agree within rounding. Networks that depend on that order, with view() say, are left "
+        "alone. Inductor would otherwise copy each minibatch of images twice into the layout that convolutions want."
+    ),
+    needs=("flags", "update", "compile"),
+    before='agent = Agent(envs).to(device)\n...\nb_obs = storage["obs"].flatten(0, 1)',
+    after=(
+        'agent = Agent(envs).to(device)\nif args.compile and torch.device(device).type == "cpu":\n'
+        "    agent.to(memory_format=torch.channels_last)\n...\n"
+        'b_obs = storage["obs"].flatten(0, 1)\n'
+        'if args.compile and b_obs.device.type == "cpu" and b_obs.dim() == 4:\n'
+        "    b_obs = b_obs.contiguous(memory_format=torch.channels_last)"
+    ),
+    regroups="convolutions and gradient norms add up in the order of memory, which was left as the original has it",
+)
+
+LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storage storage".split())
+"""Methods of a tensor that depend on its layout in memory."""
+PUT_FIRST = REORDERS | {"T", "mT"}
+"""Ways in which a network that is given the channels last puts them first; its images then have the layout already."""
+
+
+def apply(script: Script) -> str:
+    """Give weights and the flat images of a batch another layout.
+
+    Raises:
+        Skip: no network of the file convolves images, or one depends on their layout.
+    """
+    if script.device is None:
+        raise Skip("the script moves nothing to a device")
+    made = {name: cls for name in script.modules if (cls := _convolving(script, name)) is not None}
+    if not made:
+        raise Skip("no network that is trained, of a class of this file, has convolutions")
+    _check_weights(script)
+    edits = Edits(script.source)
+    flag, device = script.facts.flags["compile"], script.device
+    for name, (stmt, _) in made.items():
+        edits.after(stmt, render("channels_last_weights", flag=flag, device=device, network=name))
+    reorders = any(
+        isinstance(n, ast.Attribute) and n.attr in PUT_FIRST
+        for _, parts in made.values()
+        for c in parts
+        for n in ast.walk(c)
+    )
+    if not reorders:
+        for name in _images(script, set(made)):
+            flattening = _flattening(script, name)
+            if flattening is not None:
+                edits.after(flattening, render("channels_last_images", flag=flag, images=name))
+    return script.finish(edits)
+
+
+def _convolving(script: Script, name: str) -> tuple[ast.Assign, list[ast.ClassDef]] | None:
+    """The statement that makes a network with convolutions, and the classes of its parts.
+
+    Raises:
+        Skip: the layout of its tensors matters.
+    """
+    made = list(script.assignments(name))
+    constructor = script.constructor(made[0][1]) if made else None
+    if constructor is None:
+        return None
+    parts = script.used_classes(script.classes[ast.unparse(constructor.func)])
+    nodes = [n for c in parts for n in ast.walk(c)]
+    if not any((script.qualified(n) or "").startswith("torch.nn.Conv2d") for n in nodes):
+        return None
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr in LAYOUT:
+            raise Skip(f"line {node.lineno} depends on the layout of a tensor in memory")
+    if len(made) > 1 or script.scope_of(made[0][0]) is not script.scope or made[0][0] not in script.setup:
+        raise Skip(f"{name} is made more than once, or not directly above the training loop")
+    return made[0][0], parts
+
+
+def _check_weights(script: Script) -> None:
+    """Nothing asks for the layout of weights and gradients, as `param.grad.view(-1)` does.
+
+    Raises:
+        Skip: something does.
+    """
+    weights = set()
+    for node in script.nodes:
+        if isinstance(node, (ast.For, ast.comprehension)) and "parameters" in ast.unparse(node.iter):
+            weights |= names_in([node.target])
+    for node in script.nodes:
+        if not isinstance(node, (ast.Attribute, ast.Name)):
+            continue
+        name = node.attr if isinstance(node, ast.Attribute) else node.id
+        of_weights = isinstance(node, ast.Attribute) and (
+            names_in([node.value]) & weights
+            or any(isinstance(n, ast.Attribute) and n.attr in ("grad", "data", "weight") for n in ast.walk(node.value))
+        )
+        if name in ("parameters_to_vector", "vector_to_parameters") or (name in LAYOUT and of_weights):
+            raise Skip(f"line {node.lineno} depends on the layout of weights in memory")
+
+
+def _images(script: Script, networks: set[str]) -> list[str]:
+    """What update() gives to a network by minibatches, as `b_obs[mb_inds]`: names that it takes as parameters."""
+    function = script.facts.functions["update"]
+    definition = script.definition(function.name)
+    found: dict[str, None] = {}
+    for call in ast.walk(definition):
+        if isinstance(call, ast.Call) and names_in([call.func]) & networks:
+            for argument in call.args:
+                if isinstance(argument, ast.Subscript) and isinstance(argument.value, ast.Name):
+                    if argument.value.id in function.params:
+                        found[argument.value.id] = None
+    return list(found)
+
+
+def _flattening(script: Script, name: str) -> ast.Assign | None:
+    """The one statement of the training loop that makes a flat tensor, where nothing depends on its layout."""
+    made = [s for s in statements(script.outermost.body) if isinstance(s, ast.Assign) and name in names_in(s.targets)]
+    for node in script.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in LAYOUT and name in names_in([node.value]):
+            return None
+    if len(made) != 1 or not isinstance(made[0].targets[0], ast.Name) or len(made[0].targets) > 1:
+        return None
+    return made[0]
+
+
+TRANSFORM = Transform(INFO, apply)

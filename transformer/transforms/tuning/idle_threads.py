@@ -1,0 +1,124 @@
+"""Let OpenMP's idle threads sleep early, where environments run in threads or processes of their own."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script, is_number
+from transformer.syntax.imports import add_imports, is_future, is_standard
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="idle-threads",
+    summary="let torch's idle threads leave the processors to the environments' threads early",
+    applies=(
+        "where environments run in processes or threads of their own, torch is imported at the top of the file, "
+        "and the script does not steer OpenMP itself"
+    ),
+    safety=(
+        "How long a thread spins before it sleeps changes no value, and the number of threads, on which the order of "
+        "sums hangs, stays what it was: results are the same bits. GNU's OpenMP would spin for milliseconds after "
+        "each parallel region; not to spin at all would cost a wake-up in each region of the policy. A "
+        "GOMP_SPINCOUNT or OMP_WAIT_POLICY that is set for the run is kept, and other OpenMP libraries do not read "
+        "the former."
+    ),
+    needs=(),
+    before="import os\n\nimport torch",
+    after=(
+        'import os\n\nif "OMP_WAIT_POLICY" not in os.environ:\n    os.environ.setdefault("GOMP_SPINCOUNT", "3000")\n\n'
+        "import torch"
+    ),
+)
+
+PARALLEL = frozenset("AsyncVectorEnv SubprocVecEnv ShmemVecEnv ProcgenEnv ProcgenGym3Env".split())
+"""Classes of environments that are stepped in threads or processes of their own, by whichever library."""
+OF_OPENMP = ("OMP_", "GOMP_", "KMP_")
+"""How the names of the variables begin that OpenMP libraries read."""
+
+
+def apply(script: Script) -> str:
+    """Set the variable above the first import that may load torch: it is read when the library is loaded.
+
+    Raises:
+        Skip: no environment runs beside the script's own thread, or the script decides about threads itself.
+    """
+    if not any(_parallel(script, node) for node in script.nodes):
+        raise Skip("the environments are stepped in the script's own thread")
+    _check_own_settings(script)
+    place = _first_import(script)
+    if script.names.taken("os") and script.imports.get("os") != "os":
+        raise Skip("the name os is taken")
+    edits, above = Edits(script.source), script.tree.body[:place]
+    first = script.tree.body[place]
+    block = render("idle_threads")
+    if any(isinstance(s, (ast.Import, ast.ImportFrom)) and not is_future(s) for s in above):
+        add_imports(ast.Module(above, []), edits, "import os")
+    else:
+        block = f"import os\n\n{block}"
+    for stmt in script.tree.body[place:]:
+        if isinstance(stmt, ast.Import) and [ast.unparse(a) for a in stmt.names] == ["os"]:
+            edits.remove(stmt)  # it stands above now
+    edits.before(first, f"\n{block}" if above else block, gap=1)
+    return script.finish(edits)
+
+
+def _parallel(script: Script, node: ast.AST) -> bool:
+    """Whether a node names, or makes, environments that run in threads or processes of their own."""
+    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+        name = script.qualified(node) or ""
+        return name.startswith("envpool.make") or name.rpartition(".")[2] in PARALLEL
+    if not isinstance(node, ast.Call):
+        return False
+    given = {k.arg: k.value for k in node.keywords}
+    if script.calls(node, "gymnasium.make_vec"):
+        mode = node.args[2] if len(node.args) > 2 else given.get("vectorization_mode")
+        return mode is not None and (
+            (isinstance(mode, ast.Constant) and mode.value == "async")
+            or (script.qualified(mode) or "").endswith("VectorizeMode.ASYNC")
+        )
+    if script.calls(node, "gym.vector.make", "gymnasium.vector.make"):
+        chosen = node.args[2] if len(node.args) > 2 else given.get("asynchronous")
+        return not (isinstance(chosen, ast.Constant) and chosen.value is False)
+    return False
+
+
+def _check_own_settings(script: Script) -> None:
+    """The script leaves the threads of torch as they are.
+
+    Raises:
+        Skip: it does not.
+    """
+    for node in script.nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(OF_OPENMP):
+            raise Skip(f"line {node.lineno} names a variable of OpenMP itself")
+        if script.calls(node, "torch.set_num_threads"):
+            assert isinstance(node, ast.Call)
+            if any(is_number(a, 1) for a in (*node.args, *(k.value for k in node.keywords))):
+                raise Skip(f"line {node.lineno} leaves torch a single thread")
+
+
+def _first_import(script: Script) -> int:
+    """The place among the module's statements of the first import that is not of the standard library.
+
+    Raises:
+        Skip: there is none, or one may be hidden in a block above it.
+    """
+    for place, stmt in enumerate(script.tree.body):
+        if isinstance(stmt, (ast.Import, ast.ImportFrom)):
+            if not _is_standard(stmt):
+                return place
+        elif any(isinstance(n, (ast.Import, ast.ImportFrom)) and not _is_standard(n) for n in ast.walk(stmt)):
+            raise Skip(f"line {stmt.lineno} holds an import that may load torch")
+    raise Skip("the module imports nothing at its top that may load torch")
+
+
+def _is_standard(stmt: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(stmt, ast.ImportFrom):
+        return not stmt.level and is_standard(stmt.module or "")
+    return all(is_standard(a.name) for a in stmt.names)
+
+
+TRANSFORM = Transform(INFO, apply)

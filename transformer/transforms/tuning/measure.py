@@ -1,0 +1,78 @@
+"""Show the speed after burn-in in a progress bar."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion.result import TransformInfo
+from transformer.recognition.roles import Script, is_number
+from transformer.syntax.imports import add_imports
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Skip, Transform
+
+INFO = TransformInfo(
+    name="measure",
+    summary="show steps per second after burn-in in a progress bar",
+    applies=(
+        "where the training loop runs over a range, the rollout has a counter of steps that begins at 0, and the "
+        "script shows no progress bar of its own"
+    ),
+    safety="It reads the step counter and the clock and writes to standard error; the script's own logging stays.",
+    needs=("flags",),
+    before="for iteration in range(1, args.num_iterations + 1):\n    ...",
+    after=(
+        "pbar = tqdm.tqdm(range(1, args.num_iterations + 1))\nfor iteration in pbar:\n"
+        "    if iteration == args.measure_burnin + 1:\n"
+        "        burnin_step, burnin_time = global_step, time.perf_counter()\n"
+        "    elif iteration > args.measure_burnin + 1:\n        speed = ...\n"
+        '        pbar.set_description(f"{speed:.0f} steps/s")\n    ...'
+    ),
+)
+
+
+def apply(script: Script) -> str:
+    """Wrap the training loop's range.
+
+    Raises:
+        Skip: the loop is no range, or the script has a progress bar.
+    """
+    loop = script.phases.loop
+    if any(q.split(".")[0] in ("tqdm", "progressbar", "alive_progress") for q in script.imports.values()):
+        raise Skip("the script has a progress bar of its own")
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+        raise Skip("the training loop is not a for loop over iterations")
+    if not isinstance(loop.iter, ast.Call) or ast.unparse(loop.iter.func) != "range" or len(loop.iter.args) > 2:
+        raise Skip("the training loop does not run over a range of iterations")
+    counter = script.step_counter
+    if counter is None:
+        raise Skip("no counter of environment steps that begins at 0 was found in the rollout")
+    for module in ("time", "tqdm"):
+        if script.names.taken(module) and not _is_module(script, module):
+            raise Skip("the name time or tqdm stands for something else")
+    start = loop.iter.args[0] if len(loop.iter.args) == 2 else ast.Constant(0)
+    burnin = script.facts.flags["measure_burnin"]
+    first = burnin if is_number(start, 0) else f"{burnin} + {script.source.text(start)}"
+    names = script.names
+    edits = Edits(script.source)
+    pbar = names.fresh("pbar")
+    edits.before(loop, f"{pbar} = tqdm.tqdm({script.source.text(loop.iter)})")
+    edits.substitute(loop.iter, pbar)
+    edits.before(
+        loop.body[0],
+        render(
+            "measure", iteration=loop.target.id, first=first, counter=counter, pbar=pbar, speed=names.fresh("speed"),
+            step=names.fresh("burnin_step"), time=names.fresh("burnin_time"),
+        ),
+    )  # fmt: skip
+    add_imports(script.tree, edits, "import time", "import tqdm")
+    return script.finish(edits)
+
+
+def _is_module(script: Script, name: str) -> bool:
+    """Whether a name is an imported module and nothing else in the file."""
+    rebound = any(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in script.nodes)
+    return script.imports.get(name) == name and not rebound
+
+
+TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,172 @@
+"""Make constants and casts on the device, where the script makes them on the host and moves them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import statements
+from transformer.recognition.roles import Script
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip, Transform
+from transformer.values.device.waits import parts_of
+
+INFO = TransformInfo(
+    name="on-device",
+    summary="make constants and casts on the device instead of on the host",
+    applies=(
+        "to constants and casts outside of the rollout that are written as such, and to lists of consecutive "
+        "numbers that are written to as an index"
+    ),
+    safety=(
+        "A constant has the same value and dtype wherever it is made, and a cast rounds to the nearest on both sides. "
+        "What is written to by a list of consecutive indices, is written to by a slice. "
+        "The copies between host and device that are gone wait for the device, and no CUDA graph can be captured with "
+        "them. Random numbers stay where they are drawn."
+    ),
+    needs=(),
+    before=(
+        "mask = (mask < args.update_proportion).type(torch.FloatTensor).to(device)\n"
+        "loss = (loss * mask).sum() / torch.max(mask.sum(), torch.tensor([1.0], device=device))"
+    ),
+    after=(
+        "mask = (mask < args.update_proportion).to(device, torch.float32)\n"
+        "loss = (loss * mask).sum() / torch.max(mask.sum(), torch.full((1,), 1.0, device=device))"
+    ),
+)
+
+DTYPES = {
+    "torch.FloatTensor": "float32",
+    "torch.DoubleTensor": "float64",
+    "torch.HalfTensor": "float16",
+    "torch.LongTensor": "int64",
+    "torch.IntTensor": "int32",
+    "torch.ByteTensor": "uint8",
+    "torch.BoolTensor": "bool",
+}
+"""The dtypes of torch's types of CPU tensors."""
+FILLED = ("torch.zeros", "torch.ones", "torch.full")
+"""Functions that fill a tensor with one number."""
+
+
+def apply(script: Script) -> str:
+    """Rewrite the advantages, the update, and the networks' methods.
+
+    Raises:
+        Skip: nothing is made on the host there.
+    """
+    edits = Edits(script.source)
+    for stmt in _computing(script):
+        changes = [c for n in _own_nodes(stmt) if (c := _made_on_device(script, n)) is not None]
+        for node, text in changes:
+            if not any(node is not other and node in ast.walk(other) for other, _ in changes):
+                edits.substitute(node, text)
+    after = script.finish(edits)
+    if after == script.code:
+        raise Skip("advantages, update and networks make nothing on the host and move it")
+    return after
+
+
+def _computing(script: Script) -> Iterator[ast.stmt]:
+    """The statements of the training loop but the rollout's, and of the methods of the networks' classes."""
+    phases = script.phases
+    for stmt in phases.block:
+        if stmt is not phases.collect:
+            yield from statements([stmt])
+    for cls in script.network_classes:
+        for method in cls.body:
+            once = isinstance(method, ast.FunctionDef) and method.name == "__init__" and not script.is_distribution(cls)
+            if isinstance(method, ast.FunctionDef) and not once:
+                yield from statements(method.body)
+
+
+def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement without those of the statements in it."""
+    stack: list[ast.AST] = [stmt]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += [n for n in ast.iter_child_nodes(node) if not isinstance(n, (ast.stmt, ast.excepthandler))]
+
+
+def _made_on_device(script: Script, node: ast.AST) -> tuple[ast.expr, str] | None:
+    """An expression that makes a tensor on the host and moves it, and what makes it on the device."""
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        return _written_slice(node)
+    if not isinstance(node, ast.Call):
+        return None
+    if script.calls(node, "torch.tensor") and (place := _keyword(node, "device")) is not None:
+        filled = _filled(script, node, script.source.text(place))
+        return (node, filled) if filled else None
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "to" or node.keywords or len(node.args) != 1:
+        return None
+    place, made, text = node.args[0], node.func.value, script.source.text
+    if not isinstance(made, ast.Call) or not _is_device(script, place):
+        return None
+    if script.calls(made, "torch.tensor") and _keyword(made, "device") is None:
+        filled = _filled(script, made, text(place))
+        return (node, filled) if filled else None
+    if script.calls(made, *FILLED) and _keyword(made, "device") is None and not _starred(made):
+        return node, f"{text(made)[:-1].rstrip().rstrip(',')}, device={text(place)})"
+    if isinstance(made.func, ast.Attribute) and made.func.attr == "type" and len(made.args) == 1 and not made.keywords:
+        kind = script.qualified(made.args[0]) or ""
+        if kind in DTYPES:
+            module = text(made.args[0]).rpartition(".")[0]
+            cast = made.func.value
+            bare = isinstance(cast, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+            return node, f"{text(cast) if bare else f'({text(cast)})'}.to({text(place)}, {module}.{DTYPES[kind]})"
+    return None
+
+
+def _written_slice(stmt: ast.Assign | ast.AugAssign) -> tuple[ast.expr, str] | None:
+    """A list of consecutive indices that is written to, and the slice that stands for the same elements.
+
+    What is read by a list is a copy, and by a slice a view; what is written to is the same memory.
+    """
+    targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
+    if len(targets) > 1 or not isinstance(targets[0], ast.Subscript):
+        return None
+    index = targets[0].slice
+    lists = [p for p in parts_of(index) if not isinstance(p, ast.Slice)]
+    if len(lists) != 1 or not isinstance(lists[0], ast.List):
+        return None
+    numbers = [e.value for e in lists[0].elts if isinstance(e, ast.Constant) and type(e.value) is int]
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + len(lists[0].elts))):
+        return None
+    return lists[0], f"{numbers[0]}:{numbers[-1] + 1}"
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((k.value for k in call.keywords if k.arg == name), None)
+
+
+def _starred(call: ast.Call) -> bool:
+    return any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
+
+
+def _is_device(script: Script, node: ast.expr) -> bool:
+    """Whether an argument of `.to()` is a device: the script's, or that of another tensor."""
+    return ast.unparse(node) == script.device or (isinstance(node, ast.Attribute) and node.attr == "device")
+
+
+def _filled(script: Script, call: ast.Call, place: str) -> str | None:
+    """`torch.full()` for `torch.tensor()` of one number, perhaps in lists of one element."""
+    if len(call.args) != 1 or any(k.arg not in ("device", "dtype") for k in call.keywords):
+        return None
+    value, sizes = call.args[0], ""
+    while isinstance(value, ast.List) and len(value.elts) == 1:
+        value, sizes = value.elts[0], sizes + "1, "
+    number = value.operand if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub) else value
+    if not isinstance(number, ast.Constant) or not isinstance(number.value, (int, float)):
+        return None
+    if isinstance(number.value, bool) and number is not value:
+        return None
+    shape = f"({sizes.strip() if sizes.count(',') == 1 else sizes.strip(', ')})"
+    module = ast.unparse(call.func).rpartition(".")[0]
+    dtype = _keyword(call, "dtype")
+    given = f", dtype={script.source.text(dtype)}" if dtype is not None else ""
+    return f"{module}.full({shape}, {script.source.text(value)}{given}, device={place})"
+
+
+TRANSFORM = Transform(INFO, apply)

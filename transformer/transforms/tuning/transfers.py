@@ -1,0 +1,113 @@
+"""Move the environment's arrays to the device without blocking, and without a synchronization per element."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import statements
+from transformer.dataflow.memory import changed_in_place, shared
+from transformer.recognition.roles import Script
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip, Transform
+from transformer.values.arrays import KnownArrays
+from transformer.values.tensors import Kinds
+
+INFO = TransformInfo(
+    name="transfers",
+    summary="copy the environment's arrays to the device without blocking, in their own width",
+    applies=(
+        "to tensors that the rollout makes of what is known to be an array or a list, never of what may be a "
+        "size, and moves to the device"
+    ),
+    safety=(
+        "torch.as_tensor(x).to(device, torch.float32) holds the same float32 values as torch.Tensor(x).to(device): "
+        "both round once, to the nearest. Pageable memory is staged before the call returns, so the environment may "
+        "reuse its arrays. A loop over a tensor's elements reads them all at once instead of one synchronization each."
+    ),
+    needs=(),
+    before="next_obs = torch.Tensor(next_obs).to(device)\nfor idx, d in enumerate(next_done):\n    if d: ...",
+    after=(
+        "next_obs = torch.as_tensor(next_obs).to(device, torch.float32, non_blocking=True)\n"
+        "for idx, d in enumerate(next_done.tolist()):\n    if d: ..."
+    ),
+)
+
+
+def apply(script: Script) -> str:
+    """Rewrite the transfers of the rollout loop.
+
+    Raises:
+        Skip: there is none that blocks.
+    """
+    rollout, device = script.rollout, script.device
+    if rollout is None:
+        raise Skip("the rollout loop is gone")
+    edits, kinds, known = Edits(script.source), Kinds(script), KnownArrays(script)
+    for stmt in statements(rollout.body):
+        changes = [
+            c for n in _own_nodes(stmt) if device and (c := _transfer(script, kinds, known, n, device)) is not None
+        ]
+        if changes:
+            edits.replace(stmt, script.source.splice(stmt, changes))
+        if isinstance(stmt, ast.For):
+            _edit_loop(script, edits, kinds, stmt)
+    after = script.finish(edits)
+    if after == script.code:
+        raise Skip("the rollout has no blocking transfer of the environment's arrays")
+    return after
+
+
+def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
+    if isinstance(stmt, (ast.Assign, ast.Expr, ast.AugAssign, ast.AnnAssign)):
+        return list(ast.walk(stmt))
+    return []
+
+
+def _transfer(
+    script: Script, kinds: Kinds, known: KnownArrays, call: ast.AST, device: str
+) -> tuple[ast.expr, str] | None:
+    """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is no tensor and no size."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    if call.func.attr != "to" or call.keywords or len(call.args) != 1 or ast.unparse(call.args[0]) != device:
+        return None
+    made = call.func.value
+    if not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
+        return None
+    source, array = script.source, made.args[0]
+    if kinds.tensor(array):
+        return None
+    if script.calls(made, "torch.Tensor", "torch.FloatTensor"):
+        if not isinstance(array, (ast.List, ast.ListComp, ast.Tuple)) and known.kind(array) is None:
+            return None  # it may be a size
+        module = ast.unparse(made.func).rpartition(".")[0]
+        dtype = f"{module}.get_default_dtype()" if _sets_default(script) else f"{module}.float32"
+        text = f"{module}.as_tensor({source.text(array)}).to({device}, {dtype}, non_blocking=True)"
+        return call, text
+    if script.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
+        return call, f"{source.text(made)}.to({device}, non_blocking=True)"
+    return None
+
+
+def _sets_default(script: Script) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in script.nodes)
+
+
+def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
+    """`for i, d in enumerate(next_done)` over a tensor, where `d` is only asked for its truth."""
+    call, target = loop.iter, loop.target
+    if not isinstance(call, ast.Call) or ast.unparse(call.func) != "enumerate" or len(call.args) != 1:
+        return
+    if not isinstance(target, ast.Tuple) or len(target.elts) != 2 or not isinstance(target.elts[1], ast.Name):
+        return
+    array = call.args[0]
+    if not isinstance(array, ast.Name) or not kinds.tensor_before(array.id, loop):
+        return
+    if array.id in shared(changed_in_place(loop.body), loop.body, lambda value: False):
+        return  # a turn may change an element that a later one asks for
+    if script.only_tested(target.elts[1].id):
+        edits.substitute(array, f"{array.id}.tolist()")
+
+
+TRANSFORM = Transform(INFO, apply)

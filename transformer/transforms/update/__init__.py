@@ -1,0 +1,1 @@
+"""Transforms of the phase that steps the optimizer; they know nothing of the environment."""

@@ -1,0 +1,168 @@
+"""Extract what one minibatch of a further training phase computes into a function: auxiliary phases, other losses."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import access, statements
+from transformer.dataflow.memory import changed_in_place
+from transformer.recognition.roles import Loop, Script, names_in
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip, Transform
+from transformer.transforms.extraction import extract, signature
+from transformer.values.tensors import Kinds, inlined
+
+INFO = TransformInfo(
+    name="auxiliary-update",
+    summary="extract the minibatches of further training phases into update_auxiliary()",
+    applies=(
+        "to further loops that step an optimizer after a backward pass, of which no turn needs what another one "
+        "computed, under the conditions of `update`"
+    ),
+    safety=(
+        "The same statements run in the same order, but for tensors that are only gathered: they are gathered before "
+        "the first forward pass of their minibatch, which changes none of them. Parameters and results follow from "
+        "liveness; results are detached, as the backward pass has freed their graph."
+    ),
+    needs=(),
+    before=(
+        "for mb_inds in ...:\n    value = agent.aux_value(aux_obs[mb_inds])\n    target = aux_returns[mb_inds]\n"
+        "    loss = F.mse_loss(value, target)\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()"
+    ),
+    after=(
+        "for mb_inds in ...:\n    target = aux_returns[mb_inds]\n    loss = update_auxiliary(aux_obs, mb_inds, target)"
+    ),
+)
+
+
+def apply(script: Script) -> str:
+    """Extract from every loop in the training loop, but the minibatch loop, that steps an optimizer.
+
+    Raises:
+        Skip: there is no such loop, or none that can be moved.
+    """
+    loops = _further_loops(script)
+    if not loops:
+        raise Skip("the minibatch loop is the only one that steps an optimizer")
+    edits, reasons = Edits(script.source), []
+    for loop in loops:
+        try:
+            _extract(script, edits, loop)
+        except Skip as skip:
+            reasons.append(str(skip))
+    if len(reasons) == len(loops):
+        raise Skip("; ".join(reasons))
+    script.notes.extend(reasons)
+    return script.finish(edits)
+
+
+def _further_loops(script: Script) -> list[Loop]:
+    """The innermost loops around optimizer steps that belong neither to the minibatch loop nor to the rollout."""
+    p = script.phases
+    around = {p.loop, *script.loops_around(p.loop), *p.steps, *p.updates}
+    found: dict[Loop, None] = {}
+    for step in script.optimizer_steps:
+        loops = script.loops_around(step)
+        if script.outermost in loops and script.minibatch_loop not in loops and loops[0] not in around:
+            found[loops[0]] = None
+    return list(found)
+
+
+def _extract(script: Script, edits: Edits, loop: Loop) -> None:
+    """Move the gathering up, and the computation into a function.
+
+    Raises:
+        Skip: it cannot be moved.
+    """
+    region = _region(script, loop)
+    passes = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
+    if not passes:
+        raise Skip(f"the loop on line {loop.lineno} steps an optimizer but calls no backward()")
+    doc = "Optimize the networks on one minibatch of a further training phase."
+    above = _gathers(script, region)
+    sig = signature(script, region, above=above)
+    carried = [r for r in sig.results if r in sig.params and Kinds(script).tensor_after(r, region[-1])]
+    if carried:
+        raise Skip(f"{carried[0]} is carried from one turn of the loop on line {loop.lineno} to the next")
+    function = extract(script, edits, region, "update_auxiliary", doc, detach=True, above=above)
+    script.facts.functions[function.name] = function
+    script.facts.auxiliary[function.name] = passes
+
+
+def _region(script: Script, loop: Loop) -> list[ast.stmt]:
+    """From the first call of a network to the last step of an optimizer, in the innermost block that holds both.
+
+    Raises:
+        Skip: there is no such region.
+    """
+    block, kinds = loop.body, Kinds(script)
+    while True:
+        trains = [s for s in block if any(n in script.optimizer_steps or _method(n) == "backward" for n in ast.walk(s))]
+        if len(trains) != 1 or not isinstance(trains[0], (ast.Try, ast.With)):
+            break
+        block = trains[0].body
+    computes = [
+        s
+        for s in block
+        if any(kinds.produced(n) for n in ast.walk(s)) and not isinstance(s, (ast.FunctionDef, ast.ClassDef))
+    ]
+    first = computes[0] if computes else trains[0]
+    if block.index(first) > block.index(trains[-1]):
+        raise Skip(f"the loop on line {loop.lineno} calls no network before its optimizer's step")
+    return block[block.index(first) : block.index(trains[-1]) + 1]
+
+
+def _gathers(script: Script, region: list[ast.stmt]) -> list[ast.stmt]:
+    """Statements that take a minibatch's rows out of tensors, and depend on nothing that is computed in the region."""
+    kinds, found = Kinds(script), list[ast.stmt]()
+    touched = changed_in_place(region)
+    for at, stmt in enumerate(region):
+        if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
+            continue
+        passed = [s for s in region[:at] if s not in found]
+        seen = {n for s in statements(passed) for n in access(s).binds | access(s).reads}
+        bound = {n for s in statements(passed) for n in access(s).binds}
+        name, reads = stmt.targets[0].id, names_in([stmt.value])
+        if name in seen or reads & (bound | touched) or not kinds.tensor(stmt.value):
+            continue
+        if _only_gathers(script, stmt.value):
+            found.append(stmt)
+    return found
+
+
+def _only_gathers(script: Script, node: ast.expr) -> bool:
+    """Whether an expression only picks, moves, casts or reshapes: it computes nothing and changes nothing."""
+    if isinstance(node, (ast.Name, ast.Constant)):
+        return True
+    if isinstance(node, ast.Attribute):
+        return _only_gathers(script, node.value)
+    if isinstance(node, ast.Call):
+        arguments = [*node.args, *(k.value for k in node.keywords)]
+        if not all(_only_gathers(script, a) for a in arguments):
+            return False
+        if isinstance(node.func, ast.Attribute):
+            return node.func.attr in GATHERING and _only_gathers(script, node.func.value)
+        function = script.function_called(node)
+        body = [s for s in function.body if not _is_docstring(s)] if function else []
+        results = inlined(function, node) if function and len(body) == 1 else []
+        return bool(results) and all(_only_gathers(script, r) for r in results)
+    if isinstance(node, (ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Starred, ast.UnaryOp)):
+        return all(_only_gathers(script, n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
+    return False
+
+
+GATHERING = frozenset(
+    "to long float reshape view flatten unsqueeze squeeze contiguous cuda index_select gather".split()
+)
+
+
+def _is_docstring(stmt: ast.stmt) -> bool:
+    return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
+
+
+def _method(node: ast.AST) -> str | None:
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+
+
+TRANSFORM = Transform(INFO, apply)

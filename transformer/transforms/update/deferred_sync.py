@@ -1,0 +1,410 @@
+"""Take host reads and logging out of the part of the minibatch loop that computes."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import access, statements
+from transformer.dataflow.memory import HARMLESS, changed_in_place, shared
+from transformer.recognition.roles import Script
+from transformer.syntax.names import singular
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip, Transform
+from transformer.values.minibatch import first_computation, last_step
+from transformer.values.tensors import Kinds, values
+
+INFO = TransformInfo(
+    name="deferred-sync",
+    summary="take .item() and logging out of the computation of a minibatch",
+    applies=(
+        "to reads of tensors that are only recorded, printed or compared with nothing before the optimizer's "
+        "step, where nothing between the old place and the new one changes them or draws a random number"
+    ),
+    safety=(
+        "The same values are read, after the optimizer's step instead of before it; nothing in between changes them. "
+        "A list of numbers becomes a list of tensors that is turned into the same Python floats where it is used, so "
+        "a mean over it is the mean of the same floats."
+    ),
+    needs=(),
+    before="clipfracs += [clipped.float().mean().item()]\n...\noptimizer.step()\n...\nnp.mean(clipfracs)",
+    after=(
+        "clipfrac = clipped.float().mean()\n...\noptimizer.step()\nclipfracs += [clipfrac]\n...\n"
+        "np.mean(torch.stack(clipfracs).tolist())"
+    ),
+)
+
+
+def apply(script: Script) -> str:
+    """Rewrite the body of the minibatch loop.
+
+    Raises:
+        Skip: nothing in it reads a tensor on the host, or the loop may leave a minibatch before its step.
+    """
+    work = Deferral(script)
+    for stmt in statements(work.computing[first_computation(script) or 0 :]):
+        if isinstance(stmt, (ast.Break, ast.Continue, ast.Return)):
+            raise Skip(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
+    for stmt in work.computing:
+        work.visit(stmt)
+    work.visit_below()
+    after = script.finish(work.edits)
+    if after == script.code:
+        below = any(_item(n) for s in work.below for n in ast.walk(s))
+        none = "the minibatch loop reads no tensor on the host"
+        raise Skip(work.reasons[0] if work.reasons else none + " before the optimizer's step" * below)
+    script.notes.extend(work.reasons)
+    return after
+
+
+class Deferral:
+    """The edits of one minibatch loop."""
+
+    def __init__(self, script: Script) -> None:
+        self.script, self.source = script, script.source
+        self.edits = Edits(script.source)
+        self.kinds = Kinds(script)
+        self.reasons: list[str] = []
+        loop = script.minibatch_loop
+        last = last_step(script)
+        assert last is not None, "the minibatch loop is the one that steps the optimizer"
+        self.loop, self.last = loop, loop.body[last]
+        self.computing = loop.body[: last + 1]
+        self.below = loop.body[last + 1 :]
+        self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
+        self._turn = set(statements(script.phases.block))
+        turn = script.phases.loop.body
+        self._changed = shared(changed_in_place(turn), turn, self.kinds.produced)
+        self._stacked: set[str] = set()
+        self._sinking = self._sinkable()
+
+    def visit(self, stmt: ast.stmt) -> None:
+        """Defer what can be deferred in a statement and in `with` blocks below it."""
+        if isinstance(stmt, ast.With):
+            for inner in stmt.body:
+                self.visit(inner)
+            return
+        if not (self._collects(stmt) or self._reads_number(stmt) or self._sinks(stmt)):
+            if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in ast.walk(stmt)):
+                self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
+                self.script.warn(stmt, "LC101", "a tensor is read on the host in every minibatch")
+
+    def visit_below(self) -> None:
+        """Keep as tensors the numbers that are collected below the optimizer's step."""
+        if not any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.below)):
+            for stmt in statements(self.below):
+                self._collects(stmt)
+
+    def _is_new(self, node: ast.expr, depth: int = 6) -> bool:
+        """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
+        if isinstance(node, ast.Name):
+            bindings = list(self.kinds.bindings(node.id, self.source.statement(node)))
+            if not depth or not bindings or node.id in self._changed:
+                return False
+            return (
+                all(
+                    b in self._inside and all(self._is_new(v, depth - 1) for v in values(b, node.id))
+                    for b in bindings
+                    if b is not None
+                )
+                and None not in bindings
+            )
+        if isinstance(node, (ast.BinOp, ast.Compare)):
+            return True
+        if isinstance(node, ast.UnaryOp):
+            return not isinstance(node.op, ast.UAdd)  # +tensor is the tensor itself
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in SAME_MEMORY:
+                return self._is_new(node.func.value, depth)
+            return node.func.attr in COPIES
+        return False
+
+    def _is_of_numpy(self, node: ast.expr) -> bool:
+        called = node.func if isinstance(node, ast.Call) else node
+        return (self.script.qualified(called) or "").startswith("numpy.")
+
+    # numbers collected in a list
+
+    def _collects(self, stmt: ast.stmt) -> bool:
+        found = _appended(stmt)
+        if found is None:
+            return False
+        name, value = found
+        tensor = _item(value)
+        if tensor is None or not self._is_plain_list(name):
+            return False
+        text = self.source.text(tensor)
+        if not _is_scalar(tensor):
+            text = f"{text}.reshape(())"
+        if not self._in_no_grad(stmt):
+            text = f"{text}.detach()"
+        if stmt in statements(self.below):
+            self.edits.substitute(value, text)
+        else:
+            single = self.script.names.fresh(singular(name))
+            self.edits.replace(stmt, f"{single} = {text}")
+            self.edits.after(self.last, self.source.splice(stmt, [(value, single)]))
+        if name not in self._stacked:
+            self._stacked.add(name)
+            uses = self._uses(name)
+            if any(self._is_quoted(use) for use in uses):  # an f-string need not spell it out
+                self.edits.after(self.script.phases.learn, f"{name} = torch.stack({name}).tolist()")
+            else:
+                for use in uses:
+                    self.edits.substitute(use, f"torch.stack({name}).tolist()")
+        return True
+
+    def _is_plain_list(self, name: str) -> bool:
+        """A list that starts empty, grows only by new tensors' numbers, and is read only after the minibatches."""
+        definitions = list(self.script.assignments(name))
+        if not definitions or not all(isinstance(v, ast.List) and not v.elts for _, v in definitions):
+            return False
+        growing: list[ast.expr] = []
+        for stmt in statements(self.script.scope.body):
+            grown = _appended(stmt)
+            if grown and grown[0] == name:
+                tensor = _item(grown[1])
+                if tensor is None or stmt not in self._inside or not self._unconditional(stmt):
+                    return False
+                if not self.kinds.tensor(tensor) or not self._is_new(tensor):
+                    return False
+                growing.append(tensor)
+        one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
+        kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._uses(name)
+        if any(self._is_quoted(use) for use in uses):  # all are then given floats below the minibatches
+            end = self.script.phases.learn.end_lineno or 0
+            if kept or not all(use.lineno > end and self.script.scope_of(use) is self.script.scope for use in uses):
+                return False
+            uses = [use for use in uses if not self._is_quoted(use)]
+        return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
+
+    def _is_quoted(self, node: ast.expr) -> bool:
+        """Whether a node stands in an f-string."""
+        return any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(node))
+
+    def _always_runs(self) -> bool:
+        """Whether a list that the minibatches fill cannot be empty after them."""
+        inner: ast.stmt = self.loop
+        while inner is not self.script.phases.learn:
+            outer = self.source.parents[inner]
+            if not isinstance(outer, (ast.For, ast.With)):
+                return False
+            for stmt in statements(outer.body[: outer.body.index(inner)]):
+                if isinstance(stmt, (ast.Break, ast.Continue)) and self.script.loops_around(stmt)[0] is outer:
+                    return False
+            inner = outer
+        return True
+
+    def _may_be_stacked(self, use: ast.Name, kept: bool) -> bool:
+        """Whether a list's use is an argument or an item, where the list is known to hold something.
+
+        A list that is `kept` from turn to turn must not be kept by others too, who would see it grow.
+        """
+        parent = self.source.parents[use]
+        if self.source.statement(use) not in self._turn or (kept and not self._is_harmless(parent)):
+            return False
+        plain = (isinstance(parent, ast.Call) and use in parent.args) or (
+            isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load)
+        )
+        ours = self.script.scope_of(use) is self.script.scope
+        return plain and ours and use.lineno > (self.loop.end_lineno or 0)
+
+    def _unconditional(self, stmt: ast.stmt) -> bool:
+        for outer in self.source.ancestors(stmt):
+            if outer is self.loop:
+                return True
+            if not isinstance(outer, ast.With):
+                return False
+        return False
+
+    def _uses(self, name: str) -> list[ast.Name]:
+        """Reads of a list's value; growing it is none."""
+        growing = {id(n) for s in statements(self.script.scope.body) if _appended(s) for n in ast.walk(_grown(s))}
+        return [
+            n
+            for n in self.script.nodes
+            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in growing
+            if self.script.is_ours(n)
+        ]
+
+    # a number kept under a name
+
+    def _reads_number(self, stmt: ast.stmt) -> bool:
+        if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
+            return False
+        tensor, name = _item(stmt.value), stmt.targets[0].id
+        if tensor is None or not self.kinds.tensor(tensor) or not self._is_new(tensor):
+            return False
+        reads = []
+        for node in self.script.nodes:
+            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+                continue
+            if self.script.scope_of(node) is not self.script.scope:
+                if self.script.is_ours(node):
+                    return False
+                continue
+            where = self.source.statement(node)
+            bindings = set(self.kinds.bindings(name, where))
+            if stmt not in bindings:
+                continue
+            if bindings - {None} != {stmt} or where in self._above or self._is_quoted(node):
+                return False
+            reads.append(node)
+        text = self.source.text(tensor)
+        self.edits.replace(stmt, f"{name} = {text}" if self._in_no_grad(stmt) else f"{name} = {text}.detach()")
+        for read in reads:
+            self.edits.substitute(read, f"{name}.item()")
+        return True
+
+    def _in_no_grad(self, stmt: ast.stmt) -> bool:
+        return any(
+            isinstance(n, ast.With) and any(self.script.calls(i.context_expr, "torch.no_grad") for i in n.items)
+            for n in self.source.ancestors(stmt)
+        )
+
+    # logging
+
+    def _sinks(self, stmt: ast.stmt) -> bool:
+        """Move a statement that only reports below the optimizer's step, which changes nothing that it reads."""
+        if stmt not in self._sinking:
+            return False
+        self.edits.after(self.last, [self.edits.move(stmt)])
+        return True
+
+    def _sinkable(self) -> set[ast.stmt]:
+        """The reports that may be moved. One that stays keeps those above it, so that their order stays."""
+        found: set[ast.stmt] = set()
+        rebound: set[str] = set()
+        for stmt in reversed(self.computing[:-1]):
+            if self._reports(stmt) and self._may_sink(stmt, rebound):
+                found.add(stmt)
+            elif any(_is_report(node) for node in ast.walk(stmt)):
+                break
+            rebound |= {n for s in statements([stmt]) for n in access(s).binds}
+        return found
+
+    def _may_sink(self, stmt: ast.stmt, rebound: set[str]) -> bool:
+        rebound = rebound | {n for s in statements([self.last]) for n in access(s).binds}
+        names = (n for n in ast.walk(stmt) if isinstance(n, ast.Name))
+        if not all(name.id not in rebound and self._is_settled(name, stmt) for name in names):
+            return False
+        return all(self._is_harmless(n) for n in ast.walk(stmt) if isinstance(n, ast.Call))
+
+    def _is_harmless(self, node: ast.AST) -> bool:
+        """Whether a call computes or reports a value and does nothing else: it draws no random number."""
+        if not isinstance(node, ast.Call):
+            return True
+        if _is_report(node):
+            return True
+        if isinstance(node.func, ast.Name) and node.func.id not in self.script.imports:
+            return node.func.id in HARMLESS
+        qualified = self.script.qualified(node.func) or ""
+        if qualified:
+            return not any(part in qualified for part in ("rand", "sample", "seed", "normal"))
+        return isinstance(node.func, ast.Attribute) and (
+            self.kinds.tensor(node.func.value) or node.func.attr in ("item", "format", "join", "items")
+        )
+
+    def _is_settled(self, node: ast.Name, stmt: ast.stmt) -> bool:
+        """Whether what a report reads through a name is the same after the optimizer's step."""
+        script = self.script
+        if node.id in script.imports or hasattr(builtins, node.id):
+            return True
+        parent = self.source.parents[node]
+        if isinstance(parent, ast.Attribute):
+            reader = {flag.split(".")[0] for flag in script.facts.flags.values()}
+            called = isinstance(call := self.source.parents[parent], ast.Call) and call.func is parent
+            if node.id in reader or (called and parent.attr in REPORTS):
+                return True
+        bindings = list(self.kinds.bindings(node.id, stmt))
+        if not bindings or node.id in self._changed:
+            return False
+        return self._is_new(node) or all(b is not None and _is_counter(b) for b in bindings)
+
+    def _reports(self, stmt: ast.stmt) -> bool:
+        if isinstance(stmt, ast.If):
+            return all(self._reports(s) for s in (*stmt.body, *stmt.orelse)) and not any(
+                self.kinds.tensor(n) for n in ast.walk(stmt.test) if isinstance(n, ast.expr)
+            )
+        if not isinstance(stmt, ast.Expr) or not isinstance(stmt.value, ast.Call):
+            return False
+        func = stmt.value.func
+        if isinstance(func, ast.Name):
+            return func.id == "print"
+        return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.kinds.tensor(func.value)
+
+
+def _is_report(node: ast.AST) -> bool:
+    """Whether a node prints or logs."""
+    if not isinstance(node, ast.Call):
+        return False
+    func = node.func
+    return (isinstance(func, ast.Name) and func.id == "print") or (
+        isinstance(func, ast.Attribute) and func.attr in REPORTS
+    )
+
+
+def _is_mean(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean"
+
+
+REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
+COPIES = frozenset("mean sum max min std var norm abs exp log sqrt pow square clamp clip add sub mul div neg".split())
+"""Methods whose result is a new tensor."""
+SAME_MEMORY = frozenset("float double detach view reshape squeeze flatten cpu".split())
+"""Methods whose result may share its tensor's memory."""
+
+
+def _is_counter(stmt: ast.stmt) -> bool:
+    """Whether a statement binds a plain number: a loop's index, a constant, or a sum."""
+    if isinstance(stmt, ast.For):
+        return isinstance(stmt.iter, ast.Call) and ast.unparse(stmt.iter.func) in ("range", "enumerate")
+    if isinstance(stmt, ast.AugAssign):
+        return isinstance(stmt.target, ast.Name)
+    return isinstance(stmt, ast.Assign) and isinstance(stmt.value, ast.Constant)
+
+
+def _item(node: ast.AST) -> ast.expr | None:
+    """The tensor in `tensor.item()`."""
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "item"
+        and not node.args
+    ):
+        return node.func.value
+    return None
+
+
+def _appended(stmt: ast.stmt) -> tuple[str, ast.expr] | None:
+    """List and element of `xs += [x]` or `xs.append(x)`."""
+    if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
+        if isinstance(stmt.value, ast.List) and len(stmt.value.elts) == 1:
+            return stmt.target.id, stmt.value.elts[0]
+    if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and isinstance(stmt.value.func, ast.Attribute):
+        func = stmt.value.func
+        if func.attr == "append" and isinstance(func.value, ast.Name) and len(stmt.value.args) == 1:
+            return func.value.id, stmt.value.args[0]
+    return None
+
+
+def _grown(stmt: ast.stmt) -> ast.AST:
+    if isinstance(stmt, ast.AugAssign):
+        return stmt.target
+    assert isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call)
+    return stmt.value.func
+
+
+def _is_scalar(node: ast.expr) -> bool:
+    """Whether a tensor has no dimensions: it ends in a reduction over all of them."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return (
+            node.func.attr in ("mean", "sum", "max", "min", "std", "var", "norm")
+            and not node.args
+            and not node.keywords
+        )
+    return False
+
+
+TRANSFORM = Transform(INFO, apply)

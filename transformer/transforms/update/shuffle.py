@@ -1,0 +1,476 @@
+"""Shuffle on the device: torch.randperm(...).split(...) in place of a shuffled numpy index array."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import dataclass
+
+from transformer.conversion.result import TransformInfo
+from transformer.dataflow.access import access, statements
+from transformer.recognition.before_training import runs_before_training
+from transformer.recognition.roles import Script, is_number, names_in
+from transformer.syntax.query import bind_arguments
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip, Transform
+from transformer.values.tensors import Kinds
+
+INFO = TransformInfo(
+    name="shuffle",
+    summary="draw the minibatches with torch.randperm on the device instead of shuffling numpy indices",
+    applies=(
+        "to consecutive slices of one permutation of `0 .. n-1` that only index tensors, where nothing that may "
+        "run while training does more to the random generators than draw from them"
+    ),
+    safety=(
+        "Both draw a uniformly random permutation per epoch and cut it into the same pieces, a last smaller one "
+        "included. Only the source of the permutation changes, from numpy's generator to torch's; given the same "
+        "permutations, all results are the same bits."
+    ),
+    needs=(),
+    before=(
+        "b_inds = np.arange(args.batch_size)\nfor epoch in range(args.update_epochs):\n    np.random.shuffle(b_inds)\n"
+        "    for start in range(0, args.batch_size, args.minibatch_size):\n        end = start + args.minibatch_size\n"
+        "        mb_inds = b_inds[start:end]"
+    ),
+    after=(
+        "for epoch in range(args.update_epochs):\n"
+        "    for mb_inds in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):\n        ..."
+    ),
+)
+
+
+DRAWS = frozenset(
+    "beta betavariate binomial bytes choice choices chisquare default_rng dirichlet exponential expovariate f gamma "
+    "gammavariate gauss geometric get_state getrandbits getstate gumbel hypergeometric laplace logistic lognormal "
+    "lognormvariate logseries multinomial multivariate_normal normal normalvariate pareto permutation poisson power "
+    "rand randbytes randint randn random random_integers random_sample randrange ranf rayleigh sample shuffle "
+    "standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises "
+    "vonmisesvariate wald weibull weibullvariate zipf Generator Random RandomState SystemRandom".split()
+)
+"""What numpy.random and random have that draws from their state, or has a state of its own."""
+LOOKS = frozenset("initial_seed get_rng_state get_rng_state_all".split())
+"""What looks at a random state."""
+
+
+@dataclass
+class Pattern:
+    """The statements of a numpy shuffle, and what they compute."""
+
+    indices: str
+    size: ast.expr
+    shuffle: ast.stmt | None
+    """None where torch has drawn the permutation already."""
+    definition: ast.Assign | None
+    loop: ast.For
+    start: str
+    chunk: ast.expr
+    slices: list[ast.Assign]
+    minibatch: str
+    on_device: bool
+    """Whether a minibatch's indices are a tensor already, on the device that the data is on."""
+
+
+def apply(script: Script) -> str:
+    """Rewrite the minibatch loop.
+
+    Raises:
+        Skip: the minibatches are not consecutive slices of one shuffled index array.
+    """
+    sampled = _from_sampler(script)
+    if sampled is not None:
+        return sampled
+    found = _match(script)
+    if found.shuffle is not None:
+        _check_not_seeded(script)
+    grids = _check_uses(script, found)
+    edits, source = Edits(script.source), script.source
+    device = f", device={script.device}" if script.device else ""
+    size, chunk = source.text(found.size), source.text(found.chunk)
+    _note_sizes(script, found.size, found.chunk)
+    if found.shuffle is None:
+        for cut in found.slices:
+            edits.remove(cut)
+        edits.substitute(found.loop.target, found.minibatch)
+        edits.substitute(found.loop.iter, f"{found.indices}.split({chunk})")
+        script.notes.append(f"{found.indices} is drawn by torch.randperm already; only its slices become split()")
+        return script.finish(edits)
+    for stmt in (found.shuffle, found.definition, *found.slices):
+        if stmt is not None:
+            edits.remove(stmt)
+    for grid in grids:
+        edits.substitute(grid, f"torch.arange({source.text(grid.args[0])}{device})")
+    edits.substitute(found.loop.target, found.minibatch)
+    edits.substitute(found.loop.iter, f"torch.randperm({size}{device}).split({chunk})")
+    return script.finish(edits)
+
+
+_TAKEN = [ast.arg(name) for name in ("sampler", "batch_size", "drop_last")]
+SAMPLER = ast.Lambda(ast.arguments([], _TAKEN, None, [], [], None, []), ast.Constant(None))
+"""What a BatchSampler takes."""
+SAMPLERS = ("torch.utils.data", "torch.utils.data.sampler")
+
+
+def _from_sampler(script: Script) -> str | None:
+    """The script without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`; None where it has none.
+
+    That sampler draws one torch.randperm(n) from torch's generator, as what takes its place does.
+
+    Raises:
+        Skip: another sampler, or what the minibatches are needed for besides indexing tensors.
+    """
+    loop, text = script.minibatch_loop, script.source.text
+    if not isinstance(loop, ast.For) or not script.calls(loop.iter, *(f"{m}.BatchSampler" for m in SAMPLERS)):
+        return None
+    call = loop.iter
+    assert isinstance(call, ast.Call)
+    bound = bind_arguments(SAMPLER, call)
+    if bound is None or not isinstance(loop.target, ast.Name) or loop.orelse:
+        raise Skip("the minibatches' BatchSampler is not given a sampler, a size and drop_last")
+    given = bound.given
+    sampler, made = given["sampler"], None
+    if isinstance(sampler, ast.Name):
+        uses = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == sampler.id]
+        assigned = list(script.assignments(sampler.id))
+        if len(assigned) != 1 or len(uses) != 2 or assigned[0][1] is not assigned[0][0].value:
+            raise Skip(f"{sampler.id} is used for more than the minibatches")
+        made, sampler = assigned[0]
+    whole = sampler.args[0] if isinstance(sampler, ast.Call) and len(sampler.args) == 1 else None
+    if not script.calls(sampler, *(f"{m}.SubsetRandomSampler" for m in SAMPLERS)) or not isinstance(whole, ast.Call):
+        raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
+    if ast.unparse(whole.func) != "range" or len(whole.args) != 1 or getattr(sampler, "keywords", None):
+        raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
+    drop = given["drop_last"]
+    if not isinstance(drop, ast.Constant):
+        raise Skip("whether a last, smaller minibatch is dropped cannot be told")
+    if made is not None:
+        _check_same(script, whole.args[0], made, loop)
+    kinds, name = Kinds(script), loop.target.id
+    for node in script.nodes:
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and script.is_ours(node):
+            ours = script.scope_of(node) is not script.scope or loop in kinds.bindings(
+                name, script.source.statement(node)
+            )
+            if ours and not _is_index(script, kinds, node):
+                raise Skip(f"{name} is used otherwise than to index a tensor on line {node.lineno}")
+    edits = Edits(script.source)
+    device = f", device={script.device}" if script.device else ""
+    size, chunk = text(whole.args[0]), text(given["batch_size"])
+    drawn = f"torch.randperm({size}{device})"
+    if made is not None:
+        edits.remove(made)
+    if drop.value:
+        indices = script.names.fresh("b_inds")
+        edits.before(loop, f"{indices} = {drawn}")
+        edits.substitute(loop.iter, f"{indices}[: {size} // {chunk} * {chunk}].split({chunk})")
+    else:
+        edits.substitute(loop.iter, f"{drawn}.split({chunk})")
+        _note_sizes(script, whole.args[0], given["batch_size"])
+    return script.finish(edits)
+
+
+def _check_not_seeded(script: Script) -> None:
+    """Only draws may come from the generators while training: who seeds them there chooses the permutations.
+
+    Raises:
+        Skip: something else may.
+    """
+    for node in script.nodes:
+        name = script.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        if name is None or isinstance(script.source.parents[node], ast.Attribute):
+            continue
+        module, _, last = name.rpartition(".")
+        if module in ("numpy.random", "random"):
+            other = last not in DRAWS
+        else:
+            other = last not in LOOKS and ("seed" in last or "rng" in last)
+        if other and not runs_before_training(script, node):
+            raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, from which the permutations may follow")
+
+
+def _note_sizes(script: Script, size: ast.expr, chunk: ast.expr) -> None:
+    """Keep what tells whether all minibatches have one size, in names that are bound above the training loop."""
+    rest = ast.BinOp(size, ast.Mod(), chunk)
+    try:
+        above = _Above(script).visit(copy.deepcopy(rest))
+    except _Unknown:
+        script.facts.uneven_minibatches = True
+    else:
+        script.facts.even_minibatches = ast.unparse(ast.Compare(above, [ast.Eq()], [ast.Constant(0)]))
+
+
+class _Unknown(Exception):
+    """A name has no value that is known above the training loop."""
+
+
+class _Above(ast.NodeTransformer):
+    """Puts values in the place of names that the training loop binds."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._inside: list[str] = []
+
+    def _value(self, name: str) -> ast.expr | None:
+        """The only value that a name is given anywhere in the training scope."""
+        made = [value for _, value in self._script.assignments(name)]
+        others = [s for s in statements(self._script.scope.body) if name in access(s).binds]
+        return made[0] if len(made) == 1 == len(others) else None
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self._script.variant:
+            return node
+        value = self._value(node.id)
+        if value is None or node.id in self._inside or not _is_plain(value):
+            raise _Unknown
+        self._inside.append(node.id)
+        told = self.visit(copy.deepcopy(value))
+        self._inside.pop()
+        assert isinstance(told, ast.expr)
+        return told
+
+
+def _is_plain(value: ast.expr) -> bool:
+    """Whether a value may be computed a second time: a sum, a name, a number, or a rounding of one."""
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func) in ("int", "max", "min") and not value.keywords
+    return isinstance(value, (ast.BinOp, ast.Name, ast.Attribute, ast.Constant))
+
+
+def _match(script: Script) -> Pattern:
+    loop = script.minibatch_loop
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
+        raise Skip("the minibatch loop is not a for loop over slice starts")
+    span = loop.iter
+    drawn = [n for n in ast.walk(span) if isinstance(n, ast.Call) and script.calls(n, "torch.randperm")]
+    if drawn:
+        if isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args:
+            _note_sizes(script, drawn[0].args[0], span.args[0])
+        raise Skip("the minibatches are drawn by torch.randperm already")
+    if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
+        raise Skip("the minibatch loop does not run over range(0, batch size, minibatch size)")
+    if not is_number(span.args[0], 0):
+        raise Skip("the minibatch loop does not start at 0")
+    start, chunk = loop.target.id, span.args[2]
+    slices, indices, minibatch, on_device = _slices(script, loop, start, chunk)
+    shuffle, definition, size = _source(script, loop, indices)
+    stop = ast.unparse(span.args[1])
+    if stop not in (ast.unparse(size), f"len({indices})", f"{indices}.shape[0]", f"{indices}.size"):
+        raise Skip(f"the minibatch loop runs to {stop}, but {ast.unparse(size)} indices are shuffled")
+    return Pattern(indices, size, shuffle, definition, loop, start, chunk, slices, minibatch, on_device)
+
+
+def _slices(script: Script, loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign], str, str, bool]:
+    """The statements that cut out a minibatch, the array's name and the minibatch's, and whether that is a tensor.
+
+    They are `end = start + size` and `mb = indices[start:end]`, and what makes a tensor of that.
+    """
+    assert isinstance(loop.iter, ast.Call)
+    used: list[ast.Assign] = []
+    size, stop = ast.unparse(chunk), ast.unparse(loop.iter.args[1])
+    ends = {f"{start} + {size}", f"{size} + {start}"}
+    ends |= {f"min({', '.join(pair)})" for end in ends for pair in ((end, stop), (stop, end))}
+    for place, stmt in enumerate(loop.body):
+        if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
+            break
+        name = stmt.targets[0].id
+        if ast.unparse(stmt.value) in ends:
+            ends.add(name)
+            used.append(stmt)
+            continue
+        value, moved = _as_numpy(script, stmt.value)
+        cut = value.slice if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) else None
+        if not isinstance(cut, ast.Slice) or cut.step or not cut.lower or not cut.upper:
+            break
+        if ast.unparse(cut.lower) != start or ast.unparse(cut.upper) not in ends:
+            break
+        assert isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
+        following = loop.body[place + 1] if place + 1 < len(loop.body) else None
+        if value is stmt.value and isinstance(following, ast.Assign) and isinstance(following.targets[0], ast.Name):
+            given, there = _as_numpy(script, following.value)
+            if given is not following.value and ast.unparse(given) == name and len(following.targets) == 1:
+                return [*used, stmt, following], value.value.id, following.targets[0].id, there
+        return [*used, stmt], value.value.id, name, value is not stmt.value and moved
+    raise Skip("the minibatch loop does not begin by slicing an index array from start to start + minibatch size")
+
+
+def _as_numpy(script: Script, value: ast.expr) -> tuple[ast.expr, bool]:
+    """What a tensor of 64-bit integers is made of, and whether it is on the device that the data is on.
+
+    An expression that makes no such tensor, in a way that is known, is returned as it is.
+    """
+    made, whole = False, value
+    devices: set[str | None] = {None} if script.device is None else set()
+    while isinstance(value, ast.Call) and not made:
+        made = script.calls(value, "torch.as_tensor", "torch.from_numpy", "torch.tensor", "torch.LongTensor")
+        others = value.args[1:] if made else value.args
+        if not made and not (isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "long")):
+            return whole, False
+        for other in (*others, *(k.value for k in value.keywords)):
+            if script.qualified(other) not in ("torch.long", "torch.int64"):
+                if ast.unparse(other) != script.device:
+                    return whole, False
+                devices.add(script.device)
+        if made and not value.args:
+            return whole, False
+        value = value.args[0] if made else value.func.value  # type: ignore[attr-defined]
+    return (value, script.device in devices) if made else (whole, False)
+
+
+def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt | None, ast.Assign | None, ast.expr]:
+    """The statement that shuffles, the array's definition where it then goes, and the number of indices."""
+    block = script.source.block(loop)
+    definitions = list(script.assignments(indices))
+    if len(definitions) != 1:
+        raise Skip(f"{indices} is assigned {len(definitions)} times")
+    definition, value = definitions[0]
+    if value is not definition.value:
+        raise Skip(f"{indices} is assigned together with other names")
+    for stmt in block[: block.index(loop)]:
+        if stmt is definition and (size := _drawn_by_torch(script, value)) is not None:
+            return None, None, size
+        if stmt is definition and isinstance(value, ast.Call) and script.calls(value, "numpy.random.permutation"):
+            if len(value.args) == 1 and not isinstance(value.args[0], ast.Starred):
+                return stmt, None, value.args[0]
+        if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and _shuffles(script, stmt.value, indices):
+            if isinstance(value, ast.Call) and script.calls(value, "numpy.arange") and len(value.args) == 1:
+                _check_same(script, value.args[0], definition, loop)
+                return stmt, definition, value.args[0]
+            raise Skip(f"{indices} is not numpy.arange(batch size)")
+    raise Skip(f"no numpy shuffle of {indices} was found just above the minibatch loop")
+
+
+def _check_same(script: Script, size: ast.expr, definition: ast.stmt, loop: ast.For) -> None:
+    """The number of indices must be what it was when the array was made.
+
+    Raises:
+        Skip: it may not be.
+    """
+    kinds = Kinds(script)
+    for node in ast.walk(size):
+        if isinstance(node, ast.Name) and set(kinds.bindings(node.id, definition)) != set(
+            kinds.bindings(node.id, loop)
+        ):
+            raise Skip(f"{node.id} may change between line {definition.lineno} and line {loop.lineno}")
+        if isinstance(node, ast.Attribute) and definition not in statements(script.outermost.body):
+            other = script.changed_by_training(node)
+            if other is not None:
+                raise Skip(f"line {other.lineno} changes {ast.unparse(node)}")
+
+
+def _drawn_by_torch(script: Script, value: ast.expr) -> ast.expr | None:
+    """The `n` of `torch.randperm(n)`, moved to a device or not."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+        value = value.func.value
+    if isinstance(value, ast.Call) and script.calls(value, "torch.randperm") and len(value.args) == 1:
+        return value.args[0]
+    return None
+
+
+def _shuffles(script: Script, call: ast.Call, indices: str) -> bool:
+    same = len(call.args) == 1 and ast.unparse(call.args[0]) == indices
+    generator = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
+    return same and generator and script.calls(call, "numpy.random.shuffle")
+
+
+def _check_uses(script: Script, found: Pattern) -> list[ast.Call]:
+    """The start, the end and the array must be needed for nothing else; minibatch indices must index tensors.
+
+    Returns:
+        the calls of numpy.arange that make grids of indices, of which a minibatch takes its environments' columns.
+
+    Raises:
+        Skip: they are.
+    """
+    removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in ast.walk(s)}
+    removed |= {id(n) for n in ast.walk(found.loop.iter)}
+    makers: set[ast.stmt] = {found.loop, *found.slices, *(s for s in (found.shuffle, found.definition) if s)}
+    helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
+    if found.shuffle is None:
+        helpers -= {found.indices}
+    kinds = Kinds(script)
+    grids: list[ast.Call] = []
+    for node in script.nodes:
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:
+            continue
+        if node.id not in helpers and node.id != found.minibatch:
+            continue
+        if script.scope_of(node) is script.scope:
+            if not makers & set(kinds.bindings(node.id, script.source.statement(node))):
+                continue  # another variable of that name
+            if node.id == found.minibatch:
+                if found.shuffle is None or found.on_device:
+                    continue
+                if _is_index(script, kinds, node):
+                    continue
+                if grid := _grid(script, kinds, node):
+                    grids.append(grid)
+                    continue
+        elif not script.is_ours(node):
+            continue
+        how = "otherwise than to index a tensor" if node.id == found.minibatch else "elsewhere"
+        raise Skip(f"{node.id} is used {how} on line {node.lineno}")
+    return list(dict.fromkeys(grids))
+
+
+def _is_index(script: Script, kinds: Kinds, node: ast.Name) -> bool:
+    """Whether minibatch indices are used as a tensor serves as well: to index one, or for their number."""
+    parent = script.source.parents[node]
+    indexed = _indexed(script, node)
+    if indexed is not None:
+        return kinds.tensor(indexed.value)
+    if isinstance(parent, ast.Call):
+        made = script.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # an index tensor as it is
+        return made or ast.unparse(parent.func) == "len"
+    size = isinstance(parent, ast.Attribute) and parent.attr == "shape"  # which prints differently, so only shape[0]
+    item = script.source.parents[parent]
+    return size and isinstance(item, ast.Subscript) and item.value is parent and is_number(item.slice, 0)
+
+
+def _indexed(script: Script, node: ast.Name) -> ast.Subscript | None:
+    """The `x[mb]` or `x[:, mb]` in which a name is the index."""
+    index: ast.expr = node
+    parent = script.source.parents[node]
+    if isinstance(parent, ast.Tuple) and all(e is node or _is_all(e) for e in parent.elts):
+        index, parent = parent, script.source.parents[parent]
+    return parent if isinstance(parent, ast.Subscript) and parent.slice is index else None
+
+
+def _is_all(node: ast.expr) -> bool:
+    return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
+
+
+def _grid(script: Script, kinds: Kinds, node: ast.Name) -> ast.Call | None:
+    """The numpy.arange of `grid = np.arange(n).reshape(steps, envs)`, used in `mb = grid[:, node].ravel()` alone.
+
+    As tensors, the grid holds the same integers, its columns the same indices in the same order.
+    """
+    columns = _indexed(script, node)
+    if columns is None or not isinstance(columns.value, ast.Name):
+        return None
+    grid = columns.value.id
+    made = list(script.assignments(grid))
+    uses = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == grid and isinstance(n.ctx, ast.Load)]
+    if len(made) != 1 or uses != [columns.value] or made[0][1] is not made[0][0].value:
+        return None
+    call: ast.expr = made[0][1]
+    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape":
+        call = call.func.value
+    if not isinstance(call, ast.Call) or not script.calls(call, "numpy.arange") or len(call.args) != 1 or call.keywords:
+        return None
+    stmt = script.source.statement(node)
+    if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
+        return None
+    flat = stmt.value.func if isinstance(stmt.value, ast.Call) and not stmt.value.args else None
+    if not isinstance(flat, ast.Attribute) or flat.value is not columns or flat.attr not in ("ravel", "flatten"):
+        return None
+    for use in script.nodes:
+        if isinstance(use, ast.Name) and use.id == stmt.targets[0].id and isinstance(use.ctx, ast.Load):
+            if script.scope_of(use) is not script.scope:
+                if script.is_ours(use):
+                    return None
+            elif stmt in kinds.bindings(use.id, script.source.statement(use)) and not _is_index(script, kinds, use):
+                return None
+    return call
+
+
+TRANSFORM = Transform(INFO, apply)

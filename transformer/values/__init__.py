@@ -1,0 +1,1 @@
+"""What expressions are (tensors, shapes, dtypes, new memory), asked of a recognised script; knows no transform."""

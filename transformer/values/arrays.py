@@ -1,0 +1,144 @@
+"""Which expressions, in any function of a script, are known to be tensors or numpy arrays, by what makes them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Literal
+
+from transformer.dataflow.access import access, pairwise, parameters, statements
+from transformer.recognition.roles import Scope, Script
+from transformer.syntax.query import bind_arguments
+from transformer.values.tensors import Kinds
+
+Kind = Literal["tensor", "array"]
+
+ARRAYS = frozenset(
+    "array asarray ascontiguousarray stack vstack hstack concatenate zeros ones full zeros_like ones_like full_like "
+    "arange linspace expand_dims atleast_1d atleast_2d".split()
+)
+"""Functions of numpy that return arrays."""
+ELEMENTWISE = frozenset(
+    "logical_or logical_and logical_not logical_xor bitwise_or where clip maximum minimum abs sign sqrt exp log tanh "
+    "add subtract multiply divide nan_to_num".split()
+)
+"""Functions of numpy that return an array where they are given one."""
+TENSORS = frozenset(
+    "Tensor FloatTensor tensor as_tensor from_numpy zeros ones full zeros_like ones_like full_like stack cat arange "
+    "randn rand".split()
+)
+"""Functions of torch that return tensors."""
+SAME = frozenset("to cpu cuda float double long view reshape flatten ravel squeeze clone detach copy clip".split())
+"""Methods that return a tensor of a tensor, and an array of an array."""
+
+
+class KnownArrays:
+    """Tensor, array or neither known, for expressions wherever they stand."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._kinds = Kinds(script)
+        self._entered: set[tuple[str, Scope]] = set()
+
+    def kind(self, value: ast.expr) -> Kind | None:
+        """What an expression is known to be; None where it may be anything, as a size, a number or a list."""
+        scope = self._script.scope_of(value)
+        if scope is self._script.scope and self._kinds.tensor(value):
+            return "tensor"
+        if isinstance(value, ast.BinOp):
+            sides = {self.kind(value.left), self.kind(value.right)}
+            return "tensor" if "tensor" in sides else "array" if "array" in sides else None
+        if isinstance(value, ast.UnaryOp) and not isinstance(value.op, ast.Not):
+            return self.kind(value.operand)
+        if isinstance(value, ast.Subscript):
+            whole = self.kind(value.value)
+            return whole if whole == "tensor" or isinstance(value.slice, ast.Slice) else None
+        if isinstance(value, ast.Call):
+            return self._of_call(value)
+        return self._of_name(value.id, scope) if isinstance(value, ast.Name) else None
+
+    def _of_call(self, call: ast.Call) -> Kind | None:
+        module, _, function = (self._script.qualified(call.func) or "").rpartition(".")
+        if module:
+            if module == "numpy":
+                of_arrays = function in ELEMENTWISE and any(self.kind(a) for a in call.args)
+                return "array" if function in ARRAYS or of_arrays else None
+            return "tensor" if module == "torch" and function in TENSORS else None
+        if not isinstance(call.func, ast.Attribute):
+            return None
+        if call.func.attr in ("numpy", "astype"):
+            return "array"
+        return self.kind(call.func.value) if call.func.attr in SAME else None
+
+    def _of_name(self, name: str, scope: Scope) -> Kind | None:
+        """What all that a name may stand for in a scope is; all its assignments must tell."""
+        if (name, scope) in self._entered:
+            return "array"  # a value that it had before, of which the other assignments tell
+        self._entered.add((name, scope))
+        found = set(self._bound(name, scope))
+        if isinstance(scope, ast.FunctionDef) and name in parameters(scope):
+            found |= set(self._passed(name, scope))
+        self._entered.discard((name, scope))
+        return None if None in found or not found else "tensor" if found == {"tensor"} else "array"
+
+    def _bound(self, name: str, scope: Scope) -> Iterator[Kind | None]:
+        for stmt in statements(scope.body):
+            if name not in access(stmt).binds:
+                continue
+            if isinstance(stmt, ast.AugAssign):
+                continue  # what it is does not change
+            values = (
+                [(t, v) for t, v in pairwise(stmt) if name in access(t).binds] if isinstance(stmt, ast.Assign) else []
+            )
+            if not values:
+                yield None
+            for target, value in values:
+                if isinstance(target, ast.Name):
+                    yield "array" if self._steps(value) else self.kind(value)
+                else:
+                    yield "array" if name in self._observed(target, value) else None
+
+    def _observed(self, target: ast.expr, value: ast.expr) -> list[str]:
+        """The targets of what an environment returns but the infos."""
+        if not isinstance(target, ast.Tuple) or not self._steps(value):
+            return []
+        return [ast.unparse(element) for element in target.elts[:-1]]
+
+    def _steps(self, value: ast.expr) -> bool:
+        """Whether a value is what an environment returns, of which observations are the whole or come first."""
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+            return False
+        others = {o.name for o in self._script.optimizers}
+        return value.func.attr in ("reset", "step") and ast.unparse(value.func.value) not in others
+
+    def _passed(self, param: str, function: ast.FunctionDef) -> Iterator[Kind | None]:
+        """What calls give a parameter, where every use of the function is a call, or another name for it."""
+        parents = self._script.source.parents
+        owner = parents[function]
+        names, size = {function.name}, 0
+        while len(names) > size:
+            size = len(names)
+            for node in self._script.nodes:
+                if isinstance(node, ast.Assign) and self._last(node.value) in names:
+                    names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        for node in self._script.nodes:
+            if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
+                continue
+            if (node.id if isinstance(node, ast.Name) else node.attr) not in names:
+                continue
+            parent = parents[node]
+            if isinstance(parent, ast.Assign) or (isinstance(parent, ast.Call) and self._last(parent) in names):
+                continue
+            if not isinstance(parent, ast.Call) or parent.func is not node:
+                yield None
+                return
+            bound = bind_arguments(function, parent, node if isinstance(owner, ast.ClassDef) else None)
+            given = bound.given.get(param) if bound is not None else None
+            yield self.kind(given) if given is not None else None
+
+    def _last(self, value: ast.expr) -> str | None:
+        """The name of a function, or of what is compiled or captured of it."""
+        if isinstance(value, ast.Call) and value.args:
+            made = (self._script.qualified(value.func) or "").rpartition(".")[2]
+            return self._last(value.args[0]) if made in ("compile", "CudaGraphModule") else None
+        return value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else None

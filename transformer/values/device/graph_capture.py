@@ -1,0 +1,393 @@
+"""Whether a CUDA graph can hold a function: whether all that it runs, works on the device alone.
+
+What Python does beside that (prints, sets attributes, reads what the loop changes) a replay silently leaves out, so
+everything that is not known to run on the device speaks against a capture.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+
+from transformer.dataflow.access import pairwise, statements
+from transformer.recognition.changes import GROWING, Changes, foreign_base
+from transformer.recognition.roles import Script
+from transformer.syntax.query import bind_arguments, first_parameter
+from transformer.values.device.waits import (
+    PLAIN,
+    READS,
+    arguments,
+    asks_tensor,
+    is_host,
+    is_host_number,
+    is_mask,
+    makes_on_host,
+    of_torch,
+    parts_of,
+)
+from transformer.values.networks.results import Results
+
+NUMBERS = frozenset("float int bool".split())
+"""Builtins that read a tensor, where they are given one."""
+BUILTINS = frozenset(
+    "len range zip enumerate reversed min max sum abs tuple list dict set isinstance hasattr getattr super type "
+    "sorted all any slice".split()
+)
+"""Builtins that do nothing but compute."""
+OF_TENSORS = frozenset("grad data".split())
+"""Attributes of tensors, whose changes happen on the device."""
+OF_MODULES = frozenset("parameters named_parameters modules children".split())
+"""Methods that a network has from torch."""
+OF_OPTIMIZERS = frozenset("step zero_grad".split())
+SAMPLED = frozenset("Normal Categorical Independent".split())
+"""Distributions that the transform sampling draws from without waiting for the device."""
+
+
+class Capture:
+    """Looks for what speaks against capturing functions, through the functions and networks that they call."""
+
+    def __init__(self, script: Script) -> None:
+        facts = script.facts
+        self._script = script
+        self._changes = Changes(script)
+        self._networks = {*script.modules, *([facts.policy] if facts.policy else [])}
+        self._optimizers = {o.name for o in script.optimizers}
+        self._seen: set[tuple[ast.FunctionDef, frozenset[tuple[str, bool]]]] = set()
+        self._draws: ast.Call | None = None
+        self._unsampled: str | None = None
+
+    def obstacle(self, function: ast.FunctionDef, call: ast.Call | None = None) -> str | None:
+        """Why a function cannot be replayed, with a line of the script; None where nothing speaks against it.
+
+        Args:
+            function: a function or a method of the file.
+            call: how it is called: a parameter that it is not given has its default.
+        """
+        self._seen, self._draws, self._unsampled = set(), None, None
+        if self._changes.by_text is not None:
+            return f"line {self._changes.by_text} sets names or attributes that only a run can tell"
+        why = self._search(function, call)
+        if why is None and self._draws is not None and self._unsampled is not None:
+            why = f"line {self._draws.lineno} draws from {self._unsampled}, which may wait for the device"
+        return why
+
+    def obstacle_of_call(self, call: ast.Call) -> str | None:
+        """Why what a call of a network runs cannot be replayed."""
+        if (why := self._unsteady(call)) is not None:
+            return why
+        method = Results(self._script, call).called[1]
+        return self.obstacle(method, call) if method else self._call_of_network(call)
+
+    def _search(self, function: ast.FunctionDef, call: ast.Call | None) -> str | None:
+        known = _known(function, call) if call is not None else {}
+        if (function, frozenset(known.items())) in self._seen:
+            return None
+        self._seen.add((function, frozenset(known.items())))
+        outer = self._script.source.parents[function]
+        part = _Part(function, outer if isinstance(outer, ast.ClassDef) else None)
+        if part.owner is not None and (why := self._unknown_class(part.owner)):
+            return why
+        for node in _reached(function.body, known):
+            why = self._left_out(node, part) or self._value(node, part)
+            if isinstance(node, ast.Call):
+                why = why or self._call(node, part)
+            if why is not None:
+                return f"line {getattr(node, 'lineno', function.lineno)} {why}"
+            if isinstance(node, ast.Call):
+                for inner in self._called(node, part.owner):
+                    if (why := self._search(inner, node)) is not None:
+                        return why
+        return None
+
+    def _unknown(self, text: str) -> str:
+        return f"calls {text}(), which is not known to run on the device alone"
+
+    def _unknown_class(self, cls: ast.ClassDef) -> str | None:
+        """What a network uses that another file defines."""
+        if (base := foreign_base(self._script, cls)) is not None:
+            return f"{cls.name} is derived from {base}, which is not in this file"
+        return None
+
+    @cached_property
+    def _methods(self) -> dict[str, list[ast.FunctionDef]]:
+        """The methods of the networks' classes, and of distributions of the file, by their names."""
+        distributions = (cls for cls in self._script.classes.values() if self._script.is_distribution(cls))
+        found: dict[str, list[ast.FunctionDef]] = {}
+        for cls in dict.fromkeys((*self._script.network_classes, *distributions)):
+            for stmt in cls.body:
+                if isinstance(stmt, ast.FunctionDef):
+                    found.setdefault(stmt.name, []).append(stmt)
+        return found
+
+    def _called(self, call: ast.Call, owner: ast.ClassDef | None) -> Iterator[ast.FunctionDef]:
+        """The functions of the file that a call may run: any method of its name, where the object is not known."""
+        if isinstance(call.func, ast.Name) and call.func.id in self._script.facts.on_device:
+            return
+        function = self._script.function_called(call) or Results(self._script, call).called[1]
+        if function is not None:
+            yield function
+        elif isinstance(call.func, ast.Name):
+            cls = self._script.classes.get(call.func.id)
+            yield from (m for m in self._methods.get("__init__", ()) if cls is not None and m in cls.body)
+        elif isinstance(call.func, ast.Attribute) and call.func.attr in self._methods:
+            if _root(call.func) not in self._optimizers:
+                yield from self._methods[call.func.attr]
+        elif owner is not None and _root(call.func) == "self":  # a part of the network
+            for cls in self._script.used_classes(owner)[1:]:
+                yield from (m for m in self._methods.get("forward", ()) if m in cls.body)
+
+    def _left_out(self, node: ast.AST, part: _Part) -> str | None:
+        """What a node does beside computing, which a replay would leave out."""
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            return f"binds {node.names[0]} of an outer scope, which a replay would not"
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
+            fresh = part.name == "__init__" and _root(node) == "self"
+            return None if fresh else f"sets {ast.unparse(node)}, which a replay would not"
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _root(node) not in part.made:
+            if _is_entry(node):
+                return f"sets {ast.unparse(node)}, which a replay would not"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING - {"add"}:
+            if ast.unparse(node.func.value) not in part.made and node.func.attr not in self._methods:
+                return f"calls {ast.unparse(node.func)}(), which a replay would not"
+        return None
+
+    def _value(self, node: ast.AST, part: _Part) -> str | None:
+        """What a node reads of the host that changes, or of the device that the host would wait for."""
+        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)) and asks_tensor(self._script, node.test):
+            return f"hangs on {ast.unparse(node.test)}, which a capture decides for good"
+        if isinstance(node, ast.Subscript) and is_mask(node.slice, part.masks):
+            return f"picks elements by a condition: {ast.unparse(node)}"
+        if isinstance(node, ast.Subscript) and any(map(self._is_host_index, parts_of(node.slice))):
+            return f"picks elements by what is copied from the host: {ast.unparse(node)}"
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
+            line = self._changes.stored.get(node.attr) or self._changes.grown.get(node.attr)
+            parent = self._script.source.parents[node]
+            method = isinstance(parent, ast.Call) and parent.func is node
+            if line is not None and not method and self._script.qualified(node) is None:
+                return f"reads {ast.unparse(node)}, which line {line} changes"
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and self._is_of_host(node):
+            holder = ast.unparse(node.value)
+            line = self._changes.touched.get(holder.rpartition(".")[2])
+            if line is not None and holder not in part.bound:
+                return f"reads {ast.unparse(node)}, which line {line} may change"
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in part.bound:
+            if node.id in self._script.variant and self._script.is_ours(node):
+                return f"reads {node.id}, which the training loop binds"
+            line = self._changes.bound.get(node.id) or self._changes.grown.get(node.id)
+            if line is not None:
+                return f"reads {node.id}, which line {line} changes"
+        return None
+
+    def _is_of_host(self, node: ast.Subscript) -> bool:
+        """Whether a node is an entry of a dict, a list or an array of the host, as far as that is known."""
+        return _is_entry(node) or ast.unparse(node.value) in self._host_containers
+
+    def _is_host_index(self, part: ast.expr) -> bool:
+        """Whether a part of an index is a list, or another container of the host."""
+        return isinstance(part, ast.List) or ast.unparse(part) in self._host_indices
+
+    @cached_property
+    def _host_indices(self) -> frozenset[str]:
+        """Names of containers, and of tensors that are made on the host and not moved."""
+        return self._host_containers | self._names_of(lambda value: makes_on_host(self._script, value))
+
+    @cached_property
+    def _host_containers(self) -> frozenset[str]:
+        """Names of dicts, lists and arrays of numpy."""
+        script = self._script
+        return self._names_of(lambda v: _is_new_container(v) or (isinstance(v, ast.Call) and _of_numpy(script, v)))
+
+    def _names_of(self, holds: Callable[[ast.expr], bool]) -> frozenset[str]:
+        """What is assigned such a value anywhere in the file."""
+        return frozenset(
+            ast.unparse(target)
+            for stmt in self._script.nodes
+            if isinstance(stmt, ast.Assign)
+            for target, value in pairwise(stmt)
+            if holds(value)
+        )
+
+    def _call(self, call: ast.Call, part: _Part) -> str | None:
+        """What a call does on the host, as far as its name and its arguments tell."""
+        text, name = ast.unparse(call.func), self._script.qualified(call.func) or ""
+        self._note_distribution(name, call)
+        if name.startswith("torch."):
+            return of_torch(self._script, call, name)
+        if name and not name.startswith("einops."):
+            steady = name.partition(".")[0] in PLAIN and not name.startswith("numpy.random.")
+            host = all(is_host_number(self._script, a) for a in arguments(call))
+            return None if steady and host else f"calls {text}(), which runs on the host"
+        if isinstance(call.func, ast.Name):
+            return self._call_of_name(call, call.func.id, part)
+        return self._call_of_method(call, call.func, part) if isinstance(call.func, ast.Attribute) else None
+
+    def _note_distribution(self, name: str, call: ast.Call) -> None:
+        """Keep the name of a distribution that is made and that the transform sampling does not draw from."""
+        cls = self._script.classes.get(ast.unparse(call.func))
+        own = cls is not None and self._script.is_distribution(cls)
+        bases = [self._script.qualified(b) or "" for b in cls.bases] if own and cls is not None else [name]
+        for base in bases:
+            kind = base.rpartition(".")[2]
+            if base.startswith("torch.distributions.") and kind[:1].isupper() and kind not in SAMPLED:
+                self._unsampled = ast.unparse(call.func)
+
+    def _call_of_name(self, call: ast.Call, name: str, part: _Part) -> str | None:
+        if name in NUMBERS:
+            host = all(is_host_number(self._script, a) for a in call.args)
+            return None if host else f"reads {ast.unparse(call)} on the host"
+        if name in self._script.facts.on_device:
+            self._draws = call if name == self._script.facts.sampler else self._draws
+            return None
+        ours = self._script.function_called(call) is not None or name in self._script.classes
+        if ours or name in BUILTINS | part.functions:
+            return None
+        return self._call_of_network(call) if name in self._networks else self._unknown(name)
+
+    def _call_of_method(self, call: ast.Call, func: ast.Attribute, part: _Part) -> str | None:
+        method, root, receiver = func.attr, _root(func), ast.unparse(func.value)
+        if method in READS:
+            return f"reads {receiver} on the host"
+        if method in ("type", "to") and any(is_host(self._script, a) for a in arguments(call)):
+            return f"moves {receiver} to the host"
+        if (
+            method in ("to", "cuda")
+            and isinstance(func.value, (ast.Name, ast.Attribute))
+            and receiver not in part.bound
+        ):
+            return f"moves {receiver}, which may be on the host"
+        if root in self._optimizers and method in OF_OPTIMIZERS and receiver == root:
+            return None
+        if method in ("sample", "rsample"):
+            return f"draws with {ast.unparse(call)}, which reads the parameters on the host"
+        if root in self._networks:
+            return self._call_of_network(call) if method not in OF_MODULES else self._unsteady(call)
+        known = root in part.bound or not root  # a tensor, a distribution or a part of a network; or a result of these
+        return None if known else self._unknown(ast.unparse(func))
+
+    def _unsteady(self, call: ast.Call) -> str | None:
+        """Why the network of a call may not be the same in each call."""
+        facts, name = self._script.facts, _root(call.func)
+        network = (facts.policy_target or name).partition(".")[0] if name == facts.policy else name
+        return facts.unsteady.get(network)
+
+    def _call_of_network(self, call: ast.Call) -> str | None:
+        if (why := self._unsteady(call)) is not None:
+            return f"calls {ast.unparse(call.func)}(): {why}"
+        if Results(self._script, call).called[1] is not None:
+            return None
+        name = _root(call.func)
+        values = [value for _, value in self._script.assignments(name)]
+        plain = (
+            isinstance(call.func, ast.Name) and bool(values) and all(_is_torch_module(self._script, v) for v in values)
+        )
+        return None if plain else self._unknown(ast.unparse(call.func))
+
+
+class _Part:
+    """A function that is replayed, and what its names stand for."""
+
+    def __init__(self, function: ast.FunctionDef, owner: ast.ClassDef | None) -> None:
+        self.name, self.owner = function.name, owner
+        nodes = list(ast.walk(function))
+        stored = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+        self.bound = stored | {n.arg for n in nodes if isinstance(n, ast.arg)}
+        """Its parameters, and the names that it binds."""
+        self.functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+        """The functions that it defines."""
+        values: dict[str, list[ast.expr]] = {}
+        for stmt in statements(function.body):
+            for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
+                values.setdefault(ast.unparse(target), []).append(value)
+        self.made = {
+            name
+            for name, given in values.items()
+            if any(map(_is_new_container, given)) and not any(isinstance(v, (ast.Name, ast.Attribute)) for v in given)
+        }
+        """Names of lists and dicts that it makes."""
+        self.masks = {name for name, given in values.items() if any(is_mask(v, frozenset()) for v in given)}
+        """Names of conditions on each element."""
+
+
+def _is_new_container(value: ast.expr) -> bool:
+    made = isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "dict", "set", "deque")
+    return made or isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp))
+
+
+def _is_entry(node: ast.Subscript) -> bool:
+    """Whether a node is an entry of a dict: `config["clip_coef"]`."""
+    return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+
+
+def _of_numpy(script: Script, call: ast.Call) -> bool:
+    return (script.qualified(call.func) or "").startswith("numpy.")
+
+
+def _is_torch_module(script: Script, value: ast.expr) -> bool:
+    """Whether a network is made of torch's modules alone."""
+    calls = [n for n in ast.walk(value) if isinstance(n, ast.Call) and script.qualified(n.func) is not None]
+    names = [script.qualified(c.func) or "" for c in calls]
+    return bool(names) and all(n.startswith("torch.nn.") and "parallel" not in n.lower() for n in names)
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an expression like `a.b[0].c` begins with; "" where it begins with something else."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _reached(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[ast.AST]:
+    """The nodes of a block that may work on a device.
+
+    Without branches that a call does not take, annotations, decorators, and what raises an error.
+    """
+    stack: list[ast.AST] = []
+    stack.extend(reversed(list(body)))
+    while stack:
+        node = stack.pop()
+        asked = _is_none(node.test, known) if isinstance(node, ast.If) else None
+        if isinstance(node, ast.If) and asked is not None:
+            stack += reversed(node.body if asked else node.orelse)
+            continue
+        if isinstance(node, ast.Raise):
+            continue
+        yield node
+        if isinstance(node, ast.FunctionDef):
+            stack += reversed(node.body)
+        elif isinstance(node, ast.AnnAssign):
+            stack += [n for n in (node.value, node.target) if n is not None]
+        else:
+            stack += list(ast.iter_child_nodes(node))[::-1]
+
+
+def _is_none(test: ast.expr, known: Mapping[str, bool]) -> bool | None:
+    """What `x is None` and `x is not None` are for a parameter of which it is known; None for other conditions."""
+    none = known.get(_asks_none(test))
+    return None if none is None or not isinstance(test, ast.Compare) else none == isinstance(test.ops[0], ast.Is)
+
+
+def _asks_none(test: ast.expr) -> str:
+    """The name in `x is None` and in `x is not None`; "" for other conditions."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
+        return ""
+    right = test.comparators[0]
+    none = isinstance(right, ast.Constant) and right.value is None and isinstance(test.ops[0], (ast.Is, ast.IsNot))
+    return test.left.id if none else ""
+
+
+def _known(function: ast.FunctionDef, call: ast.Call) -> dict[str, bool]:
+    """Of some parameters that one condition asks for, whether a call leaves them None.
+
+    A second condition may see what the first one's branch has bound the parameter to.
+    """
+    bound = bind_arguments(function, call, call.func if first_parameter(function) == "self" else None)
+    if bound is None:
+        return {}
+    asked = [_asks_none(n.test) for n in ast.walk(function) if isinstance(n, ast.If)]
+    return {
+        name: isinstance(value, ast.Constant)
+        for name, value in bound.values.items()
+        if asked.count(name) == 1
+        and (isinstance(value, (ast.Subscript, ast.BinOp)) or (isinstance(value, ast.Constant) and value.value is None))
+    }

@@ -1,0 +1,143 @@
+"""What the rollout computes on the host: the environment's arrays, and the tensors that are made of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from transformer.dataflow.access import statements
+from transformer.recognition.roles import Script, is_number
+from transformer.values.tensors import Kinds, values
+
+MAKES = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.as_tensor", "torch.from_numpy")
+SAME_VALUES = frozenset("to float clone contiguous detach".split())
+RESHAPES = frozenset("view reshape flatten ravel".split())
+ARRAY_METHODS = frozenset("astype copy clip reshape ravel flatten squeeze".split())
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What a tensor is made of, through moves and reshapes that keep its values."""
+
+    base: ast.expr
+    flat: bool
+    """Whether it is given one dimension."""
+    single: bool
+    """Whether it is cast to float32, whatever the array holds."""
+
+
+def recorded(script: Script, rollout: ast.For) -> Iterator[tuple[ast.Assign, str, ast.expr]]:
+    """The statements `transition["key"] = value` of the rollout, with key and value."""
+    for stmt in statements(rollout.body):
+        if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
+            for key in script.facts.storage_dtypes:
+                if names_entry(script, stmt.targets[0], key):
+                    yield stmt, key, stmt.value
+
+
+def names_entry(script: Script, node: ast.AST, key: str) -> bool:
+    """Whether a node is `transition["key"]`, what a step records under a key."""
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == script.facts.transition
+        and isinstance(node.slice, ast.Constant)
+        and node.slice.value == key
+    )
+
+
+def unwrapped(script: Script, value: ast.expr) -> tuple[ast.expr, list[ast.Call]] | None:
+    """What methods that keep a tensor's values are called on, and their calls; None where one may change them."""
+    calls = []
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not script.qualified(value.func):
+        if not _keeps_values(script, value):
+            return None
+        calls.append(value)
+        value = value.func.value
+    return value, calls
+
+
+def flattens(calls: list[ast.Call]) -> bool:
+    """Whether one of these methods gives a tensor one dimension."""
+    return any(isinstance(c.func, ast.Attribute) and c.func.attr in RESHAPES for c in calls)
+
+
+def find_chain(script: Script, value: ast.expr) -> Chain | None:
+    """`torch.tensor(x).to(device).view(-1)`: the array x, and that it is made flat."""
+    found = unwrapped(script, value)
+    if found is None:
+        return None
+    made, calls = found
+    if not isinstance(made, ast.Call) or not script.calls(made, *MAKES) or len(made.args) != 1:
+        return None
+    for given in made.keywords:
+        if given.arg != "device" and not (given.arg == "dtype" and _is_float32(script, given.value)):
+            return None
+    single = script.calls(made, "torch.Tensor", "torch.FloatTensor") or any(k.arg == "dtype" for k in made.keywords)
+    casts = any(
+        (isinstance(c.func, ast.Attribute) and c.func.attr == "float") or any(_is_float32(script, a) for a in c.args)
+        for c in calls
+    )
+    return Chain(made.args[0], flattens(calls), single or casts)
+
+
+def _is_float32(script: Script, node: ast.expr) -> bool:
+    return script.qualified(node) == "torch.float32"
+
+
+def _keeps_values(script: Script, call: ast.Call) -> bool:
+    """Whether a method only moves a tensor, casts it to float32, or flattens it."""
+    assert isinstance(call.func, ast.Attribute)
+    if call.func.attr in RESHAPES:
+        minus_one = len(call.args) == 1 and is_number(call.args[0], -1)
+        return not call.keywords and (minus_one or (call.func.attr in ("flatten", "ravel") and not call.args))
+    places = [a for a in call.args if not _is_float32(script, a)]
+    named = {k.arg for k in call.keywords}
+    return (
+        call.func.attr in SAME_VALUES
+        and all(ast.unparse(p) == script.device for p in places)
+        and named <= {"non_blocking", "copy"}
+    )
+
+
+class Hosts:
+    """Which expressions of the rollout are arrays or numbers that the environment returned, on the host."""
+
+    def __init__(self, script: Script, kinds: Kinds, rollout: ast.For) -> None:
+        self._script, self._kinds, self._rollout = script, kinds, rollout
+
+    def is_host(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether an expression is known to be no tensor, where it stands."""
+        if isinstance(node, ast.Name):
+            bindings = list(self._kinds.bindings(node.id, stmt))
+            return bool(bindings) and all(b is not None and self.binds(node.id, b) for b in bindings)
+        return self.is_array(node, stmt)
+
+    def is_array(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether an expression is known to be computed by numpy, or a name for what the environment returned."""
+        if isinstance(node, ast.Name):
+            return self.is_host(node, stmt)
+        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
+            operands = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
+            known = [self.is_array(n, stmt) for n in operands if not isinstance(n, ast.Constant)]
+            return bool(known) and all(known)
+        if not isinstance(node, ast.Call):
+            return False
+        if (self._script.qualified(node.func) or "").startswith("numpy."):
+            return not any(self._kinds.tensor_at(a, stmt) for a in node.args)
+        method = node.func if isinstance(node.func, ast.Attribute) else None
+        return method is not None and method.attr in ARRAY_METHODS and self.is_array(method.value, stmt)
+
+    def binds(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a statement of the rollout gives a name an array, or a part of a step's result but the infos."""
+        if not isinstance(stmt, ast.Assign) or self._rollout not in self._script.loops_around(stmt):
+            return False
+        for value in values(stmt, name):
+            if value is self._script.phases.env_step:
+                parts = [t.elts[:-1] for t in stmt.targets if isinstance(t, ast.Tuple)]
+                if not any(isinstance(p, ast.Name) and p.id == name for part in parts for p in part):
+                    return False
+            elif not self.is_array(value, stmt):
+                return False
+        return True

@@ -1,0 +1,58 @@
+"""Numbers that a function changes on objects: torch.compile guards their values, and would compile it anew for each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from transformer.dataflow.access import pairwise
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Script
+
+
+def counted(script: Script, function: ast.FunctionDef) -> str | None:
+    """The first attribute, as written, that begins as a number and that a function, or what it calls, counts in."""
+    numbers = set(_numbers(script))
+    for node in script.reached(function, _callable_in(script, function)):
+        pairs: list[tuple[ast.expr, ast.expr]] = []
+        if isinstance(node, ast.AugAssign):
+            pairs = [(node.target, node.target)]
+        elif isinstance(node, ast.Assign):
+            pairs = list(pairwise(node))
+        for target, value in pairs:
+            if isinstance(target, ast.Attribute) and target.attr in numbers and _mentions(value, target.attr):
+                return ast.unparse(target)
+    return None
+
+
+def _numbers(script: Script) -> Iterator[str]:
+    """Attributes that some line of the file sets to a written number."""
+    for node in script.nodes:
+        if isinstance(node, ast.Assign):
+            yield from (t.attr for t, v in pairwise(node) if isinstance(t, ast.Attribute) and _is_written(v))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) == 3:
+            if isinstance(node.args[1], ast.Constant) and _is_written(node.args[2]):
+                yield str(node.args[1].value)
+
+
+def _is_written(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def _mentions(value: ast.expr, attribute: str) -> bool:
+    """Whether a value is computed from an attribute of that name, by `x.name` or `getattr(x, "name", 0)`."""
+    return any(
+        (isinstance(n, ast.Attribute) and n.attr == attribute) or (isinstance(n, ast.Constant) and n.value == attribute)
+        for n in ast.walk(value)
+    )
+
+
+def _callable_in(script: Script, function: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """The functions of the file, and the methods of the classes whose objects a function names."""
+    functions = [n for n in script.nodes if isinstance(n, ast.FunctionDef) and script.scope_of(n) is script.tree]
+    named = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+    made = [call for name in sorted(named) for _, v in script.assignments(name) if (call := script.constructor(v))]
+    classes = {c for call in made for c in script.used_classes(script.classes[ast.unparse(call.func)])}
+    return functions + [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]

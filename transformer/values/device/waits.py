@@ -1,0 +1,136 @@
+"""What a call of torch, of numpy or of a builtin does on the host: nothing that a CUDA graph could hold.
+
+A capture fails on a copy between host and device and on whatever waits for the device.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Script
+
+READS = frozenset("item tolist numpy cpu nonzero unique unique_consecutive masked_select bincount argwhere".split())
+"""Methods, and functions of torch, that wait for a tensor's values: they return them, or as many as these say."""
+TENSOR_TYPES = frozenset(
+    f"torch.{kind}Tensor" for kind in ",Float,Double,Half,Long,Int,Short,Byte,Bool,Char".split(",")
+)
+MADE_ON_HOST = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy"}) | TENSOR_TYPES
+"""Functions that make a tensor of what the host holds."""
+FACTORIES = frozenset(
+    f"torch.{name}" for name in "zeros ones empty full arange linspace logspace eye rand randn randint randperm".split()
+)
+"""Functions that make a tensor on the host, unless they are given a device."""
+CHECKED = frozenset("torch.normal torch.multinomial torch.inverse torch.cholesky torch.svd torch.det".split())
+"""Functions that read a tensor on the host to check it."""
+HOST_PARTS = ("torch.distributed.", "torch.utils.", "torch.multiprocessing.", "torch.profiler.", "torch.cuda.")
+HOST_FUNCTIONS = frozenset(
+    f"torch.{name}"
+    for name in (
+        "save load seed manual_seed set_rng_state get_rng_state set_default_dtype set_grad_enabled compile "
+        "autograd.set_detect_anomaly autograd.detect_anomaly"
+    ).split()
+)
+ASKS = frozenset("any all sum max min mean norm abs std isnan isinf isfinite equal allclose item".split())
+"""Methods whose result is a tensor, so that a condition that uses it reads it on the host."""
+PLAIN = frozenset("math numpy functools itertools typing collections contextlib".split())
+"""Modules whose functions do nothing but compute."""
+
+
+def of_torch(script: Script, call: ast.Call, name: str) -> str | None:
+    """What a call of a function of torch does on the host; None where it runs on the device alone."""
+    text, last = ast.unparse(call.func), name.rpartition(".")[2]
+    places = [k.value for k in call.keywords if k.arg == "device"]
+    if name in MADE_ON_HOST:
+        return f"makes a tensor on the host: {ast.unparse(call)}"
+    if name in FACTORIES and (not places or is_host(script, places[0])):
+        return f"makes a tensor on the host: {ast.unparse(call)}"
+    if any(k.arg in ("generator", "error_if_nonfinite") for k in call.keywords):
+        return f"calls {text}() with {next(k.arg for k in call.keywords if k.arg)}, which is read on the host"
+    if name.startswith("torch.distributed."):
+        return "talks to other processes"
+    if (name.startswith(HOST_PARTS) and not name.startswith("torch.cuda.amp.")) or name in HOST_FUNCTIONS:
+        return f"calls {text}(), which works on the host"
+    checks = name in CHECKED or (name.startswith("torch.linalg.") and not last.endswith("norm"))
+    if checks or last == "MultivariateNormal":
+        return f"calls {text}(), which reads what it is given on the host, to check it"
+    if last in READS or (name == "torch.where" and len(call.args) == 1):
+        return f"calls {text}(), whose result is as large as a tensor's values say"
+    return None
+
+
+def makes_on_host(script: Script, value: ast.expr) -> bool:
+    """Whether an expression makes a tensor of the host's numbers, as indices are made, and leaves it on the host."""
+    if not isinstance(value, ast.Call) or not script.calls(value, *MADE_ON_HOST, "torch.arange"):
+        return False
+    return not any(k.arg == "device" for k in value.keywords)
+
+
+def is_host(script: Script, node: ast.expr) -> bool:
+    """Whether a dtype or a device says that a tensor is on the host: "cpu", torch.device("cpu"), torch.FloatTensor."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.startswith("cpu") or node.value in TENSOR_TYPES
+    if isinstance(node, ast.Call) and script.calls(node, "torch.device"):
+        return any(is_host(script, a) for a in node.args)
+    return script.qualified(node) in TENSOR_TYPES
+
+
+def is_host_number(script: Script, node: ast.expr) -> bool:
+    """Whether an expression is known to be made of constants, of a tensor's shape or of the script's arguments."""
+    if isinstance(node, (ast.Constant, ast.JoinedStr)):
+        return True
+    if isinstance(node, ast.Subscript):
+        return is_host_number(script, node.value)
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("shape", "ndim", "n") or script.qualified(node) is not None or _is_arguments(node.value)
+    if isinstance(node, ast.Call):
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = script.qualified(node.func) or ast.unparse(node.func)
+        if method in ("size", "dim", "numel") or name == "len":
+            return True
+        computes = name.partition(".")[0] in PLAIN or name in ("int", "float", "min", "max", "sum", "abs", "tuple")
+        return computes and all(is_host_number(script, a) for a in node.args)
+    if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, ast.Compare)):
+        return all(is_host_number(script, n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
+    return False
+
+
+def _is_arguments(node: ast.expr) -> bool:
+    """Whether a node is `args` or the like: a name whose attributes are numbers."""
+    return isinstance(node, ast.Name) and node.id != "self"
+
+
+def asks_tensor(script: Script, test: ast.expr) -> bool:
+    """Whether a condition seems to hang on a tensor's value."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = script.qualified(node.func)
+            last = node.func.attr
+            if last in ASKS and (name is None or name.startswith("torch.")):
+                return True
+    return False
+
+
+def parts_of(index: ast.expr) -> list[ast.expr]:
+    """What an index gives for each dimension: two parts in `x[:, 0]`."""
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def is_mask(index: ast.expr, masks: Collection[str]) -> bool:
+    """Whether an index picks the elements that a condition holds for; `masks` are names of such conditions."""
+    for part in parts_of(index):
+        if isinstance(part, ast.Compare) or (isinstance(part, ast.Name) and part.id in masks):
+            return True
+        if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
+            return True
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "bool":
+            return True
+    return False
+
+
+def arguments(call: ast.Call) -> Iterator[ast.expr]:
+    """What a call is given, by position or by name."""
+    yield from call.args
+    yield from (k.value for k in call.keywords)

@@ -1,0 +1,96 @@
+"""Which tensors are known to be float32, the dtype in which PPO computes unless a script says otherwise."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from transformer.values.tensors import Kinds, values
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Script
+
+SAME_DTYPE = frozenset(
+    "reshape view flatten squeeze unsqueeze detach clone cpu cuda expand expand_as view_as reshape_as contiguous "
+    "transpose permute mean sum clamp clip exp log abs neg repeat".split()
+)
+NEW = ("torch.zeros", "torch.ones", "torch.empty", "torch.full", "torch.rand", "torch.randn")
+GIVEN = ("torch.tensor", "torch.as_tensor")
+
+
+class Dtypes:
+    """Proofs that an expression is float32 where it stands."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._kinds = Kinds(script)
+        self._busy: set[tuple[str, ast.stmt]] = set()
+        self._networks_are_float32 = script.facts.single_precision
+
+    def float32(self, node: ast.expr) -> bool:
+        """Whether an expression of the script is a float32 tensor, where it stands."""
+        return self._float32(node, self._script.source.statement(node))
+
+    def _float32(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        if isinstance(node, ast.Name):
+            bindings = list(self._kinds.bindings(node.id, stmt))
+            return bool(bindings) and all(b is not None and self._bound(node.id, b) for b in bindings)
+        if isinstance(node, ast.BinOp):
+            sides = (node.left, node.right)
+            if isinstance(node.op, ast.MatMult):  # which computes in another precision where a network does
+                return False
+            return any(self._float32(s, stmt) for s in sides) and all(self._float32_or_number(s, stmt) for s in sides)
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, (ast.USub, ast.UAdd)) and self._float32(node.operand, stmt)
+        if isinstance(node, ast.Subscript):
+            facts = self._script.facts
+            if isinstance(node.value, ast.Name) and node.value.id == facts.storage:
+                key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+                return facts.storage_dtypes.get(str(key)) in FLOAT32
+            return self._float32(node.value, stmt)
+        return isinstance(node, ast.Call) and self._call(node, stmt)
+
+    def _float32_or_number(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        number = isinstance(node, ast.Constant) or not self._kinds.tensor_at(node, stmt)
+        return number or self._float32(node, stmt)
+
+    def _bound(self, name: str, stmt: ast.stmt) -> bool:
+        if (name, stmt) in self._busy:
+            return True
+        self._busy.add((name, stmt))
+        try:
+            found = list(values(stmt, name))
+            return bool(found) and all(self._float32(v, stmt) for v in found)
+        finally:
+            self._busy.discard((name, stmt))
+
+    def _under_autocast(self, node: ast.Call) -> bool:
+        script = self._script
+        helper = self._kinds.helper_at(script.source.statement(node))
+        around = [*script.source.ancestors(node), *(script.source.ancestors(helper.call) if helper else ())]
+        return any(map(script.is_autocast, around))
+
+    def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
+        script = self._script
+        if self._kinds.produced(node):
+            return self._networks_are_float32 and not self._under_autocast(node)
+        dtype = next((ast.unparse(k.value) for k in node.keywords if k.arg == "dtype"), None)
+        if script.calls(node, "torch.Tensor", "torch.FloatTensor"):
+            return True
+        if script.calls(node, *NEW, *GIVEN):
+            return dtype in FLOAT32 or (dtype is None and not script.calls(node, *GIVEN) and self._networks_are_float32)
+        if script.calls(node, "torch.zeros_like", "torch.ones_like"):
+            return dtype in FLOAT32 or (dtype is None and self._float32(node.args[0], stmt))
+        if not isinstance(node.func, ast.Attribute):
+            return False
+        if node.func.attr == "float":
+            return True
+        if node.func.attr == "to":
+            given = [ast.unparse(a) for a in (*node.args, *(k.value for k in node.keywords))]
+            if any(g in FLOAT32 for g in given):
+                return True
+            return not any(g.startswith("torch.") for g in given) and self._float32(node.func.value, stmt)
+        return node.func.attr in SAME_DTYPE and self._float32(node.func.value, stmt)
+
+
+FLOAT32 = ("torch.float32", "torch.float")

@@ -1,0 +1,322 @@
+"""What the values are that a network's constructor keeps: modules, numbers, lists of these, or something unknown."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from transformer.dataflow.access import access, parameters, statements
+from transformer.recognition.arguments import holds_options
+from transformer.recognition.roles import Script
+from transformer.syntax.query import bind_arguments
+
+Leaf: TypeAlias = Literal["module", "number", "list", "unknown"]
+"""A registered module or a parameter; an immutable value of the host; the list around either."""
+Leaves: TypeAlias = frozenset[Leaf]
+
+NONE: Leaves = frozenset()
+MODULE: Leaves = frozenset({"module"})
+NUMBER: Leaves = frozenset({"number"})
+LIST: Leaves = frozenset({"list"})
+UNKNOWN: Leaves = frozenset({"unknown"})
+
+LAYERS = frozenset(
+    "Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool1d MaxPool2d "
+    "MaxPool3d AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d Flatten Unflatten "
+    "Identity LayerNorm GroupNorm Embedding LSTM GRU RNN LSTMCell GRUCell RNNCell ZeroPad2d PixelShuffle Upsample Tanh "
+    "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Sigmoid Softmax LogSoftmax Hardtanh "
+    "Hardswish Hardsigmoid LogSigmoid".split()
+)
+"""torch's modules that compute the same in training and evaluation and draw nothing; recurrent ones without dropout,
+which a keyword asks for."""
+CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
+SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
+"""Attributes of gym's environments."""
+TO_NUMBER = frozenset("int float bool str len min max sum abs round tuple range reversed sorted enumerate zip".split())
+"""Builtins whose result is made of what they are given."""
+MATHS = frozenset("prod sqrt log log2 exp floor ceil pow abs array asarray max min sum".split())
+"""Functions of math and numpy that make numbers of numbers; an array is a passing thing on the way to a product."""
+OF_ARRAYS = frozenset("prod sum max min item tolist numel".split())
+"""Methods that make numbers of an array of numbers."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A scope, and for a function that is called: what its parameters are given, in which frame."""
+
+    scope: ast.Module | ast.FunctionDef
+    given: Mapping[str, ast.expr] = field(default_factory=dict)
+    caller: Frame | None = None
+
+
+class Values:
+    """Follows values through names, parameters and the functions of the file that return them.
+
+    Args:
+        script: the script.
+        check_class: is told of each object of a class of the file that is made on the way, and raises where the class
+            is not one of a known network.
+    """
+
+    def __init__(self, script: Script, check_class: Callable[[ast.ClassDef, ast.Call, Frame], None]) -> None:
+        self._script = script
+        self._check_class = check_class
+        self._busy: set[tuple[str, ast.AST, ast.AST]] = set()
+
+    def leaves(self, value: ast.AST | None, frame: Frame) -> Leaves:
+        """What the value of an expression may be, or be made of."""
+        if isinstance(value, (ast.Constant, ast.JoinedStr)):
+            return NUMBER
+        if isinstance(value, ast.Name):
+            return self._name(value.id, frame)
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):  # a list, several times
+            sides = self.leaves(value.left, frame), self.leaves(value.right, frame)
+            return NONE.union(*(s for s in sides if "list" in s)) or sides[0] | sides[1]
+        if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Tuple, ast.Dict)):
+            parts = (n for n in ast.iter_child_nodes(value) if isinstance(n, ast.expr))
+            return frozenset(LIST if isinstance(value, ast.Dict) else NONE).union(
+                *(self.leaves(n, frame) for n in parts)
+            )
+        if isinstance(value, ast.IfExp):
+            return self.leaves(value.body, frame) | self.leaves(value.orelse, frame)
+        if isinstance(value, ast.List):
+            return LIST.union(*(self.leaves(e, frame) for e in value.elts))
+        if isinstance(value, ast.Starred):
+            return self.leaves(value.value, frame)
+        if isinstance(value, ast.Subscript):
+            return self.leaves(value.value, frame) - LIST
+        if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
+            bound = {n.id: g.iter for g in value.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+            elements = {n: ast.Subscript(i, ast.Constant(0), ast.Load()) for n, i in bound.items()}
+            inner = Frame(frame.scope, {**frame.given, **elements}, frame)
+            return LIST | self.leaves(value.elt, inner)
+        if isinstance(value, ast.Attribute):
+            return self._attribute(value, frame)
+        return self._call(value, frame) if isinstance(value, ast.Call) else UNKNOWN
+
+    def enter(self, function: ast.FunctionDef, call: ast.Call, caller: Frame) -> Frame | None:
+        """The frame of a function or a constructor under a call; None where it is not clear what gets what."""
+        method = isinstance(self._script.source.parents[function], ast.ClassDef)
+        receiver = ast.Constant(None) if method else None
+        matched = bind_arguments(function, call, receiver)
+        if matched is None:
+            return None
+        given = {n: v for n, v in matched.given.items() if v is not receiver}
+        return Frame(function, matched.defaults | given, caller)
+
+    def class_called(self, call: ast.expr) -> ast.ClassDef | None:
+        """The class that a call makes an object of, where the file defines it once, at its top level."""
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return None
+        name = call.func.id
+        found = [n for n in self._script.nodes if isinstance(n, ast.ClassDef) and n.name == name]
+        once = len(found) == 1 and found[0] in self._script.tree.body and name not in self.bound
+        return found[0] if once else None
+
+    def is_builtin(self, name: str) -> bool:
+        """Whether a name is Python's own and nothing else in the file."""
+        defined = any(isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name for n in self._script.nodes)
+        return hasattr(builtins, name) and not defined and name not in self.bound and name not in self._script.imports
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        """All names that the file binds by anything but imports and definitions."""
+        nodes = self._script.nodes
+        names = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+        return frozenset(names | {n.arg for n in nodes if isinstance(n, ast.arg)})
+
+    @cached_property
+    def set_in_training(self) -> frozenset[str]:
+        """Names and attributes that the training loop, and what it calls, may set."""
+        found = set()
+        for node in self._script.run_by_training:
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                found.add(node.attr)
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                found.add(node.id)
+            elif isinstance(node, (ast.Global, ast.Nonlocal)):
+                found.update(node.names)
+        return frozenset(found)
+
+    def _name(self, name: str, frame: Frame) -> Leaves:
+        key = name, frame.scope, frame.given.get(name, frame.scope)
+        if key in self._busy:
+            return NONE  # a union over all ways to the name: this one adds nothing to the others
+        self._busy.add(key)
+        try:
+            found = [self._bound_by(s, name, frame) for s in statements(frame.scope.body)]
+            parts = [leaves for leaves in found if leaves is not None]
+            if name in frame.given:
+                parts.append(self.leaves(frame.given[name], frame.caller or frame))
+            elif isinstance(frame.scope, ast.FunctionDef) and name in parameters(frame.scope):
+                return UNKNOWN
+            elif not parts and isinstance(frame.scope, ast.FunctionDef):
+                return self._name(name, Frame(self._script.scope_of(frame.scope)))
+            elif not isinstance(frame.scope, ast.FunctionDef) or frame.scope is self._script.scope:
+                if name in self.set_in_training:
+                    return UNKNOWN
+            return NONE.union(*parts) if parts else UNKNOWN
+        finally:
+            self._busy.discard(key)
+
+    def _bound_by(self, stmt: ast.stmt, name: str, frame: Frame) -> Leaves | None:
+        """What a statement makes of a name, or puts into its list; None where it does neither."""
+        if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call):
+            func = stmt.value.func
+            if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == name:
+                return NONE.union(*(self.leaves(a, frame) for a in stmt.value.args))
+        if name not in access(stmt).binds:
+            return None
+        if isinstance(stmt, ast.AugAssign) and isinstance(stmt.target, ast.Name):
+            return self.leaves(stmt.value, frame)
+        if isinstance(stmt, ast.For):
+            return self.leaves(stmt.iter, frame) - LIST
+        if isinstance(stmt, ast.AnnAssign):
+            return self.leaves(stmt.value, frame)
+        if not isinstance(stmt, ast.Assign):
+            return UNKNOWN
+        parts = [_part(t, stmt.value, name) for t in stmt.targets]
+        return NONE.union(*(self.leaves(p, frame) for p in parts if p is not None)) if any(parts) else UNKNOWN
+
+    def _attribute(self, value: ast.Attribute, frame: Frame) -> Leaves:
+        name = self._script.qualified(value) or ""
+        if name.startswith(("math.", "numpy.", "torch.")):
+            return NUMBER if name.rpartition(".")[2] in ("pi", "e", "inf") else UNKNOWN
+        if value.attr in ("shape", "ndim") or (value.attr in ("n", "nvec") and self._is_space(value.value, frame)):
+            return NUMBER
+        if self._is_options(value.value, frame):
+            return UNKNOWN if value.attr in self.set_in_training else NUMBER
+        own = frame.scope.args.args[:1] if isinstance(frame.scope, ast.FunctionDef) else []
+        if isinstance(value.value, ast.Name) and [a.arg for a in own] == [value.value.id]:
+            kept = [v for attribute, v in kept_by(frame.scope) if attribute == value.attr]
+            return NONE.union(*(self.leaves(v, frame) for v in kept)) if kept else UNKNOWN
+        return UNKNOWN
+
+    def _origin(self, value: ast.expr, frame: Frame) -> tuple[ast.expr, Frame]:
+        """A parameter's argument, and so on, in the place of the parameter."""
+        while isinstance(value, ast.Name) and value.id in frame.given and frame.caller is not None:
+            value, frame = frame.given[value.id], frame.caller
+        return value, frame
+
+    def _is_options(self, value: ast.expr, frame: Frame) -> bool:
+        origin, where = self._origin(value, frame)
+        return isinstance(origin, ast.Name) and holds_options(self._script, origin, where.scope)
+
+    def _is_space(self, value: ast.expr, frame: Frame) -> bool:
+        origin, where = self._origin(value, frame)
+        if isinstance(origin, ast.Name):
+            made = [s.value for s in statements(where.scope.body) if isinstance(s, ast.Assign) and _binds(s, origin.id)]
+            return (
+                bool(made)
+                and not any(isinstance(m, ast.Name) for m in made)
+                and all(self._is_space(m, where) for m in made)
+            )
+        if isinstance(origin, ast.Call):  # PettingZoo's spaces are those of an agent
+            origin = origin.func
+        return isinstance(origin, ast.Attribute) and origin.attr in SPACES
+
+    def _call(self, call: ast.Call, frame: Frame) -> Leaves:
+        if self.makes_module(call, frame):
+            return MODULE
+        name, func = self._script.qualified(call.func) or "", call.func
+        given = NONE.union(*(self.leaves(a, frame) for a in call.args))
+        if isinstance(func, ast.Name) and self.is_builtin(func.id):
+            if func.id == "list":
+                return LIST | given
+            return given - (LIST if given <= NUMBER | LIST else NONE) if func.id in TO_NUMBER else UNKNOWN
+        if name == "torch.device" or (name.startswith(("math.", "numpy.")) and name.rpartition(".")[2] in MATHS):
+            return NUMBER if given <= NUMBER | LIST else UNKNOWN
+        function = self._script.function_called(call)
+        if function is not None:
+            inner = self.enter(function, call, frame)
+            returned = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
+            return NONE.union(*(self.leaves(v, inner) for v in returned)) if inner and returned else UNKNOWN
+        if not isinstance(func, ast.Attribute) or name:
+            return UNKNOWN
+        if func.attr in ("to", "requires_grad_"):
+            return self.leaves(func.value, frame) & MODULE or UNKNOWN
+        if func.attr in OF_ARRAYS and not call.args:
+            return NUMBER if self.leaves(func.value, frame) <= NUMBER | LIST else UNKNOWN
+        made = self._classes_of(func.value, frame)
+        methods = [m for cls in made for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == func.attr]
+        return NUMBER if len(made) == 1 and methods and _only_counts(methods[0]) else UNKNOWN
+
+    def _classes_of(self, value: ast.expr, frame: Frame) -> list[ast.ClassDef]:
+        """The class of the file whose object a local name holds."""
+        if not isinstance(value, ast.Name):
+            return []
+        made = [s.value for s in statements(frame.scope.body) if isinstance(s, ast.Assign) and _binds(s, value.id)]
+        classes = [self.class_called(m) for m in made]
+        return [c for c in classes if c is not None] if len(classes) == 1 else []
+
+    def makes_module(self, call: ast.Call, frame: Frame) -> bool:
+        """Whether a call makes a known module, or a parameter; classes of the file are looked through."""
+        name = self._script.qualified(call.func) or ""
+        last = name.rpartition(".")[2]
+        if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+            return True
+        if name == f"torch.nn.{last}" and last in LAYERS:
+            return all(k.arg not in (None, "dropout") for k in call.keywords)
+        if name == f"torch.nn.{last}" and last in CONTAINERS:
+            parts = NONE.union(*(self.leaves(v, frame) for a in call.args for v in _values(a)))
+            return parts <= MODULE | LIST and not call.keywords
+        cls = self.class_called(call)
+        if cls is not None and not self._script.is_distribution(cls):
+            self._check_class(cls, call, frame)
+            return True
+        return False
+
+
+def kept_by(function: ast.FunctionDef | ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
+    """The attributes of `self` that a method sets, each with its value; None where it is not one plain value."""
+    own = function.args.args[0].arg if isinstance(function, ast.FunctionDef) and function.args.args else ""
+    for stmt in statements(function.body):
+        for node in stores(stmt):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
+                whole = isinstance(stmt, ast.AnnAssign) or (isinstance(stmt, ast.Assign) and node in stmt.targets)
+                yield node.attr, stmt.value if whole and isinstance(stmt, (ast.Assign, ast.AnnAssign)) else None
+
+
+def stores(stmt: ast.stmt) -> Iterator[ast.Attribute | ast.Subscript]:
+    """The attributes and elements that a statement sets or deletes; those of its blocks are their statements'."""
+    for node in own_nodes(stmt):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            yield node
+
+
+def own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement, without those of the statements in its blocks."""
+    stack: list[ast.AST] = [stmt]
+    while stack:
+        node = stack.pop()
+        yield node
+        inner = (ast.stmt, ast.excepthandler, ast.match_case)
+        stack += [n for n in ast.iter_child_nodes(node) if not isinstance(n, inner)]
+
+
+def _values(value: ast.expr) -> list[ast.expr]:
+    """The values of a written dictionary, whose keys are names; anything else itself."""
+    return value.values if isinstance(value, ast.Dict) and None not in value.keys else [value]
+
+
+def _binds(stmt: ast.Assign, name: str) -> bool:
+    return any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
+
+
+def _part(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
+    """The value that a target of an assignment gives a name, or one that stands for its elements."""
+    if isinstance(target, ast.Name):
+        return value if target.id == name else None
+    inside = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(target))
+    return ast.Subscript(value, ast.Constant(0), ast.Load()) if inside else None
+
+
+def _only_counts(method: ast.FunctionDef) -> bool:
+    """Whether a method computes its result by arithmetic of attributes and numbers alone."""
+    allowed = (ast.Return, ast.Assign, ast.Tuple, ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp)
+    rest = (ast.Subscript, ast.operator, ast.unaryop, ast.expr_context, ast.Expr)
+    return all(isinstance(n, allowed + rest) for stmt in method.body for n in ast.walk(stmt))

@@ -1,0 +1,66 @@
+"""Whether a network divides its images by a number before anything else, so that it may be given the bytes."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.recognition.roles import Script
+from transformer.syntax.query import bind_arguments, first_parameter
+from transformer.values.networks.results import Results
+
+REORDERS = frozenset("permute transpose movedim moveaxis swapaxes".split())
+
+
+def divided_first(script: Script, argument: ast.expr) -> bool:
+    """Whether a network divides an argument by a number, which makes float32 of bytes, wherever it uses it.
+
+    Dividing bytes by 255.0 casts them to float32 first, so the quotients are those of the same numbers in float32.
+    """
+    call = script.source.parents[argument]
+    if not isinstance(call, ast.Call) or argument not in call.args:
+        return False
+    cls, method = Results(script, call).called
+    return cls is not None and method is not None and _divides(script, cls, method, call, argument, [])
+
+
+def _divides(
+    script: Script, cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr, entered: list[str]
+) -> bool:
+    """Whether a method divides what a call of it gives before anything else."""
+    bound = bind_arguments(method, call, call.func)
+    param = bound.parameter_of(argument) if bound is not None else None
+    if method.decorator_list or param is None or method.name in entered:
+        return False
+    uses = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == param]
+    stores = [n for n in uses if not isinstance(n.ctx, ast.Load)]
+    if stores:  # x = x / 255.0, as the first statement, is what all further statements see
+        body = [s for s in method.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+        first = body[0] if body else None
+        if not isinstance(first, ast.Assign) or [ast.unparse(t) for t in first.targets] != [param]:
+            return False
+        uses = [n for n in ast.walk(first.value) if isinstance(n, ast.Name) and n.id == param]
+    loads = [n for n in uses if isinstance(n.ctx, ast.Load)]
+    return all(_is_divided(script, cls, method, n, [*entered, method.name]) for n in loads)
+
+
+def _is_divided(script: Script, cls: ast.ClassDef, method: ast.FunctionDef, use: ast.expr, entered: list[str]) -> bool:
+    """Whether a use of an image is its division, perhaps of its axes in another order, or a method that divides it."""
+    parents = script.source.parents
+    node: ast.AST = use
+    while isinstance(outer := parents[node], ast.Attribute) and outer.attr in REORDERS:
+        node = parents[outer]
+    outer = parents[node]
+    if isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Div) and outer.left is node:
+        number = outer.right
+        return isinstance(number, ast.Constant) and type(number.value) in (int, float)
+    if (
+        not isinstance(outer, ast.Call)
+        or not isinstance(node, ast.expr)
+        or node not in outer.args
+        or not isinstance(outer.func, ast.Attribute)
+    ):
+        return False
+    own = first_parameter(method)
+    inner = next((m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == outer.func.attr), None)
+    called = ast.unparse(outer.func.value) == own and inner is not None
+    return called and inner is not None and _divides(script, cls, inner, outer, node, entered)

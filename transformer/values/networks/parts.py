@@ -1,0 +1,418 @@
+"""What a network is made of: shown, by the text of its class, to be known modules, parameters and plain numbers.
+
+Such a network computes the same of the same parameters and inputs whenever it is called: it has no mode, no stored
+callable, no generator and no container of its own, and its methods change nothing and read nothing that may change.
+What is not known to be harmless is an obstacle, which says no more than that.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from transformer.dataflow.access import access, parameters, statements
+from transformer.recognition.roles import Script
+from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Leaves, Values, kept_by, own_nodes, stores
+
+OF_TORCH = frozenset(
+    "add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr float get_buffer parameters "
+    "get_extra_state get_parameter get_submodule half load_state_dict modules named_buffers named_children "
+    "named_modules named_parameters register_buffer register_module register_parameter requires_grad_ set_submodule "
+    "set_extra_state share_memory state_dict to to_empty train type xpu ipu mtia zero_grad training "
+    "dump_patches call_super_init T_destination".split()
+)
+"""What torch.nn.Module has itself: a class that redefines one of these is not known."""
+READ = frozenset(
+    "weight bias in_features out_features hidden_size num_layers input_size shape device dtype expand expand_as exp "
+    "log sigmoid tanh clamp clip repeat unsqueeze squeeze view reshape flatten mean sum std abs norm item detach clone "
+    "T t softmax size numel dim parameters named_parameters".split()
+)
+"""Attributes and methods of modules and parameters that only read them."""
+COMPUTING = ("torch.", "numpy.", "math.", "einops.")
+"""Modules whose functions compute, but for the following."""
+STATEFUL = (
+    *(
+        f"torch.{name}"
+        for name in "set_ use_ get_ is_grad is_inference enable no_grad inference_mode manual_seed seed initial_seed "
+        "random. Generator load save compile compiler. jit. fx. func. hub. overrides. utils. cuda. backends. "
+        "distributed. multiprocessing. optim. autograd. _ nn.Module nn.utils. nn.modules. nn.Dropout nn.Batch "
+        "nn.Instance nn.RReLU nn.functional.dropout nn.functional.alpha nn.functional.feature nn.functional.rrelu "
+        "nn.functional.batch_norm nn.functional.instance_norm".split()
+    ),
+    *(f"numpy.{name}" for name in "random. load save set get errstate".split()),
+)
+"""Beginnings of the names of functions that keep or read a state, draw, or reach more than their arguments."""
+PURE = frozenset(
+    "int float bool str len range zip enumerate reversed min max sum abs round tuple list sorted isinstance all any "
+    "print slice pow dict".split()
+)
+"""Builtins that compute, or print."""
+PUTTING_TOGETHER = frozenset(
+    "append extend insert parameters named_parameters prod item norm view reshape clone mul_ fill_ zero_ copy_ normal_ "
+    "uniform_ unsqueeze float to sum numel".split()
+)
+"""Methods that a constructor may call on lists, arrays, and the values of parameters."""
+THROUGH = frozenset("zip enumerate reversed len range".split())
+"""Builtins with which a loop goes through modules."""
+
+
+class Unknown(Exception):
+    """Something is not known to be harmless; the message is a clause with its line."""
+
+
+@dataclass
+class _Class:
+    """A class whose methods are looked at."""
+
+    node: ast.ClassDef
+    methods: frozenset[str]
+    kept: dict[str, Leaves] = field(default_factory=dict)
+    """Attributes that the constructor sets, and buffers, with what they are."""
+
+
+class Parts:
+    """Looks through the classes and functions of the file that a network is made with."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._values = Values(script, self._check)
+        self._lenient = Values(script, lambda *_: None)
+        self._checked: set[tuple[ast.AST, ast.AST]] = set()
+        self.handing_out: set[str] = set()
+        """Names of methods that return parts of a network, in lists of parameters say."""
+
+    def obstacle(self, call: ast.Call) -> str | None:
+        """Why what a call in the training scope makes is not known; None where it is a known network."""
+        frame = Frame(self._script.scope)
+        try:
+            self._call_of_constructor(call, frame, "")
+            self._check_handing_out()
+            known = self._values.leaves(call, frame) == MODULE
+        except Unknown as unknown:
+            return str(unknown)
+        return None if known else f"line {call.lineno} makes {ast.unparse(call.func)}(), which is no known network"
+
+    def check_structure(self) -> None:
+        """The methods of the networks' classes replace none of their parts, and hand neither self nor parts on.
+
+        Raises:
+            Unknown: one may.
+        """
+        for cls in self._script.network_classes:
+            methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)]
+            made = _Class(cls, frozenset(m.name for m in methods))
+            for method in methods:
+                if method.name == "__init__":
+                    made.kept |= {name: self._kind_kept(value, method) for name, value in kept_by(method)}
+            for method in (m for m in methods if m.name != "__init__" and m.args.args):
+                own = method.args.args[0].arg
+                for stmt in statements(method.body):
+                    for target in stores(stmt):
+                        root = _root(target)
+                        plain = isinstance(target, ast.Attribute) and _is(target.value, own)
+                        if root == own and (not plain or "module" in made.kept.get(getattr(target, "attr", ""), ())):
+                            raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
+                self._check_self(method, own, made, known_only=False)
+        self._check_handing_out()
+
+    def _kind_kept(self, value: ast.expr | None, method: ast.FunctionDef) -> Leaves:
+        """What an attribute is, where this can be told without what the constructor is given."""
+        try:
+            return self._lenient.leaves(value, Frame(method))
+        except RecursionError:
+            return frozenset({"unknown"})
+
+    def _check(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
+        """Look at the class of a call, and at what it is given.
+
+        Raises:
+            Unknown: something of it is not known to be harmless.
+        """
+        if (cls, call) in self._checked:
+            return
+        self._checked.add((cls, call))
+        if [self._script.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or cls.keywords or cls.decorator_list:
+            raise Unknown(f"{cls.name} (line {cls.lineno}) is more than a class derived from torch.nn.Module")
+        methods = [stmt for stmt in cls.body if isinstance(stmt, ast.FunctionDef)]
+        for stmt in cls.body:
+            doc = isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
+            if not (doc or isinstance(stmt, (ast.FunctionDef, ast.Pass))):
+                raise Unknown(f"{cls.name} has an attribute of the class (line {stmt.lineno})")
+        made = _Class(cls, frozenset(m.name for m in methods))
+        for method in methods:
+            self._check_signature(method, made, len(methods))
+        for method in sorted(methods, key=lambda m: m.name != "__init__"):
+            if method.name == "__init__":
+                frame = self._values.enter(method, call, caller)
+                if frame is None:
+                    raise Unknown(f"line {call.lineno} does not say which parameter of {cls.name}() gets what")
+                self._constructor(method, frame, made)
+            else:
+                self._method(method, made)
+
+    def _check_signature(self, method: ast.FunctionDef, cls: _Class, count: int) -> None:
+        name = f"{cls.node.name}.{method.name} (line {method.lineno})"
+        if method.name in OF_TORCH or (method.name.startswith("__") and method.name != "__init__"):
+            raise Unknown(f"{name} takes the place of torch's own")
+        if len(cls.methods) != count:
+            raise Unknown(f"{cls.node.name} defines a method twice")
+        if any(not self._script.calls(d, "torch.no_grad", "torch.inference_mode") for d in method.decorator_list):
+            raise Unknown(f"{name} is decorated")
+        defaults = [*method.args.defaults, *(d for d in method.args.kw_defaults if d is not None)]
+        if not method.args.args or any(self._values.leaves(d, Frame(self._script.tree)) != NUMBER for d in defaults):
+            raise Unknown(f"{name} has a default that is no number, or no self")
+
+    # --- constructors --------------------------------------------------------------------------------------
+
+    def _constructor(self, function: ast.FunctionDef, frame: Frame, cls: _Class) -> None:
+        own = function.args.args[0].arg
+        for attribute, value in kept_by(function):
+            leaves = self._values.leaves(value, frame) if value is not None else frozenset()
+            if leaves not in (MODULE, NUMBER):
+                line = function.lineno if value is None else value.lineno
+                raise Unknown(f"line {line} keeps {own}.{attribute}, which is no known module, parameter or number")
+            cls.kept[attribute] = cls.kept.get(attribute, frozenset()) | leaves
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{own}.register_buffer":
+                if node.args and isinstance(node.args[0], ast.Constant):
+                    cls.kept[str(node.args[0].value)] = MODULE
+        self._put_together(function, frame, own)
+        self._check_self(function, own, cls)
+
+    def _put_together(self, function: ast.FunctionDef, frame: Frame, own: str) -> None:
+        """Look at what a constructor does, or a function of the file that it calls."""
+        for stmt in statements(function.body):
+            self._check_plain(stmt)
+            for target in stores(stmt):
+                kept = isinstance(target, ast.Attribute) and _is(target.value, own)
+                if not kept and getattr(target, "attr", "") not in ("data", "weight", "bias", "requires_grad"):
+                    raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
+            for node in own_nodes(stmt):
+                if isinstance(node, ast.Call):
+                    self._call_of_constructor(node, frame, own)
+
+    def _call_of_constructor(self, call: ast.Call, frame: Frame, own: str) -> None:
+        name, func = self._script.qualified(call.func) or "", call.func
+        if name.startswith("torch.nn.init.") or self._values.makes_module(call, frame):
+            return
+        function = self._script.function_called(call)
+        known = name.startswith(COMPUTING) and not name.startswith((*STATEFUL, "torch.nn."))
+        if isinstance(func, ast.Name):
+            known = known or (func.id in PURE and self._values.is_builtin(func.id))
+            known = known or (func.id == "super" and self._values.is_builtin("super"))
+        if function is not None:
+            inner = self._values.enter(function, call, frame)
+            known = inner is not None
+            if inner is not None and (function, call) not in self._checked:
+                self._checked.add((function, call))
+                self._put_together(function, inner, "")
+        elif isinstance(func, ast.Attribute) and not name:
+            known = func.attr in PUTTING_TOGETHER and not _is(func.value, own)
+            known = known or ast.unparse(func) in (f"{own}.register_buffer", f"{own}.parameters")
+            known = known or (func.attr == "__init__" and ast.unparse(func.value).startswith("super("))
+            known = known or self._values.leaves(call, frame) in (MODULE, NUMBER)
+        if not known and not (name == "torch.no_grad" and not call.args):
+            raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}() while the network is made")
+
+    # --- methods -------------------------------------------------------------------------------------------
+
+    def _method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
+        """Look at what is run when the network is called: a method, or a function of the file that one calls."""
+        owner = cls.node if cls is not None else self._script.tree
+        if (function, owner) in self._checked:
+            return
+        self._checked.add((function, owner))
+        own = function.args.args[0].arg if cls is not None else ""
+        local = {*parameters(function), *(n for s in statements(function.body) for n in access(s).binds)}
+        for stmt in (s for s in statements(function.body) if not isinstance(s, ast.Raise)):
+            self._check_plain(stmt)
+            for target in stores(stmt):
+                if isinstance(target, ast.Attribute) or _root(target) not in local - {own}:
+                    raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
+            for node in own_nodes(stmt):
+                if isinstance(node, ast.Call):
+                    self._call_of_method(node, own, cls, local)
+                elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in local:
+                    self._check_global(node)
+        if cls is not None:
+            self._check_self(function, own, cls)
+
+    def _call_of_method(self, call: ast.Call, own: str, cls: _Class | None, local: set[str]) -> None:
+        name, func = self._script.qualified(call.func) or "", call.func
+        known = False
+        if name and _root(func) not in local:
+            known = name.startswith(COMPUTING) and not name.startswith(STATEFUL)
+            if name.startswith("torch.") and name.endswith("_") and any(own == _root(a) for a in call.args):
+                known = False  # in place, on what the network keeps
+        elif isinstance(func, ast.Name) and func.id not in local:
+            function, made = self._script.function_called(call), self._values.class_called(call)
+            if function is not None:
+                self._method(function, None)
+            drawn = made is not None and self._script.is_distribution(made)
+            if made is not None and drawn:
+                self._distribution(made)
+            known = function is not None or drawn or (func.id in PURE and self._values.is_builtin(func.id))
+        elif isinstance(func, ast.Name):
+            known = cls is not None and self._goes_through_modules(func, own, cls)
+        elif isinstance(func, ast.Attribute) and _is(func.value, own) and cls is not None:
+            known = func.attr in cls.methods or cls.kept.get(func.attr) == MODULE
+        elif isinstance(func, ast.Attribute):
+            # of a tensor, a distribution, or a part of the network, which _check_self looks at
+            known = not (isinstance(func.value, ast.Call) and ast.unparse(func.value.func) == "super")
+        elif isinstance(func, ast.Subscript):
+            known = _root(func) == own
+        if not known:
+            raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}(), of which nothing is known")
+
+    def _distribution(self, cls: ast.ClassDef) -> None:
+        """A distribution of the file lives for one call: what its methods read of the file must not change.
+
+        Raises:
+            Unknown: it may.
+        """
+        for method in (m for m in cls.body if isinstance(m, ast.FunctionDef)):
+            local = {*parameters(method), *(n for s in statements(method.body) for n in access(s).binds)}
+            for stmt in statements(method.body):
+                self._check_plain(stmt)
+                for node in own_nodes(stmt):
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in local:
+                        self._check_global(node)
+
+    def _goes_through_modules(self, name: ast.Name, own: str, cls: _Class) -> bool:
+        """Whether a local name is bound by a loop over modules of the network, and by nothing else."""
+        function = next(n for n in self._script.source.ancestors(name) if isinstance(n, ast.FunctionDef))
+        bound = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name.id and not _is_read(n)]
+        loops = [n for n in ast.walk(function) if isinstance(n, (ast.For, ast.comprehension))]
+        through = [loop for loop in loops if any(b in ast.walk(loop.target) for b in bound)]
+        over = [n for loop in through for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)]
+        modules = [n for n in over if _is(n.value, own) and cls.kept.get(n.attr) == MODULE]
+        return len(bound) == len(through) == len(modules) and name.id not in parameters(function)
+
+    def _check_self(self, function: ast.FunctionDef, own: str, cls: _Class, *, known_only: bool = True) -> None:
+        """`self` stands before a dot, before something known (or anything), and modules are called or read."""
+        parents = self._script.source.parents
+        for node in ast.walk(function):
+            if not _is(node, own) or parents[node] is function.args:
+                continue
+            outer = parents[node]
+            if isinstance(outer, ast.Call) and ast.unparse(outer.func) == "super":
+                continue
+            at = f"line {getattr(node, 'lineno', function.lineno)}"
+            if not isinstance(outer, ast.Attribute):
+                raise Unknown(f"{at} hands {own} on")
+            initial = function.name == "__init__" and outer.attr in (
+                "register_buffer",
+                "parameters",
+                "named_parameters",
+            )
+            if known_only and outer.attr not in cls.methods and outer.attr not in cls.kept and not initial:
+                raise Unknown(f"{at} uses {own}.{outer.attr}, of which nothing is known")
+            part, around = outer, parents[outer]
+            if outer.attr in cls.methods and not (isinstance(around, ast.Call) and around.func is outer):
+                raise Unknown(f"{at} gives the method {own}.{outer.attr} another name")
+            if function.name == "__init__" or "module" not in cls.kept.get(outer.attr, ()):
+                continue
+            self._check_part(part, function)
+
+    def _check_part(self, part: ast.expr, function: ast.FunctionDef) -> None:
+        """What a method does with a module or a parameter: to call, to read, to compute with, or to go through it.
+
+        Raises:
+            Unknown: it does something else.
+        """
+        parents = self._script.source.parents
+        inside: ast.AST = part
+        outer = parents[inside]
+        while (isinstance(outer, ast.Subscript) and outer.value is inside) or isinstance(outer, ast.Starred):
+            inside, outer = outer, parents[outer]
+        call = parents[outer] if isinstance(outer, ast.keyword) else outer
+        if isinstance(call, ast.Call) and call.func is not inside:
+            name = self._script.qualified(call.func) or ast.unparse(call.func)
+            if name in THROUGH and self._values.is_builtin(name):
+                self._check_part(call, function)
+                return
+            known = name.startswith(COMPUTING) and not name.startswith(STATEFUL) and not name.endswith("_")
+        elif isinstance(outer, (ast.For, ast.comprehension)):
+            known = outer.iter is inside
+            for name_node in ast.walk(outer.target):
+                if isinstance(name_node, ast.Name):
+                    self._check_element(name_node.id, function)
+        elif isinstance(outer, (ast.List, ast.Return)):
+            self.handing_out.add(function.name)
+            known = True
+        elif isinstance(outer, ast.Attribute):
+            if outer.attr.endswith("parameters"):
+                self.handing_out.add(function.name)
+            known = outer.attr in READ
+        else:
+            known = isinstance(outer, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare))
+        if not known:
+            raise Unknown(f"line {part.lineno} uses {ast.unparse(part)} in a way that is not known")
+
+    def _check_element(self, name: str, function: ast.FunctionDef) -> None:
+        """What a method does with the modules that it goes through.
+
+        Raises:
+            Unknown: it does more than to call and to read them.
+        """
+        parents = self._script.source.parents
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name) and node.id == name and _is_read(node):
+                outer = parents[node]
+                called = isinstance(outer, ast.Call) and outer.func is node
+                computes = isinstance(outer, (ast.BinOp, ast.Compare, ast.Subscript))
+                if not (called or computes or (isinstance(outer, ast.Attribute) and outer.attr in READ)):
+                    raise Unknown(f"line {node.lineno} uses {name}, a part of the network, in a way that is not known")
+
+    def _check_handing_out(self) -> None:
+        """What returns parts of the network is called by none of its methods.
+
+        Raises:
+            Unknown: it is.
+        """
+        for cls, _ in self._checked:
+            for node in ast.walk(cls) if isinstance(cls, ast.ClassDef) else ():
+                if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in self.handing_out:
+                    raise Unknown(f"line {node.lineno} calls {ast.unparse(node.func)}(), which returns parameters")
+
+    def _check_plain(self, stmt: ast.stmt) -> None:
+        """Neither definitions nor deletions, and no names of other scopes."""
+        strange = (
+            ast.FunctionDef,
+            ast.AsyncFunctionDef,
+            ast.ClassDef,
+            ast.Global,
+            ast.Nonlocal,
+            ast.Delete,
+            ast.Import,
+        )
+        late = (ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom)
+        if isinstance(stmt, (*strange, ast.ImportFrom)) or any(isinstance(n, late) for n in own_nodes(stmt)):
+            raise Unknown(f"line {stmt.lineno} does more than to call and to assign")
+
+    def _check_global(self, name: ast.Name) -> None:
+        """A name of the file that is read in a method stands for the same for ever."""
+        script, values = self._script, self._values
+        defined = any(isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name.id for n in script.tree.body)
+        if (name.id in script.imports or defined) and name.id not in values.bound:
+            return
+        outer = script.source.parents[name]
+        read = outer if isinstance(outer, ast.Attribute) else name
+        if values.is_builtin(name.id) or values.leaves(read, Frame(script.scope)) == NUMBER:
+            return
+        raise Unknown(f"line {name.lineno} reads {name.id}, which may change")
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_read(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _root(node: ast.AST) -> str:
+    """The name that a chain of attributes, elements and calls of methods begins with."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,165 @@
+"""What the networks of the file return, where their methods say so."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from transformer.dataflow.access import parameters, statements
+from transformer.dataflow.memory import NEW, roots
+from transformer.syntax.query import bind_arguments, first_parameter
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Script
+
+VIEWS = frozenset(
+    "to view reshape flatten squeeze unsqueeze float long int bool double detach cpu cuda contiguous permute "
+    "transpose expand expand_as".split()
+)
+"""Methods that may return what they are called on, or a view of it, and change nothing."""
+TORCH_VIEWS = frozenset("as_tensor from_numpy asarray reshape squeeze unsqueeze flatten transpose t Tensor".split())
+LAYERS = ("Linear", "Conv", "LSTM", "GRU", "Embedding")
+"""A module made of one of these computes a new tensor."""
+HOST = frozenset("float int bool str len list tuple dict set range".split())
+
+
+class Results:
+    """What a call of a network of this file returns."""
+
+    def __init__(self, script: Script, call: ast.Call) -> None:
+        self._script, self._call = script, call
+        self._class, self._method = self._find()
+
+    @property
+    def called(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
+        """The class and the method of this file that the call runs, where they are known."""
+        return self._class, self._method
+
+    def is_new(self, place: int | None, count: int = 1) -> bool:
+        """Whether a result (the only one, where `place` is None) is computed by the call and is no other result."""
+        if self._method is None:
+            return False
+        returns = [s for s in statements(self._method.body) if isinstance(s, ast.Return)]
+        return bool(returns) and all(self._returns_new(s.value, place, count) for s in returns)
+
+    def _returns_new(self, value: ast.expr | None, place: int | None, count: int) -> bool:
+        assert self._method is not None
+        if value is None:
+            return False
+        if place is None:
+            return self._new(value, self._method)
+        if not isinstance(value, ast.Tuple) or len(value.elts) != count:
+            return False
+        others = {n for i, e in enumerate(value.elts) if i != place for n in roots(e)}
+        return not roots(value.elts[place]) & others and self._new(value.elts[place], self._method)
+
+    def is_tensor(self, place: int | None, count: int = 1) -> bool:
+        """Whether nothing says that a result is a number, a distribution, a tuple or another object."""
+        if self._method is None:
+            return True
+        returns = [s.value for s in statements(self._method.body) if isinstance(s, ast.Return) and s.value is not None]
+        found = []
+        for value in returns:
+            if place is None:
+                found.append(value)
+            elif isinstance(value, ast.Tuple) and len(value.elts) == count:
+                found.append(value.elts[place])
+        return not any(self._is_other(value, self._method) for value in found)
+
+    def _is_other(self, node: ast.expr, method: ast.FunctionDef, depth: int = 4) -> bool:
+        """Whether an expression of a method is certainly no tensor."""
+        if isinstance(node, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.JoinedStr)):
+            return True
+        if isinstance(node, ast.Name) and depth:
+            return any(self._is_other(v, method, depth - 1) for v in _assigned(node.id, method))
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Name) and (node.func.id in HOST or node.func.id in self._script.classes):
+            return True
+        qualified = self._script.qualified(node.func) or ""
+        other = qualified.startswith(("torch.distributions.", "numpy.", "math."))
+        return other or (isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist", "numpy"))
+
+    def _find(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
+        """The class and the method that the call runs, through the policy's name."""
+        facts, func = self._script.facts, ast.unparse(self._call.func)
+        func = facts.policy_target or func if func == facts.policy else func
+        name, _, method = func.partition(".")
+        for _, value in self._script.assignments(name):
+            constructor = self._script.constructor(value)
+            if constructor is not None:
+                cls = self._script.classes[ast.unparse(constructor.func)]
+                return cls, self._method_of(cls, method or "forward")
+        return None, None
+
+    def _method_of(self, cls: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
+        for stmt in cls.body if cls else ():
+            if isinstance(stmt, ast.FunctionDef) and stmt.name == name:
+                return stmt
+        return None
+
+    def _new(self, node: ast.expr, method: ast.FunctionDef, depth: int = 8) -> bool:
+        """Whether an expression of a method is a tensor that the method computes."""
+        if not depth:
+            return False
+        if isinstance(node, (ast.BinOp, ast.Compare)):
+            return True
+        if isinstance(node, ast.UnaryOp):
+            return not isinstance(node.op, ast.UAdd)
+        if isinstance(node, ast.Name):
+            return self._new_name(node.id, method, depth - 1)
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return False
+        if node.func.attr in NEW:
+            return True
+        qualified = self._script.qualified(node.func) or ""
+        if qualified.startswith("torch."):
+            return qualified.rpartition(".")[2] not in TORCH_VIEWS
+        if node.func.attr in VIEWS:
+            return self._new(node.func.value, method, depth - 1)
+        own = first_parameter(method)
+        if ast.unparse(node.func.value).split(".")[0] != own:
+            return False
+        inner = self._method_of(self._class, node.func.attr) if isinstance(node.func.value, ast.Name) else None
+        if inner is not None:
+            returns = [s for s in statements(inner.body) if isinstance(s, ast.Return)]
+            return bool(returns) and all(s.value is not None and self._new(s.value, inner, depth - 1) for s in returns)
+        return self._is_layer(ast.unparse(node.func))
+
+    def _new_name(self, name: str, method: ast.FunctionDef, depth: int) -> bool:
+        found = _assigned(name, method)
+        return bool(found) and not self._is_given(name, method) and all(self._new(v, method, depth) for v in found)
+
+    def _is_given(self, name: str, method: ast.FunctionDef) -> bool:
+        """Whether a name is a parameter that may hold what a caller gave."""
+        if name not in parameters(method):
+            return False
+        bound = bind_arguments(method, self._call, self._call.func) if method is self._method else None
+        return bound is None or name in bound.given
+
+    def _is_layer(self, attribute: str) -> bool:
+        """Whether `self.x` is made of a layer that computes something."""
+        for stmt in ast.walk(self._class) if self._class else ():
+            if isinstance(stmt, ast.Assign) and attribute in map(ast.unparse, stmt.targets):
+                return self._makes_layer(stmt.value)
+        return False
+
+    def _makes_layer(self, node: ast.AST, depth: int = 3) -> bool:
+        """Whether a layer is made in an expression, or in a function of the file that it calls."""
+        made = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+        made |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        if any(layer in name for layer in LAYERS for name in made):
+            return True
+        helpers = [
+            n for n in self._script.tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made
+        ]
+        return depth > 0 and any(self._makes_layer(helper, depth - 1) for helper in helpers)
+
+
+def _assigned(name: str, method: ast.FunctionDef) -> list[ast.expr]:
+    """The values that a method assigns to a name alone."""
+    return [
+        s.value
+        for s in statements(method.body)
+        if isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in s.targets)
+    ]

@@ -1,0 +1,135 @@
+"""Whether a network computes each row of a batch by itself, so that it may see the rows of many steps at once."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.recognition.changes import foreign_base
+from transformer.recognition.roles import Script
+from transformer.values.device.graph_capture import SAMPLED
+from transformer.values.networks.attributes import kept_by
+
+MODULES = frozenset(
+    "Sequential Linear Tanh ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Sigmoid "
+    "Hardtanh Hardswish LogSigmoid Identity LayerNorm Parameter".split()
+)
+"""Modules of torch that see one row at a time and draw nothing, and that cost little. A convolution is not one of
+them: what it has computed for a step's action would be computed again."""
+FUNCTIONS = frozenset(
+    "tanh exp log log1p expm1 sqrt square abs sigmoid relu leaky_relu elu silu gelu softplus clamp clip minimum "
+    "maximum where zeros_like ones_like full_like nan_to_num addcmul pow sub add mul div neg".split()
+)
+"""Functions of torch that compute each element by itself."""
+METHODS = frozenset(
+    "tanh exp log sqrt square abs sigmoid relu clamp clip pow neg add sub mul div detach float double expand_as "
+    "log_prob entropy sample type_as".split()
+)
+"""Methods of tensors and distributions that compute each element, or each row, by itself."""
+ALONG = frozenset("sum mean softmax log_softmax squeeze unsqueeze prod norm".split())
+"""Methods and functions of which this is true along another dimension than the first."""
+SIZES = frozenset("shape T mT H".split())
+"""Attributes in which the number of rows shows."""
+
+
+class Rowwise:
+    """Looks through a network's method, and those that it calls, for what may mix the rows of its input."""
+
+    def __init__(self, script: Script, cls: ast.ClassDef) -> None:
+        self._script, self._cls = script, cls
+        self._methods = {m.name: m for m in cls.body if isinstance(m, ast.FunctionDef)}
+        self._seen: set[str] = set()
+
+    def obstacle(self, method: str = "forward") -> str | None:
+        """What may mix the rows, or is not worth computing again, with a line of the script; None where nothing is."""
+        if method in self._seen:
+            return None
+        self._seen.add(method)
+        if (base := foreign_base(self._script, self._cls)) is not None:
+            return f"{self._cls.name} is derived from {base}, which is not in this file"
+        if method not in self._methods:
+            return f"{self._cls.name} has no method {method} of its own"
+        own = self._methods[method].args.args[0].arg if self._methods[method].args.args else "self"
+        for node in (n for stmt in self._methods[method].body for n in ast.walk(stmt)):
+            why = self._call(node, own) if isinstance(node, ast.Call) else self._other(node)
+            if why is not None:
+                return why
+        return None
+
+    def _other(self, node: ast.AST) -> str | None:
+        """What a node that is no call may do with rows."""
+        if isinstance(node, ast.Attribute) and node.attr in SIZES:
+            return f"line {node.lineno} reads {ast.unparse(node)}"
+        if isinstance(node, (ast.For, ast.While, ast.comprehension, ast.Lambda, ast.FunctionDef, ast.Starred)):
+            line = node.target.lineno if isinstance(node, ast.comprehension) else node.lineno
+            return f"line {line} holds a loop or a function"
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            return f"line {node.lineno} multiplies matrices"
+        if isinstance(node, ast.Subscript) and not self._keeps_rows(node.slice):
+            return f"line {node.lineno} picks {ast.unparse(node)}"
+        return None
+
+    @staticmethod
+    def _keeps_rows(index: ast.expr) -> bool:
+        """Whether an index is `[:, 3]` or `[..., 3]`."""
+        first = index.elts[0] if isinstance(index, ast.Tuple) and index.elts else None
+        whole = isinstance(first, ast.Slice) and first.lower is first.upper is first.step is None
+        return whole or (isinstance(first, ast.Constant) and first.value is ...)
+
+    def _call(self, call: ast.Call, own: str) -> str | None:
+        name, text = self._script.qualified(call.func) or "", ast.unparse(call.func)
+        last = name.rpartition(".")[2]
+        if name.startswith("torch.distributions."):
+            known = last in SAMPLED
+        elif name.startswith("torch."):
+            known = last in FUNCTIONS or (last in ALONG and _inner(call, 1))
+        elif isinstance(call.func, ast.Name):
+            known = call.func.id == self._script.facts.sampler or call.func.id == "super"
+        elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
+            return self._part(call.func.attr)
+        elif isinstance(call.func, ast.Attribute) and not name:
+            known = call.func.attr in METHODS or (call.func.attr in ALONG and _inner(call, 0))
+        else:
+            known = False
+        return None if known else f"line {call.lineno} calls {text}(), which may mix the rows of a batch"
+
+    def _part(self, attribute: str) -> str | None:
+        """What `self.attribute(...)` may do: a method of the network, or a module that it is made of."""
+        if attribute in self._methods:
+            return self.obstacle(attribute)
+        made = self._methods.get("__init__")
+        values = [value for name, value in kept_by(made) if name == attribute] if made is not None else []
+        if not values or None in values:
+            return f"nothing is known of {self._cls.name}.{attribute}"
+        for value in filter(None, values):
+            for call in (n for n in ast.walk(value) if isinstance(n, ast.Call)):
+                if (why := self._made(call)) is not None:
+                    return why
+        return None
+
+    def _made(self, call: ast.Call) -> str | None:
+        """What a call that is there to make a module, makes."""
+        name, text = self._script.qualified(call.func) or "", ast.unparse(call.func)
+        if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
+            known = name.rpartition(".")[2] in MODULES
+            return None if known else f"line {call.lineno} makes a {text}, which sees more than a row or costs much"
+        if isinstance(call.func, ast.Name) and call.func.id in self._script.classes:
+            return Rowwise(self._script, self._script.classes[call.func.id]).obstacle()
+        helper = self._script.function_called(call)
+        for inner in (n for n in ast.walk(helper) if isinstance(n, ast.Call)) if helper else ():
+            if (why := self._made(inner)) is not None:
+                return why
+        harmless = helper is not None or name.partition(".")[0] in ("numpy", "math", "torch")
+        plain = isinstance(call.func, ast.Name) and call.func.id in ("int", "float", "len", "max", "min", "prod")
+        method = isinstance(call.func, ast.Attribute) and not name  # np.array(shape).prod()
+        return None if harmless or plain or method else f"line {call.lineno} makes it with {text}()"
+
+
+def _inner(call: ast.Call, before: int) -> bool:
+    """Whether a call is told to work along a dimension that is not the first.
+
+    Args:
+        call: the call.
+        before: the number of arguments that stand before the dimension.
+    """
+    given = [k.value for k in call.keywords if k.arg in ("dim", "axis")] or call.args[before : before + 1]
+    return bool(given) and ast.unparse(given[0]) in ("-1", "1", "(-1,)", "(1,)", "[-1]", "[1]")

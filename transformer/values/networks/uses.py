@@ -1,0 +1,399 @@
+"""What a script does with a network: shown to change nothing of it, while training goes on, but parameters' values.
+
+Each use of the network's name, of its optimizers' and of what they return must be one that is known here; so must
+whatever else could reach it: names looked up by text, attributes set on classes and modules, hooks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from transformer.recognition.before_training import runs_before_training
+from transformer.recognition.roles import Scope, Script
+from transformer.syntax.query import bind_arguments
+from transformer.transforms.gathering.only_calls import NAMESPACES
+from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts, Unknown
+
+CALLED = frozenset("state_dict load_state_dict train eval zero_grad to cpu cuda __call__ forward".split())
+"""Methods of a network that change parameters' values at most, where none of its parts has a mode; moving it to a
+device is one of them above the training loop alone."""
+MOVING = frozenset("to cpu cuda".split())
+PARAMETERS = frozenset("parameters named_parameters buffers named_buffers".split())
+OF_OPTIMIZERS = frozenset("step zero_grad state_dict load_state_dict defaults".split())
+GATHERED = frozenset("list tuple sum any all len sorted enumerate zip next filter max min".split())
+"""Builtins that go through parameters, or make a list of them."""
+VALUES = frozenset(
+    "fill_ zero_ copy_ mul_ add_ sub_ div_ clamp_ clip_ lerp_ normal_ uniform_ numpy cpu tolist max min var view_as "
+    "pow square float double eq ne lt gt isnan isfinite isinf any all histc data_ptr is_cuda ndim grad data "
+    "requires_grad".split()
+)
+"""Attributes and methods of parameters that read, or write values into their memory."""
+TAKING = ("torch.optim.", "torch.nn.utils.clip_grad_", "torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
+"""Functions of torch that may be given parameters or optimizers."""
+COPYING = ("torch.save", "copy.deepcopy", "torch.nn.utils.parameters_to_vector", "torch.optim.swa_utils.AveragedModel")
+"""Functions that may be given a whole network: they read it."""
+SEEING = NAMESPACES - {"importlib"} | {"setattr", "delattr", "gc", "inspect", "__import__"}
+"""Names of builtins and modules that reach names and attributes by their texts, or all objects."""
+APART = ("wandb.", "os.", "sys.", "matplotlib.", "gym.", "gymnasium.", "warnings.", "logging.")
+"""Modules that no network computes with."""
+LOGGING = frozenset("add_histogram add_scalar".split())
+"""Methods of writers, which read a tensor."""
+OF_SYS = frozenset("argv exit path stdout stderr version_info platform".split())
+"""Attributes of sys that reach no module."""
+DEEP = 6
+"""So many calls are followed."""
+
+
+class Changed(Exception):
+    """A use that may change a network; the message is a clause with its line."""
+
+
+class Uses:
+    """Looks through all uses of a script's networks and optimizers.
+
+    Args:
+        script: the script, before the first transform that changes the training loop.
+        structure: ask only for what one needs who lists the parameters above the training loop: that they, and which
+            of them need gradients, stay. What the networks compute with, and how, may be unknown then.
+    """
+
+    def __init__(self, script: Script, *, structure: bool = False) -> None:
+        self._script = script
+        self._structure = structure
+        self._parts = Parts(script)
+        self._seen: set[tuple[str, Scope, str]] = set()
+
+    def obstacle(self, network: str) -> str | None:
+        """Why something but the values of a network's parameters may change in training; None where nothing does."""
+        script = self._script
+        made = [_bare(v) for s, v in script.assignments(network) if self._runs_with_training(s)]
+        calls = [value for value in made if isinstance(value, ast.Call)]
+        moved = [value for value in made if isinstance(value, ast.Name) and value.id == network]
+        if len(calls) != 1 or len(calls) + len(moved) != len(made) or network in script.variant:
+            return f"{network} is not made once, by one call above the training loop"
+        why = None if self._structure else self._parts.obstacle(calls[0])
+        if why is not None:
+            return why
+        try:
+            if self._structure:
+                self._check_given(calls[0])
+                self._parts.check_structure()
+            self._check_script()
+            self._network(network, script.scope, 0)
+            for optimizer in script.optimizers:
+                if not optimizer.name.isidentifier():
+                    raise Changed(f"line {optimizer.stmt.lineno} keeps the optimizer in {optimizer.name}")
+                self._optimizer(optimizer.name, script.scope, 0)
+        except (Changed, Unknown) as found:
+            return str(found)
+        return None
+
+    # --- what may reach every network ------------------------------------------------------------------------
+
+    def _check_given(self, constructor: ast.Call) -> None:
+        """What a network is made with is no module that the script has under another name.
+
+        Raises:
+            Changed: it is, or it is not written out.
+        """
+        for value in (*constructor.args, *(k.value for k in constructor.keywords)):
+            root = value.value if isinstance(value, (ast.Attribute, ast.Subscript)) else value
+            made = [v for _, v in self._script.assignments(root.id)] if isinstance(root, ast.Name) else []
+            calls = [n for v in made for n in ast.walk(v) if isinstance(n, ast.Call)]
+            held = any((self._script.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
+            if isinstance(value, ast.Starred) or held:
+                raise Changed(
+                    f"line {constructor.lineno} makes a network of {ast.unparse(value)}, which has other names"
+                )
+
+    def _check_script(self) -> None:
+        script = self._script
+        for node in script.nodes:
+            if isinstance(node, ast.Name) and node.id in SEEING:
+                if not self._looks_at_another(node) and self._runs_with_training(node):
+                    raise Changed(f"line {node.lineno} uses {node.id}, which may change anything")
+            elif self._structure:
+                continue
+            elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                name = script.qualified(node) or ""
+                classes = isinstance(node.value, ast.Name) and node.value.id in script.classes
+                if (name and not name.startswith(("torch.backends.", *APART))) or classes:
+                    raise Changed(f"line {node.lineno} sets {ast.unparse(node)}")
+            elif isinstance(node, ast.Constant) and node.value == "__main__":
+                if not isinstance(script.source.parents[node], ast.Compare):
+                    raise Changed(f"line {node.lineno} names the script itself")
+            elif isinstance(node, ast.Call):
+                name = (script.qualified(node.func) or ast.unparse(node.func)).rpartition(".")[2]
+                if name.startswith("register_") and "hook" in name:
+                    raise Changed(f"line {node.lineno} registers a hook")
+        for node in () if self._structure else script.run_by_training:
+            name = script.qualified(node) or ""
+            stored = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+            if name.startswith(("torch.set_", "torch.use_deterministic")) or (stored and name):
+                raise Changed(f"line {getattr(node, 'lineno', 1)} changes how torch computes")
+
+    def _looks_at_another(self, node: ast.Name) -> bool:
+        """`vars(args)`, `setattr(args, ...)` and `sys.argv`: what is looked at is a variable, and so no network's.
+
+        A network that is given to one of these is found among its own uses.
+        """
+        outer = self._script.source.parents[node]
+        if isinstance(outer, ast.Attribute):
+            return node.id == "sys" and outer.attr in OF_SYS
+        first = outer.args[0] if isinstance(outer, ast.Call) and outer.func is node and outer.args else None
+        named = first.id if isinstance(first, ast.Name) else ""
+        known = {*self._script.imports, *self._script.classes}
+        return named != "" and named not in known and node.id in ("vars", "setattr", "delattr")
+
+    def _runs_with_training(self, node: ast.AST) -> bool:
+        """Whether a node may run before the training loop has ended."""
+        loop = self._script.outermost
+        assert loop.end_lineno is not None
+        return self._script.scope_of(node) is not self._script.scope or getattr(node, "lineno", 0) <= loop.end_lineno
+
+    # --- uses of names -----------------------------------------------------------------------------------------
+
+    def _loads(self, name: str, scope: Scope) -> list[ast.Name]:
+        """The uses of a scope's variable that may run before the training loop has ended.
+
+        Raises:
+            Changed: it is bound anew.
+        """
+        found = [
+            n for n in self._script.nodes if isinstance(n, ast.Name) and n.id == name and self._script.is_ours(n, scope)
+        ]
+        for node in (n for n in found if not isinstance(n.ctx, ast.Load) and self._runs_with_training(n)):
+            outer = self._script.source.parents[node]
+            plain = isinstance(outer, ast.Assign) and self._script.scope_of(node) is scope
+            if not plain or self._script.outermost in self._script.source.ancestors(node):
+                raise Changed(f"line {node.lineno} binds {name}")
+        return [n for n in found if isinstance(n.ctx, ast.Load) and self._runs_with_training(n)]
+
+    def _once(self, name: str, scope: Scope, kind: str) -> bool:
+        if (name, scope, kind) in self._seen:
+            return False
+        self._seen.add((name, scope, kind))
+        return True
+
+    def _network(self, name: str, scope: Scope, depth: int) -> None:
+        """Look at the uses of a network's name, in the training scope or as a parameter.
+
+        Raises:
+            Changed: one of them is not known.
+        """
+        for node in self._loads(name, scope) if self._once(name, scope, "network") else ():
+            self._use_of_network(node, depth)
+
+    def _use_of_network(self, node: ast.Name, depth: int) -> None:
+        parents = self._script.source.parents
+        top: ast.AST = node
+        path: list[str] = []
+        while isinstance(parents[top], (ast.Attribute, ast.Subscript)) and parents[top].value is top:  # type: ignore[attr-defined]
+            top = parents[top]
+            path.append(top.attr if isinstance(top, ast.Attribute) else "[]")
+        outer, text = parents[top], f"line {node.lineno} uses {ast.unparse(top)}"
+        if self._structure and path[-1:] == ["data"]:
+            return  # a parameter with other memory is the same parameter
+        if isinstance(top, (ast.Attribute, ast.Subscript)) and not isinstance(top.ctx, ast.Load):
+            raise Changed(f"line {node.lineno} sets {ast.unparse(top)}")
+        if isinstance(outer, ast.Call) and outer.func is top:
+            self._call(outer, path, depth)
+        elif not path and isinstance(outer, (ast.Call, ast.keyword)):
+            call = outer if isinstance(outer, ast.Call) else parents[outer]
+            assert isinstance(call, ast.Call)
+            if (self._script.qualified(call.func) or ast.unparse(call.func)) not in (*COPYING, "print"):
+                self._given(call, top, depth, self._network)
+        elif not path and isinstance(outer, ast.Compare):
+            pass
+        elif isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+            raise Changed(f"line {node.lineno} gives {ast.unparse(top)} another name")
+        elif not path or path[-1].startswith("_"):
+            raise Changed(text)
+        elif isinstance(outer, (ast.If, ast.While, ast.Assert)) or (isinstance(outer, ast.IfExp) and outer.test is top):
+            pass
+        elif not isinstance(outer, (ast.BinOp, ast.FormattedValue, ast.Compare)):
+            call = parents[outer] if isinstance(outer, ast.keyword) else outer
+            if isinstance(call, ast.Call) and self._script.function_called(call) is not None:
+                self._given(call, top, depth, self._network)
+            elif not (isinstance(call, ast.Call) and self._reads(call)) and path[-1] not in ("device", "dtype"):
+                raise Changed(text)
+
+    def _reads(self, call: ast.Call) -> bool:
+        """Whether what is given a tensor only reads it, or computes with it."""
+        name = self._script.qualified(call.func) or ast.unparse(call.func)
+        if name.startswith(COMPUTING):
+            return not name.startswith(STATEFUL) or name.startswith("torch.distributed.")
+        return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGGING
+
+    def _call(self, call: ast.Call, path: list[str], depth: int) -> None:
+        """A call of the network, of its method, or of a part's."""
+        name = path[-1] if path else "__call__"
+        if name in PARAMETERS or name in self._parts.handing_out:
+            self._parameters(call, depth)
+            return
+        assigns = name == "load_state_dict" and (len(call.args) > 2 or any(k.arg != "strict" for k in call.keywords))
+        moves = name in MOVING and self._script.outermost in self._script.source.ancestors(call)
+        part = len(path) == 1 and not name.startswith("_") and (self._is_module(name) or self._is_foreign(name))
+        early = name == "requires_grad_" or (name == "apply" and self._structure)
+        hooks = self._structure and name.startswith("register_") and "hook" in name
+        if hooks or (early and not self._in_training(call)):
+            return
+        if assigns or moves or not (name in CALLED | READ | VALUES or self._is_own(name) or part):
+            raise Changed(f"line {call.lineno} calls {ast.unparse(call.func)}()")
+
+    def _is_own(self, method: str) -> bool:
+        """Whether the networks' classes define a method of this name; they have been looked through."""
+        return any(
+            isinstance(s, ast.FunctionDef) and s.name == method for c in self._script.network_classes for s in c.body
+        )
+
+    def _is_foreign(self, method: str) -> bool:
+        """Whether a method is none of torch's, and the network of a class of another file: it only computes, then."""
+        return self._structure and not self._script.network_classes and method not in OF_TORCH
+
+    def _is_module(self, attribute: str) -> bool:
+        """Whether the networks' classes keep a part of this name."""
+        stored = (n for c in self._script.network_classes for n in ast.walk(c) if isinstance(n, ast.Attribute))
+        return any(n.attr == attribute and isinstance(n.ctx, ast.Store) for n in stored)
+
+    def _given(self, call: ast.Call, argument: ast.AST, depth: int, follow: object) -> None:
+        """What a function of the file does with an argument.
+
+        Raises:
+            Changed: it is no function of the file, or it is not clear which parameter gets it.
+        """
+        function = self._script.function_called(call)
+        text = f"line {call.lineno} gives {ast.unparse(argument)} to {ast.unparse(call.func)}()"
+        matched = bind_arguments(function, call) if function is not None else None
+        if function is None or matched is None or depth > DEEP:
+            raise Changed(f"{text}, which may change it")
+        for parameter, value in matched.given.items():
+            if value is argument:
+                follow(parameter, function, depth + 1)  # type: ignore[operator]
+
+    def _parameters(self, node: ast.AST, depth: int) -> None:
+        """Look at what is done with a list or an iterator of parameters."""
+        parents = self._script.source.parents
+        outer = parents[node]
+        text = f"line {getattr(node, 'lineno', 1)} uses {ast.unparse(node)}"
+        if isinstance(outer, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.IfExp, ast.Starred, ast.keyword)):
+            self._parameters(outer, depth)
+        elif isinstance(outer, ast.Call) and node is not outer.func:
+            name = self._script.qualified(outer.func) or ast.unparse(outer.func)
+            if name.startswith(TAKING) or name in COPYING:
+                return
+            if name in GATHERED or name == "itertools.chain":
+                self._parameters(outer, depth)
+            else:
+                self._given(outer, node, depth, self._list)
+        elif isinstance(outer, (ast.For, ast.comprehension)) and outer.iter is node:
+            within = outer if isinstance(outer, ast.For) else parents[outer]
+            for target in (n for n in ast.walk(outer.target) if isinstance(n, ast.Name)):
+                self._elements(target.id, within, depth)
+            if isinstance(within, (ast.ListComp, ast.GeneratorExp)) and isinstance(within.elt, ast.Name):
+                self._parameters(within, depth)
+        elif isinstance(outer, ast.Assign) and [type(t) for t in outer.targets] == [ast.Name]:
+            name_node = outer.targets[0]
+            assert isinstance(name_node, ast.Name)
+            self._list(name_node.id, self._script.scope_of(outer), depth)
+        elif isinstance(outer, ast.Attribute):
+            if outer.attr not in READ | {"is_cuda"}:
+                raise Changed(text)
+        elif not isinstance(outer, (ast.Expr, ast.Compare)):
+            raise Changed(text)
+
+    def _list(self, name: str, scope: Scope, depth: int) -> None:
+        """Look at the uses of a name for parameters."""
+        for node in self._loads(name, scope) if self._once(name, scope, "list") else ():
+            self._parameters(node, depth)
+
+    def _elements(self, name: str, within: ast.AST, depth: int) -> None:
+        """Look at what is done with a parameter in a loop over them.
+
+        Raises:
+            Changed: more than its value or its gradient may change.
+        """
+        parents = self._script.source.parents
+        for node in ast.walk(within):
+            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+                continue
+            outer, text = parents[node], f"line {node.lineno} uses {name}, a parameter,"
+            if isinstance(outer, ast.Attribute):
+                sets = not isinstance(outer.ctx, ast.Load) and outer.attr != "grad"
+                early = outer.attr == "requires_grad" and not self._in_training(outer)
+                if (sets and not early) or (not sets and outer.attr not in READ | VALUES):
+                    raise Changed(f"{text} for {outer.attr}")
+            elif isinstance(outer, ast.Call) and node in outer.args:
+                if not self._reads(outer):
+                    raise Changed(f"{text} in {ast.unparse(outer.func)}()")
+            elif not isinstance(outer, (ast.BinOp, ast.Compare, ast.ListComp, ast.GeneratorExp, ast.AugAssign)):
+                raise Changed(text)
+
+    def _in_training(self, node: ast.AST) -> bool:
+        return not runs_before_training(self._script, node)
+
+    def _optimizer(self, name: str, scope: Scope, depth: int) -> None:
+        """Look at the uses of an optimizer, which holds the parameters."""
+        parents = self._script.source.parents
+        for node in self._loads(name, scope) if self._once(name, scope, "optimizer") else ():
+            outer = parents[node]
+            if isinstance(outer, (ast.Call, ast.keyword)):
+                call = outer if isinstance(outer, ast.Call) else parents[outer]
+                assert isinstance(call, ast.Call)
+                called = self._script.qualified(call.func) or ""
+                stepped = isinstance(call.func, ast.Attribute) and self._is_scaler(call.func.value)
+                if not called.startswith(TAKING) and not stepped and ast.unparse(call.func) != "print":
+                    self._given(call, node, depth, self._optimizer)
+            elif isinstance(outer, ast.Attribute) and outer.attr == "param_groups":
+                self._groups(outer, depth)
+            elif not (isinstance(outer, ast.Attribute) and outer.attr in OF_OPTIMIZERS):
+                raise Changed(f"line {node.lineno} uses {ast.unparse(outer)}, which may reach the parameters")
+
+    def _is_scaler(self, value: ast.expr) -> bool:
+        """Whether a name holds a gradient scaler of torch's."""
+        made = self._script.only_value(value.id) if isinstance(value, ast.Name) else None
+        return isinstance(made, ast.Call) and (self._script.qualified(made.func) or "").startswith(TAKING)
+
+    def _groups(self, groups: ast.Attribute, depth: int) -> None:
+        """`optimizer.param_groups`: of each group anything is used but its parameters."""
+        parents = self._script.source.parents
+        outer = parents[groups]
+        used: Iterable[ast.AST] = ()
+        if isinstance(outer, ast.Subscript):
+            used = [outer]
+        elif isinstance(outer, (ast.For, ast.comprehension)) and isinstance(outer.target, ast.Name):
+            within, name = outer if isinstance(outer, ast.For) else parents[outer], outer.target.id
+            used = [n for n in ast.walk(within) if isinstance(n, ast.Name) and n.id == name and n is not outer.target]
+        elif not (isinstance(outer, ast.Call) and ast.unparse(outer.func) in ("len", "print")):
+            raise Changed(f"line {groups.lineno} uses {ast.unparse(outer)}")
+        for group in used:
+            entry = parents[group]
+            read = isinstance(entry, ast.Subscript) and isinstance(entry.ctx, ast.Load)
+            key = entry.slice if isinstance(entry, ast.Subscript) and entry.value is group else None
+            if read and isinstance(key, ast.Constant) and key.value == "params":
+                self._parameters(entry, depth)
+            elif not isinstance(key, ast.Constant) or key.value == "params":
+                raise Changed(f"line {groups.lineno} uses {ast.unparse(entry)}, which may reach the parameters")
+
+
+def unsteady(script: Script) -> dict[str, str]:
+    """The trained networks in which more than parameters' values may change in training, each with the reason."""
+    return _obstacles(script, Uses(script))
+
+
+def restructured(script: Script) -> dict[str, str]:
+    """The trained networks whose parameters may become others, or need no gradients any more, each with the reason."""
+    return _obstacles(script, Uses(script, structure=True))
+
+
+def _obstacles(script: Script, uses: Uses) -> dict[str, str]:
+    found = {name: uses.obstacle(name) for name in script.modules}
+    return {name: script.in_original(why).replace("line ", "original line ") for name, why in found.items() if why}
+
+
+def _bare(value: ast.expr) -> ast.expr:
+    """`Agent(envs)` in `Agent(envs).to(device)`."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVING:
+        value = value.func.value
+    return value

@@ -1,0 +1,432 @@
+"""Which expressions of the training scope are torch tensors, by the assignments that reach them.
+
+What cannot be told is not a tensor, so a transform that needs one leaves it alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from transformer.dataflow.access import access, parameters, statements
+from transformer.dataflow.reaching import Bindings, Reaching
+from transformer.recognition.called_once import Helper
+from transformer.syntax.query import bind_arguments
+from transformer.values.networks.results import Results
+
+if TYPE_CHECKING:
+    from transformer.recognition.roles import Script
+
+HOST_METHODS = frozenset("item tolist numpy size dim numel ndimension element_size data_ptr is_contiguous type".split())
+HOST_FUNCTIONS = frozenset(
+    "device manual_seed Size no_grad inference_mode enable_grad set_default_dtype set_num_threads load save "
+    "is_tensor numel get_rng_state Generator compile".split()
+)
+NETWORK_METHODS = frozenset("parameters named_parameters state_dict load_state_dict train eval to modules".split())
+"""Methods of a network that compute nothing with it."""
+
+NESTED = 4
+"""So often an argument of a function's call may be what the function returned, or the function call itself."""
+
+
+class Kinds:
+    """Tensor or not, for expressions of the training scope, each where it stands."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._flow: dict[tuple[str, ast.FunctionDef | None], Reaching] = {}
+        self._passed: dict[ast.stmt, ast.stmt] = {
+            a: helper.stmt for helper in script.helpers.values() for a in helper.given.values()
+        }
+        """The arguments of helpers' calls, and the statement at which each is evaluated."""
+        self._known: dict[tuple[str, ast.stmt], bool] = {}
+        self._entered: list[ast.FunctionDef] = []
+        facts = script.facts
+        self._producers = {*script.modules, *([facts.policy] if facts.policy else [])}
+        self._functions = {f.name: f for f in facts.functions.values()}
+
+    def tensor(self, node: ast.expr) -> bool:
+        """Whether an expression of the script is a tensor, where it stands."""
+        return self._tensor(node, self._script.source.statement(node))
+
+    def tensor_at(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether an expression is a tensor when it is evaluated at `stmt`."""
+        return self._tensor(node, stmt)
+
+    def tensor_before(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is a tensor where `stmt` begins."""
+        return self._all(name, self.bindings(name, stmt))
+
+    def tensors_before(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is a tensor, or a tuple of tensors that is written out, where `stmt` begins."""
+        return self._all_tensors(name, self.bindings(name, stmt))
+
+    def tensors_after(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is a tensor, or a tuple of tensors that is written out, where `stmt` has ended."""
+        return self._all_tensors(name, self._reaching(name).after.get(stmt, frozenset()))
+
+    def tensor_after(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is a tensor where `stmt` has ended."""
+        return self._all(name, self._reaching(name).after.get(stmt, frozenset()))
+
+    def produced(self, node: ast.AST) -> bool:
+        """Whether a node is a call of a network, of its method, or of an alias of it: its results are new tensors."""
+        if not isinstance(node, ast.Call):
+            return False
+        func = node.func
+        if isinstance(func, ast.Attribute):
+            if func.attr in NETWORK_METHODS:
+                return False
+            func = func.value
+        return isinstance(func, ast.Name) and func.id in self._producers
+
+    def must_be_tensor(self, node: ast.expr) -> bool:
+        """Whether a value that a buffer takes is given to a network in the rollout too: it is no number, then."""
+        if not isinstance(node, ast.Name):
+            return False
+        source = self._script.source
+        bindings = set(self.bindings(node.id, source.statement(node)))
+        return any(
+            isinstance(a, ast.Name) and a.id == node.id and set(self.bindings(a.id, source.statement(a))) == bindings
+            for call in ast.walk(self._script.phases.collect)
+            if isinstance(call, ast.Call) and self.produced(call)
+            for a in call.args
+        )
+
+    def bindings(self, name: str, stmt: ast.stmt) -> Bindings:
+        """The statements whose assignment to a name may reach `stmt`; what a helper's call gives is assigned there."""
+        stmt = self._passed.get(stmt, stmt)
+        helper = self.helper_at(stmt)
+        if helper is None:
+            return self._reaching(name).before.get(stmt, frozenset())
+        found = self._reaching(name, helper.function).before.get(stmt, frozenset())
+        if None not in found:
+            return found
+        if name in helper.given:
+            return found - {None} | {helper.given[name]}
+        free = helper.sees_callers_names and name not in helper.own
+        return self.bindings(name, helper.stmt) if free else found
+
+    def helper_at(self, stmt: ast.stmt) -> Helper | None:
+        """The helper in which a statement stands."""
+        if not self._script.helpers or stmt in self._passed:
+            return None
+        scope = self._script.scope_of(stmt)
+        return self._script.helpers.get(scope) if isinstance(scope, ast.FunctionDef) else None
+
+    def _reaching(self, name: str, function: ast.FunctionDef | None = None) -> Reaching:
+        if (name, function) not in self._flow:
+            body = function.body if function else self._script.scope.body
+            self._flow[name, function] = Reaching(body, name)
+        return self._flow[name, function]
+
+    def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
+        found = list(bindings)
+        return bool(found) and all(b is not None and self._binds_tensor(name, b) for b in found)
+
+    def _all_tensors(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
+        found = list(bindings)
+        return bool(found) and all(
+            b is not None and (self._binds_tensor(name, b) or self._binds_tuple(name, b)) for b in found
+        )
+
+    def _binds_tuple(self, name: str, stmt: ast.stmt) -> bool:
+        found = list(values(stmt, name))
+        return bool(found) and all(
+            all(self._tensor(part, stmt) for part in v.elts)
+            if isinstance(v, ast.Tuple)
+            else self._returned(name, v, tuples=True)
+            for v in found
+        )
+
+    def _returned(self, name: str, value: ast.expr, *, tuples: bool = False) -> bool:
+        """Whether a value is a call of an extracted function that returns a tensor, or a tuple of them, as `name`."""
+        function = (
+            self._functions.get(value.func.id)
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+            else None
+        )
+        return function is not None and name in (function.tuple_results if tuples else function.tensor_results)
+
+    def _binds_tensor(self, name: str, stmt: ast.stmt) -> bool:
+        if (name, stmt) not in self._known:
+            self._known[name, stmt] = True  # a cycle (x = x + 1) does not speak against it
+            found = list(values(stmt, name))
+            several = any if isinstance(stmt, ast.AugAssign) else all  # a tensor divided by a number is one
+            self._known[name, stmt] = bool(found) and several(self._yields(name, v, stmt) for v in found)
+        return self._known[name, stmt]
+
+    def _yields(self, name: str, value: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether a value, or what it is unpacked or iterated into under a name, is a tensor."""
+        if isinstance(stmt, ast.For):
+            if self._iterates_tensors(stmt, name, stmt):
+                return True
+            pieces = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr
+            return pieces in ("split", "chunk", "unbind") and self._tensor(value, stmt)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._functions:
+            return self._returned(name, value)
+        if isinstance(value, ast.Call) and self.produced(value):
+            return _result(self._script, stmt, value, name)
+        if self._is_env(value, "step"):
+            return self.in_step(stmt, name)
+        if helper := self._called(value):
+            place, count = _place(stmt, name)
+            returned = helper.returned(place, count)
+            return bool(returned) and all(self._tensor(part, at) for part, at in returned)
+        if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not _is_whole(stmt, name):
+            return self._tensor(value.elt, stmt)
+        place, count = _place(stmt, name)
+        if place is not None and isinstance(value, ast.Call):
+            if self._script.function_called(value) is not None:
+                return self._returns_tensor(value, stmt, place, count)
+        return self._tensor(value, stmt)
+
+    def _called(self, value: ast.expr) -> Helper | None:
+        """The helper whose only call a value is."""
+        return next((h for h in self._script.helpers.values() if h.call is value), None)
+
+    def _is_dict_of_tensors(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        """Whether all values of a dict, made by a comprehension or a display, are tensors."""
+        if isinstance(node, ast.Name):
+            known = (f"{node.id}.values()", stmt)
+            if known not in self._known:
+                self._known[known] = True  # as for names
+                bindings = list(self.bindings(node.id, stmt))
+                self._known[known] = bool(bindings) and all(
+                    b is not None
+                    and bool(found := list(values(b, node.id)))
+                    and all(_is_empty(v) or self._is_dict_of_tensors(v, b) for v in found)
+                    for b in bindings
+                )
+                self._known[known] = self._known[known] and self._only_tensors_enter(node.id)
+            return self._known[known]
+        if isinstance(node, ast.DictComp):
+            return self._tensor(node.value, stmt)
+        return isinstance(node, ast.Dict) and bool(node.values) and all(self._tensor(v, stmt) for v in node.values)
+
+    def _only_tensors_enter(self, name: str) -> bool:
+        """Whether all that is written into the dicts of a name, anywhere, are tensors; others may only read them."""
+        parents = self._script.source.parents
+        for node in self._script.nodes:
+            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+                continue
+            if not self._script.is_ours(node):
+                continue
+            parent = parents[node]
+            if isinstance(parent, ast.Subscript) and parent.value is node:
+                stmt = parents[parent]
+                if isinstance(parent.ctx, ast.Load):
+                    continue
+                if not isinstance(stmt, ast.Assign) or not self._tensor(stmt.value, stmt):
+                    return False
+            elif isinstance(parent, ast.Attribute):
+                if parent.attr not in ("items", "keys", "values", "get"):
+                    return False
+            elif not (isinstance(parent, (ast.For, ast.comprehension)) or self.produced(parent)):
+                return False
+        return True
+
+    def _of_comprehension(self, node: ast.Name, stmt: ast.stmt) -> bool | None:
+        """Whether a name that a comprehension binds is a tensor; None where none around it binds it."""
+        for outer in self._script.source.ancestors(node):
+            for generator in getattr(outer, "generators", ()):
+                if node.id in {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}:
+                    return self._iterates_tensors(generator, node.id, stmt)
+            if isinstance(outer, ast.stmt):
+                break
+        return None
+
+    def _iterates_tensors(self, generator: ast.comprehension | ast.For, name: str, stmt: ast.stmt) -> bool:
+        call, target = generator.iter, generator.target
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.args:
+            return False
+        pair = isinstance(target, ast.Tuple) and len(target.elts) == 2 and ast.unparse(target.elts[1]) == name
+        wanted = "items" if pair else "values" if isinstance(target, ast.Name) else None
+        return call.func.attr == wanted and self._is_dict_of_tensors(call.func.value, stmt)
+
+    def in_step(self, stmt: ast.stmt, part: str) -> bool:
+        """Whether a part of what an environment's step returns, named by its target's text, is a tensor.
+
+        In an environment that returns tensors, all parts are but the infos, which come last.
+        """
+        targets = stmt.targets if isinstance(stmt, ast.Assign) else []
+        parts = [ast.unparse(e) for t in targets if isinstance(t, ast.Tuple) for e in t.elts[:-1]]
+        return isinstance(stmt, ast.Assign) and self._is_env(stmt.value, "step") and part in parts
+
+    def _is_env(self, node: ast.expr, method: str) -> bool:
+        """Whether a node calls a method of an environment that is known to return tensors."""
+        env = self._script.facts.tensor_env
+        if env is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return False
+        return node.func.attr == method and ast.unparse(node.func.value) == env
+
+    def _torch_function(self, call: ast.Call) -> str | None:
+        qualified = self._script.qualified(call.func) or ""
+        if qualified in ("torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"):
+            return "kl_divergence"
+        for prefix in ("torch.nn.functional.", "torch."):
+            if qualified.startswith(prefix) and "." not in qualified[len(prefix) :]:
+                return qualified[len(prefix) :]
+        return None
+
+    def _tensor(self, node: ast.expr, stmt: ast.stmt) -> bool:
+        if isinstance(node, ast.Name):
+            inner = self._of_comprehension(node, stmt)
+            return self.tensor_before(node.id, stmt) if inner is None else inner
+        if isinstance(node, ast.Call):
+            return self._call(node, stmt)
+        if isinstance(node, ast.Subscript):
+            storage = self._script.facts.storage
+            if isinstance(node.value, ast.Name) and node.value.id == storage:
+                return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+            if isinstance(node.value, ast.Name) and self._is_dict_of_tensors(node.value, stmt):
+                return True
+            return self._tensor(node.value, stmt) or self._element(node, stmt)
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("T", "data", "grad", "mT") and self._tensor(node.value, stmt)
+        if isinstance(node, ast.BinOp):
+            return self._tensor(node.left, stmt) or self._tensor(node.right, stmt)
+        if isinstance(node, ast.UnaryOp):
+            return not isinstance(node.op, ast.Not) and self._tensor(node.operand, stmt)
+        if isinstance(node, ast.Compare):
+            return any(self._tensor(n, stmt) for n in (node.left, *node.comparators))
+        if isinstance(node, ast.IfExp):
+            return self._tensor(node.body, stmt) and self._tensor(node.orelse, stmt)
+        return False
+
+    def _element(self, node: ast.Subscript, stmt: ast.stmt) -> bool:
+        """Whether `pair[0]` is a tensor, where the pair is what a network returned or written out as a tuple."""
+        if not (isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)):
+            return False
+        name, at = node.value.id, node.slice.value
+        bindings = self.bindings(name, stmt)
+        return bool(bindings) and all(b is not None and self._binds_element(name, at, b) for b in bindings)
+
+    def _binds_element(self, name: str, at: object, stmt: ast.stmt) -> bool:
+        known = (f"{name}[{at}]", stmt)
+        if known not in self._known:
+            self._known[known] = True  # as for names
+            found = list(values(stmt, name))
+            self._known[known] = bool(found) and all(
+                self._tensor(v.elts[at], stmt)
+                if isinstance(v, ast.Tuple) and isinstance(at, int) and at in range(len(v.elts))
+                else self._returned(name, v, tuples=True) or self._yields(name, v, stmt)
+                for v in found
+            )
+        return self._known[known]
+
+    def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
+        if self.produced(node) or self._is_env(node, "reset"):
+            return True
+        if self._is_env(node, "step"):
+            return False
+        if isinstance(node.func, ast.Name) and node.func.id not in self._functions:
+            return self._returns_tensor(node, stmt)
+        if not isinstance(node.func, ast.Attribute):
+            return False
+        function = self._torch_function(node)
+        if function is not None:
+            return function == "Tensor" or (function not in HOST_FUNCTIONS and not function[:1].isupper())
+        return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
+
+    def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:
+        """Whether a function of the file, given these arguments, returns a tensor, or one in a place among `count`."""
+        function = self._script.function_called(call)
+        if function is None or self._entered.count(function) == NESTED:
+            return False
+        self._entered.append(function)
+        try:
+            results = inlined(function, call)
+            if place is not None:
+                parts = [r.elts if isinstance(r, ast.Tuple) else [] for r in results]
+                results = [p[place] if len(p) == count else ast.Constant(None) for p in parts]
+            return bool(results) and all(self._tensor(r, stmt) for r in results)
+        finally:
+            self._entered.pop()
+
+
+def _place(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
+    """Where a name stands among those that a value is unpacked into, and their number; None for the whole of it."""
+    for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
+        for place, element in enumerate(target.elts if isinstance(target, (ast.Tuple, ast.List)) else []):
+            if isinstance(element, ast.Name) and element.id == name:
+                return place, len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 0
+    return None, 0
+
+
+def _is_empty(value: ast.expr) -> bool:
+    """Whether a value is a dict without entries."""
+    return ast.unparse(value) in ("{}", "dict()")
+
+
+def _is_whole(stmt: ast.stmt, name: str) -> bool:
+    """Whether an assignment gives its whole value to a name, and does not unpack it."""
+    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
+
+
+def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
+    """What a function returns, in terms of a call's arguments; None stands for its own variables.
+
+    Nothing where arguments are passed in a way that is not understood, or where it may return without a value.
+    """
+    bound = bind_arguments(function, call)
+    if bound is None or function.decorator_list:
+        return []
+    given = bound.given
+    inside = list(statements(function.body))
+    own = frozenset(n for s in inside for n in access(s).binds) | set(parameters(function))
+    own -= {p for p in given if not any(p in access(s).binds for s in inside)}
+    returns = [s for s in inside if isinstance(s, ast.Return)]
+    if not returns or returns[-1] is not function.body[-1]:
+        return []
+    fill = _Fill({**given, **dict.fromkeys(own, ast.Constant(None))})
+    return [fill.visit(deepcopy(s.value)) if s.value else ast.Constant(None) for s in returns]
+
+
+class _Fill(ast.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, given: dict[str, ast.expr]) -> None:
+        self._given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._given.get(node.id, node)
+
+
+def _result(script: Script, stmt: ast.stmt, call: ast.Call, name: str) -> bool:
+    """Whether nothing says that the result of a network's call that a statement binds to a name is no tensor."""
+    results = Results(script, call)
+    for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
+        if isinstance(target, ast.Name) and target.id == name:
+            return results.is_tensor(None)
+        for place, element in enumerate(target.elts if isinstance(target, ast.Tuple) else []):
+            if isinstance(element, ast.Name) and element.id == name and isinstance(target, ast.Tuple):
+                if not results.is_tensor(place, len(target.elts)):
+                    return False
+    return True
+
+
+def values(stmt: ast.stmt, name: str) -> Iterator[ast.expr]:
+    """What a statement assigns to a name; the whole right side where it is unpacked."""
+    if isinstance(stmt, ast.Assign):
+        for target in stmt.targets:
+            yield from _matched(target, stmt.value, name)
+    elif isinstance(stmt, (ast.AnnAssign, ast.AugAssign)) and stmt.value is not None:
+        yield stmt.value
+        if isinstance(stmt, ast.AugAssign):
+            yield ast.copy_location(ast.Name(name, ast.Load()), stmt)
+    elif isinstance(stmt, ast.For):
+        yield stmt.iter
+
+
+def _matched(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
+    if isinstance(target, ast.Name) and target.id == name:
+        yield value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+            for t, v in zip(target.elts, value.elts, strict=True):
+                yield from _matched(t, v, name)
+        elif any(isinstance(t, ast.Name) and t.id == name for t in target.elts):
+            yield value
