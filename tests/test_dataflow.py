@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_programs import NAMES, Interpreter, program
 
-from transformer.dataflow.access import Assignment, Liveness, exposed, free_names
+from transformer.dataflow.access import free_names
+from transformer.dataflow.assignment import Assignment
+from transformer.dataflow.liveness import Liveness, exposed
 from transformer.dataflow.reaching import Reaching
 
 PROGRAMS = settings(max_examples=150, deadline=None, derandomize=True)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from transformer.recognition.roles import Loop, Script, names_in
+from transformer.recognition.roles import Script
+from transformer.syntax.query import names_in
+from transformer.syntax.tree import Loop
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Role = Literal["environment", "update", "inner", "iteration"]

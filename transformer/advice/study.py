@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from transformer.advice.heat import Heat, Heats, is_network
-from transformer.dataflow.access import parameters, statements
 from transformer.recognition.history import Facts
-from transformer.recognition.roles import Loop, Scope, Script, names_in
-from transformer.syntax.tree import Source
+from transformer.recognition.roles import Script
+from transformer.syntax.query import names_in, parameters, statements
+from transformer.syntax.tree import Loop, Scope, Source
 from transformer.values.tensors import Kinds, values
 
 LINE_LENGTH = 127

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
 from transformer.recognition.history import Facts
-from transformer.recognition.roles import Script, backwards
+from transformer.recognition.roles import Script
+from transformer.syntax.query import backwards
 from transformer.syntax.tree import Source
 
 Position: TypeAlias = tuple[int, int]

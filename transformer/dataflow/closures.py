@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from transformer.dataflow.access import Names, access, free_names, parameters, scope_access
+from transformer.dataflow.access import Names, access, free_names, scope_access
 from transformer.recognition.roles import Script
+from transformer.syntax.query import parameters
 
 Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
-from transformer.dataflow.access import pairwise, statements
+from transformer.syntax.query import pairwise, statements
 
 NEW = frozenset(
     "clone sum mean std var max min norm exp log sqrt abs neg pow add sub mul div clamp clip round floor log_prob "

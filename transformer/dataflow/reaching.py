@@ -6,7 +6,8 @@ import ast
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from transformer.dataflow.access import TRY, access, block_names
+from transformer.dataflow.access import access, block_names
+from transformer.syntax.query import TRY
 
 Bindings: TypeAlias = frozenset[ast.stmt | None]
 """Statements that bind the name; None stands for a value from before the scope (a parameter, a global)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.dataflow.access import parameters, statements
-from transformer.recognition.roles import Scope, Script
-from transformer.syntax.query import bind_arguments
+from transformer.recognition.roles import Script
+from transformer.syntax.query import bind_arguments, parameters, statements
+from transformer.syntax.tree import Scope
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 DEEP = 8

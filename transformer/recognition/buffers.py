@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from transformer.dataflow.access import pairwise, statements
+from transformer.syntax.query import pairwise, statements
 
 if TYPE_CHECKING:
     from transformer.recognition.roles import Script

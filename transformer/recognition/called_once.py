@@ -6,14 +6,11 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from transformer.dataflow.access import access, parameters, statements
-from transformer.syntax.query import bind_arguments
+from transformer.dataflow.access import access
+from transformer.syntax.query import HARMLESS, bind_arguments, parameters, statements
 
 if TYPE_CHECKING:
     from transformer.recognition.roles import Script
-
-HARMLESS = ("torch.no_grad", "torch.inference_mode")
-"""Decorators that leave a function's parameters and results as they are."""
 
 
 @dataclass(frozen=True)

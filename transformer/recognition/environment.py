@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from transformer.recognition.roles import names_in
+from transformer.syntax.query import names_in
 
 if TYPE_CHECKING:
     from transformer.recognition.roles import Script

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow.access import access, parameters, statements
-from transformer.recognition.roles import Scope, Script
-from transformer.syntax.query import bind_arguments
+from transformer.dataflow.access import access
+from transformer.recognition.roles import Script
+from transformer.syntax.query import bind_arguments, parameters, statements
+from transformer.syntax.tree import Scope
 
 SCHEDULERS = "torch.optim.lr_scheduler."
 SHOWING = ("print", "str", "repr")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from transformer.dataflow.access import access, pairwise, statements
+from transformer.dataflow.access import access
 from transformer.recognition.arguments import holds_options
-from transformer.recognition.roles import Optimizer, Script, names_in
+from transformer.recognition.roles import Optimizer, Script
+from transformer.syntax.query import names_in, pairwise, statements
 
 DETACHED = frozenset("item tolist numpy detach".split())
 """Methods of a tensor whose results carry no gradient."""

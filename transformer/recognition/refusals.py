@@ -10,7 +10,8 @@ from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
 
 if TYPE_CHECKING:
-    from transformer.recognition.roles import Loop, Script
+    from transformer.recognition.roles import Script
+    from transformer.syntax.tree import Loop
 
 FLAGS = ("compile", "cudagraphs", "measure_burnin")
 """The arguments that a conversion adds; a script that has them all was converted before."""

@@ -12,24 +12,29 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias, TypeGuard
+from typing import TypeGuard
 
 import libcst as cst
 
-from transformer.dataflow.access import access, free_names, pairwise, statements
+from transformer.dataflow.access import access, free_names
 from transformer.recognition import refusals
 from transformer.recognition.called_once import Helper, find_helpers
 from transformer.recognition.history import Facts
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import Names
-from transformer.syntax.query import first_parameter, is_class_method
+from transformer.syntax.query import (
+    backwards,
+    first_parameter,
+    is_class_method,
+    is_number,
+    names_in,
+    pairwise,
+    statements,
+)
 from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Source
+from transformer.syntax.tree import Loop, Scope, Source
 from transformer.values.tensor_environment import find_tensor_env
-
-Loop: TypeAlias = ast.For | ast.While
-Scope: TypeAlias = ast.Module | ast.FunctionDef
 
 
 class Unconvertible(Exception):
@@ -654,32 +659,6 @@ def _without_with(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         yield from _without_with(stmt.body) if isinstance(stmt, ast.With) else [stmt]
 
 
-def backwards(iterable: ast.expr) -> ast.expr | None:
-    """The number of steps T of `reversed(range(T))`, `reversed(range(0, T))` or `range(T - 1, -1, -1)`."""
-    if not isinstance(iterable, ast.Call) or not isinstance(iterable.func, ast.Name):
-        return None
-    args = iterable.args
-    if iterable.func.id == "reversed" and len(args) == 1:
-        inner = args[0]
-        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "range":
-            if len(inner.args) == 1:
-                return inner.args[0]
-            if len(inner.args) == 2 and is_number(inner.args[0], 0):
-                return inner.args[1]
-    if iterable.func.id == "range" and len(args) == 3 and is_number(args[1], -1) and is_number(args[2], -1):
-        start = args[0]
-        if isinstance(start, ast.BinOp) and isinstance(start.op, ast.Sub) and is_number(start.right, 1):
-            return start.left
-    return None
-
-
-def is_number(node: ast.AST, value: float) -> bool:
-    """Whether `node` is this literal number."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return is_number(node.operand, -value)
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == value
-
-
 def read(code: str, line_length: int) -> Script:
     """A script of a kind that can be converted, whose training loop is yet to be found.
 
@@ -723,8 +702,3 @@ def _other_precision(script: Script, node: ast.AST) -> bool:
     qualified = script.qualified(node) or ""
     name = node.attr if isinstance(node, ast.Attribute) else qualified.rpartition(".")[2]
     return name in PRECISIONS and not qualified.startswith("numpy.")
-
-
-def names_in(nodes: Iterable[ast.AST]) -> set[str]:
-    """All names that occur in the nodes."""
-    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}

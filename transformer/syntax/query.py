@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -85,3 +86,78 @@ def is_class_method(function: Function) -> bool:
 
 def _is(function: Function, decorator: str) -> bool:
     return any(isinstance(d, ast.Name) and d.id == decorator for d in getattr(function, "decorator_list", ()))
+
+
+TRY: tuple[type[ast.Try], ...] = tuple(getattr(ast, n) for n in ("Try", "TryStar") if hasattr(ast, n))
+"""`try`, and `try` with `except*` where the running Python has it."""
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
+    """The names of a function's parameters, `*args` and `**kwargs` last."""
+    a = function.args
+    return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))]
+
+
+def statements(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+    """The statements of a block and of the blocks inside it, in order; nested functions are not entered."""
+    for stmt in body:
+        yield stmt
+        if not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for block in blocks(stmt):
+                yield from statements(block)
+
+
+def blocks(stmt: ast.stmt) -> Iterable[list[ast.stmt]]:
+    """The blocks of a compound statement."""
+    for name in ("body", "orelse"):
+        yield getattr(stmt, name, [])
+    for part in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
+        yield part.body
+    yield getattr(stmt, "finalbody", [])
+
+
+def pairwise(stmt: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """Targets and values of an assignment, `a, b = x, y` taken apart."""
+    pairs = []
+    for target in stmt.targets:
+        value = stmt.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs += list(zip(target.elts, value.elts, strict=True))
+        else:
+            pairs.append((target, value))
+    return pairs
+
+
+def backwards(iterable: ast.expr) -> ast.expr | None:
+    """The number of steps T of `reversed(range(T))`, `reversed(range(0, T))` or `range(T - 1, -1, -1)`."""
+    if not isinstance(iterable, ast.Call) or not isinstance(iterable.func, ast.Name):
+        return None
+    args = iterable.args
+    if iterable.func.id == "reversed" and len(args) == 1:
+        inner = args[0]
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "range":
+            if len(inner.args) == 1:
+                return inner.args[0]
+            if len(inner.args) == 2 and is_number(inner.args[0], 0):
+                return inner.args[1]
+    if iterable.func.id == "range" and len(args) == 3 and is_number(args[1], -1) and is_number(args[2], -1):
+        start = args[0]
+        if isinstance(start, ast.BinOp) and isinstance(start.op, ast.Sub) and is_number(start.right, 1):
+            return start.left
+    return None
+
+
+def is_number(node: ast.AST, value: float) -> bool:
+    """Whether `node` is this literal number."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return is_number(node.operand, -value)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == value
+
+
+def names_in(nodes: Iterable[ast.AST]) -> set[str]:
+    """All names that occur in the nodes."""
+    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+HARMLESS = ("torch.no_grad", "torch.inference_mode")
+"""Decorators that leave a function's parameters and results as they are."""

@@ -188,3 +188,9 @@ def _undent(text: str, column: int) -> str:
         if '"""' not in text and "'''" not in text:
             return "\n".join([lines[0], *(line[column:] if line.strip() else line for line in lines[1:])])
     return text
+
+
+Loop: TypeAlias = ast.For | ast.While
+
+
+Scope: TypeAlias = ast.Module | ast.FunctionDef

@@ -14,13 +14,16 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from transformer.dataflow.access import Assignment, Liveness, access, exposed, parameters, scope_access, statements
+from transformer.dataflow.access import access, scope_access
+from transformer.dataflow.assignment import Assignment
 from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, late_reads
+from transformer.dataflow.liveness import Liveness, exposed
 from transformer.recognition.history import Function
-from transformer.recognition.roles import Scope, Script
+from transformer.recognition.roles import Script
 from transformer.syntax.layout import fit, fit_all
+from transformer.syntax.query import parameters, statements
 from transformer.syntax.rewrite import Edits, without_blank_lines
-from transformer.syntax.tree import Line
+from transformer.syntax.tree import Line, Scope
 from transformer.transforms.base import Skip
 from transformer.values.tensors import Kinds
 

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import Literal
 
-from transformer.dataflow.access import access, pairwise, parameters, statements
-from transformer.recognition.roles import Scope, Script
-from transformer.syntax.query import bind_arguments
+from transformer.dataflow.access import access
+from transformer.recognition.roles import Script
+from transformer.syntax.query import bind_arguments, pairwise, parameters, statements
+from transformer.syntax.tree import Scope
 from transformer.values.tensors import Kinds
 
 Kind = Literal["tensor", "array"]

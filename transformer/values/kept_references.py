@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from transformer.dataflow.access import pairwise, statements
 from transformer.dataflow.memory import holders, is_in_place, roots
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Script
-from transformer.syntax.query import bind_arguments
+from transformer.syntax.query import bind_arguments, pairwise, statements
 
 LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX envpool tqdm rich logging tyro".split())
 """Packages whose objects are known to keep no tensor that they are given, but for what they are made for."""

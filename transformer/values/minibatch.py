@@ -7,7 +7,8 @@ import builtins
 from collections.abc import Sequence, Set
 
 from transformer.dataflow.access import scope_access
-from transformer.recognition.roles import Script, names_in
+from transformer.recognition.roles import Script
+from transformer.syntax.query import names_in
 from transformer.values.tensors import Kinds
 
 

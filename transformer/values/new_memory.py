@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from transformer.dataflow.access import statements
 from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, roots, shared
 from transformer.recognition.buffers import find_allocations
+from transformer.syntax.query import statements
 from transformer.values.networks.results import VIEWS, Results
 from transformer.values.tensors import Kinds
 

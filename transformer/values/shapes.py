@@ -6,9 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from transformer.dataflow.access import statements
 from transformer.recognition.buffers import find_allocations, leading_sizes
-from transformer.recognition.roles import is_number, names_in
+from transformer.syntax.query import is_number, names_in, statements
 from transformer.values.tensors import Kinds, values
 
 if TYPE_CHECKING:

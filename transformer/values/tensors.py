@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from transformer.dataflow.access import access, parameters, statements
+from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings, Reaching
 from transformer.recognition.called_once import Helper
-from transformer.syntax.query import bind_arguments
+from transformer.syntax.query import bind_arguments, parameters, statements
 from transformer.values.networks.results import Results
 
 if TYPE_CHECKING:

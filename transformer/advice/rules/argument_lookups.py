@@ -10,8 +10,8 @@ from itertools import chain
 from transformer.advice.base import Example, Rule
 from transformer.advice.heat import Heat
 from transformer.advice.study import Study
-from transformer.dataflow.access import statements
-from transformer.recognition.roles import Loop
+from transformer.syntax.query import statements
+from transformer.syntax.tree import Loop
 
 MANY = 4
 """Fewer lookups per turn are not worth a line."""

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import Liveness, statements
+from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import changed_in_place, shared
-from transformer.recognition.roles import Script, backwards, is_number, names_in
+from transformer.recognition.roles import Script
+from transformer.syntax.query import backwards, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.values.dtypes import Dtypes

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script, backwards
+from transformer.recognition.roles import Script
+from transformer.syntax.query import backwards
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import access, statements
-from transformer.recognition.roles import Script, backwards
+from transformer.dataflow.access import access
+from transformer.recognition.roles import Script
 from transformer.syntax.imports import add_imports
+from transformer.syntax.query import backwards, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform

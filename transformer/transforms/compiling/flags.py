@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import statements
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Script
 from transformer.syntax.imports import add_below_imports, add_imports
+from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Transform

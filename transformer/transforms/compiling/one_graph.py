@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import parameters, scope_access
+from transformer.dataflow.access import scope_access
 from transformer.recognition import other_gradients
-from transformer.recognition.roles import Script, names_in
+from transformer.recognition.roles import Script
 from transformer.syntax.imports import add_imports
+from transformer.syntax.query import names_in, parameters
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform

@@ -9,21 +9,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from transformer.dataflow.access import (
-    TRY,
-    Liveness,
-    Names,
-    access,
-    block_names,
-    free_names,
-    parameters,
-    scope_access,
-    statements,
-)
+from transformer.dataflow.access import Names, access, block_names, free_names, scope_access
 from transformer.dataflow.closures import Nested, kept_for_later
-from transformer.recognition.called_once import HARMLESS
+from transformer.dataflow.liveness import Liveness
 from transformer.recognition.roles import Script
-from transformer.syntax.query import bind_arguments
+from transformer.syntax.query import HARMLESS, TRY, bind_arguments, parameters, statements
 from transformer.transforms.gathering.only_calls import OnlyCall, root_of
 
 

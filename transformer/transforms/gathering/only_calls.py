@@ -7,17 +7,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from transformer.dataflow.access import free_names, parameters, scope_access, statements
+from transformer.dataflow.access import free_names, scope_access
 from transformer.recognition.buffers import find_allocations
-from transformer.recognition.roles import Loop, Script, backwards
+from transformer.recognition.roles import Script
+from transformer.syntax.name_lookups import looks_up_names, texts_of
+from transformer.syntax.query import backwards, parameters, statements
+from transformer.syntax.tree import Loop
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
 """Methods of modules that return the module."""
-
-
-NAMESPACES = frozenset("globals locals vars eval exec sys importlib".split())
-BY_NAME = frozenset("getattr hasattr setattr delattr methodcaller attrgetter operator".split())
-"""What finds functions, and methods, by their names."""
 
 
 class _MethodCall(ast.Call):
@@ -85,27 +83,6 @@ def _in_class_body(script: Script, name: ast.AST, owner: ast.ClassDef) -> bool:
                 return False
         below = outer
     return False
-
-
-def texts_of(script: Script) -> set[str]:
-    """The texts of a script."""
-    return {n.value for n in script.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-
-
-def looks_up_names(script: Script, owner: ast.AST) -> bool:
-    """Whether the script may look up functions and classes (methods, where `owner` is a class) by their names."""
-    return any(
-        isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in BY_NAME and isinstance(owner, ast.ClassDef)))
-        for n in script.nodes
-        if not _is_vars_of_options(script, n)
-    )
-
-
-def _is_vars_of_options(script: Script, name: ast.AST) -> bool:
-    """Whether a name is that of `vars(args)`, whose argument is no module."""
-    call = script.source.parents.get(name)
-    given = call.args if isinstance(name, ast.Name) and name.id == "vars" and isinstance(call, ast.Call) else []
-    return any(isinstance(a, ast.Name) and a.id not in script.imports for a in given)
 
 
 def _is_instance(script: Script, value: ast.expr, owner: ast.ClassDef) -> bool:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from transformer.dataflow.access import block_names, free_names, parameters, scope_access
-from transformer.recognition.called_once import HARMLESS
-from transformer.recognition.roles import Scope, Script, names_in
-from transformer.syntax.query import bind_arguments, first_parameter
-from transformer.transforms.gathering.only_calls import clears_gradients, looks_up_names, texts_of
+from transformer.dataflow.access import block_names, free_names, scope_access
+from transformer.recognition.roles import Script
+from transformer.syntax.name_lookups import looks_up_names, texts_of
+from transformer.syntax.query import HARMLESS, bind_arguments, first_parameter, names_in, parameters
+from transformer.syntax.tree import Scope
+from transformer.transforms.gathering.only_calls import clears_gradients
 
 PLAIN_DECORATORS = (*HARMLESS, "torch.enable_grad")
 """Decorators of methods that do as much for functions."""

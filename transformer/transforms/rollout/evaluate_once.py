@@ -6,9 +6,11 @@ import ast
 from dataclasses import dataclass
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import NONE, Liveness, access, statements
+from transformer.dataflow.access import NONE, access
+from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
-from transformer.recognition.roles import Script, names_in
+from transformer.recognition.roles import Script
+from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform

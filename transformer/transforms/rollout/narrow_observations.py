@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import access, statements
+from transformer.dataflow.access import access
 from transformer.recognition.roles import Script
+from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import Skip, Transform

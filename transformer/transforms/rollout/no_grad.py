@@ -9,8 +9,8 @@ from typing import cast
 import libcst as cst
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.called_once import HARMLESS
 from transformer.recognition.roles import Script
+from transformer.syntax.query import HARMLESS
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Line
 from transformer.transforms.base import Skip, Transform

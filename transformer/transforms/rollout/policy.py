@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import statements
-from transformer.recognition.roles import Script, names_in
+from transformer.recognition.roles import Script
+from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.values.device.waits import arguments

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import access, exposed, pairwise, statements
+from transformer.dataflow.access import access
+from transformer.dataflow.liveness import exposed
 from transformer.dataflow.memory import holders
 from transformer.recognition.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
 from transformer.recognition.environment import is_made_with, is_vector
-from transformer.recognition.roles import Script, is_number, names_in
+from transformer.recognition.roles import Script
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import singular
+from transformer.syntax.query import is_number, names_in, pairwise, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform

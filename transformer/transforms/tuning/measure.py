@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script, is_number
+from transformer.recognition.roles import Script
 from transformer.syntax.imports import add_imports
+from transformer.syntax.query import is_number
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import statements
 from transformer.recognition.roles import Script
+from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.values.device.waits import parts_of

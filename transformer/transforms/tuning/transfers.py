@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import statements
 from transformer.dataflow.memory import changed_in_place, shared
 from transformer.recognition.roles import Script
+from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.values.arrays import KnownArrays

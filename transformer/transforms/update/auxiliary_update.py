@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import access, statements
+from transformer.dataflow.access import access
 from transformer.dataflow.memory import changed_in_place
-from transformer.recognition.roles import Loop, Script, names_in
+from transformer.recognition.roles import Script
+from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Loop
 from transformer.transforms.base import Skip, Transform
 from transformer.transforms.extraction import extract, signature
 from transformer.values.tensors import Kinds, inlined

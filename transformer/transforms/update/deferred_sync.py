@@ -6,10 +6,11 @@ import ast
 import builtins
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import access, statements
+from transformer.dataflow.access import access
 from transformer.dataflow.memory import HARMLESS, changed_in_place, shared
 from transformer.recognition.roles import Script
 from transformer.syntax.names import singular
+from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.values.minibatch import first_computation, last_step

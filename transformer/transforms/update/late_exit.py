@@ -7,8 +7,8 @@ import ast
 import libcst as cst
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import blocks, statements
 from transformer.recognition.roles import Script
+from transformer.syntax.query import blocks, statements
 from transformer.syntax.rewrite import Edits, without_blank_lines
 from transformer.transforms.base import Skip, Transform
 from transformer.values.minibatch import first_computation, last_step

@@ -7,10 +7,10 @@ import copy
 from dataclasses import dataclass
 
 from transformer.conversion.result import TransformInfo
-from transformer.dataflow.access import access, statements
+from transformer.dataflow.access import access
 from transformer.recognition.before_training import runs_before_training
-from transformer.recognition.roles import Script, is_number, names_in
-from transformer.syntax.query import bind_arguments
+from transformer.recognition.roles import Script
+from transformer.syntax.query import bind_arguments, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.values.tensors import Kinds

@@ -10,10 +10,9 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
-from transformer.dataflow.access import pairwise, statements
 from transformer.recognition.changes import GROWING, Changes, foreign_base
 from transformer.recognition.roles import Script
-from transformer.syntax.query import bind_arguments, first_parameter
+from transformer.syntax.query import bind_arguments, first_parameter, pairwise, statements
 from transformer.values.device.waits import (
     PLAIN,
     READS,

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transformer.dataflow.access import statements
-from transformer.recognition.roles import Script, is_number
+from transformer.recognition.roles import Script
+from transformer.syntax.query import is_number, statements
 from transformer.values.tensors import Kinds, values
 
 MAKES = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.as_tensor", "torch.from_numpy")

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from transformer.dataflow.access import pairwise
+from transformer.syntax.query import pairwise
 
 if TYPE_CHECKING:
     from transformer.recognition.roles import Script

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from transformer.dataflow.access import access, parameters, statements
+from transformer.dataflow.access import access
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Script
-from transformer.syntax.query import bind_arguments
+from transformer.syntax.query import bind_arguments, parameters, statements
 
 Leaf: TypeAlias = Literal["module", "number", "list", "unknown"]
 """A registered module or a parameter; an immutable value of the host; the list around either."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from transformer.dataflow.access import access, parameters, statements
+from transformer.dataflow.access import access
 from transformer.recognition.roles import Script
+from transformer.syntax.query import parameters, statements
 from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Leaves, Values, kept_by, own_nodes, stores
 
 OF_TORCH = frozenset(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from transformer.dataflow.access import parameters, statements
 from transformer.dataflow.memory import NEW, roots
-from transformer.syntax.query import bind_arguments, first_parameter
+from transformer.syntax.query import bind_arguments, first_parameter, parameters, statements
 
 if TYPE_CHECKING:
     from transformer.recognition.roles import Script

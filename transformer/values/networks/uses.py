@@ -10,9 +10,10 @@ import ast
 from collections.abc import Iterable
 
 from transformer.recognition.before_training import runs_before_training
-from transformer.recognition.roles import Scope, Script
+from transformer.recognition.roles import Script
+from transformer.syntax.name_lookups import NAMESPACES
 from transformer.syntax.query import bind_arguments
-from transformer.transforms.gathering.only_calls import NAMESPACES
+from transformer.syntax.tree import Scope
 from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts, Unknown
 
 CALLED = frozenset("state_dict load_state_dict train eval zero_grad to cpu cuda __call__ forward".split())
