@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Source
+from transformer.syntax.rewrite import Edits, Source
+from transformer.syntax.tree import Tree
 
 CODE = '''\
 import os  # the system's
@@ -38,8 +38,8 @@ def  train( rate,steps ):
 
 def edited(code: str, edit: Callable[[Edits, dict[str, ast.stmt]], None], *, width: int = 100) -> str:
     """The text after some edits of statements, which are found by their own text's first line."""
-    source = Source(code, width)
-    statements = {source.text(n).split("\n")[0]: n for n in ast.walk(source.tree) if isinstance(n, ast.stmt)}
+    source = Source(Tree(code), width)
+    statements = {source.tree.text(n).split("\n")[0]: n for n in ast.walk(source.tree.root) if isinstance(n, ast.stmt)}
     edits = Edits(source)
     edit(edits, statements)
     return edits.apply()[0]
@@ -116,8 +116,8 @@ def test_the_files_own_newlines_and_indentation(newline: str, unit: str) -> None
 def test_what_no_edit_names_keeps_its_bytes(data: st.DataObject) -> None:
     """Statements are inserted anywhere, with what is not ASCII about; without them the text is what it was."""
     code = CODE.replace("the author's", "l'été de").replace("\n    if rate", "\n    é = 'ü'\n    if rate")
-    source = Source(code, 100)
-    statements = [n for n in ast.walk(source.tree) if isinstance(n, ast.stmt)]
+    source = Source(Tree(code), 100)
+    statements = [n for n in ast.walk(source.tree.root) if isinstance(n, ast.stmt)]
     lines = {n.lineno: n for n in statements if not isinstance(n, ast.Expr)}
     chosen = data.draw(st.lists(st.sampled_from(sorted(lines)), unique=True))
     edits = Edits(source)

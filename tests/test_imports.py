@@ -5,18 +5,18 @@ import ast
 import pytest
 
 from transformer.syntax.imports import add_below_imports, add_imports
-from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Source
+from transformer.syntax.rewrite import Edits, Source
+from transformer.syntax.tree import Tree
 
 FUTURE = '"""What it does."""\n\nfrom __future__ import annotations\n\n'
 
 
 def added(text: str, *lines: str, below: str = "") -> str:
-    source = Source(text, 120)
+    source = Source(Tree(text), 120)
     edits = Edits(source)
-    add_imports(source.tree, edits, *lines)
+    add_imports(source.tree.root, edits, *lines)
     if below:
-        add_below_imports(source.tree, edits, below)
+        add_below_imports(source.tree.root, edits, below)
     return edits.apply()[0]
 
 

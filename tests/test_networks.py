@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from scripts import PARTS, script
 
-from transformer.recognition.roles import read
+from transformer.conversion.first_state import read, recognise
 from transformer.values.networks.attributes import CONTAINERS, LAYERS
 from transformer.values.networks.parts import OF_TORCH
-from transformer.values.networks.uses import unsteady
 
 AGENT = PARTS["agent"]
 INIT = "super().__init__()\n"
@@ -16,7 +15,9 @@ INIT = "super().__init__()\n"
 
 def reason(**parts: str) -> str | None:
     """Why the skeleton's network, with these parts, is not known to be steady; None where it is."""
-    return unsteady(read(script(parts), 120)).get("agent")
+    state = read(script(parts), 120)
+    recognise(state)
+    return state.history.unsteady.get("agent")
 
 
 def kept(value: str) -> dict[str, str]:

@@ -9,9 +9,7 @@ from programs import Program, printed, programs
 
 from transformer import Applied, Skipped, all_transforms, convert
 from transformer.conversion.result import Outcome
-from transformer.recognition.history import Facts
-from transformer.recognition.roles import Script
-from transformer.syntax.tree import Source
+from transformer.state import State
 from transformer.transforms.gathering.dissolve import dissolved
 from transformer.transforms.gathering.inlining import NotInlined
 from transformer.transforms.gathering.training_object import Kept, understand
@@ -19,8 +17,8 @@ from transformer.transforms.gathering.training_object import Kept, understand
 
 def rewritten(program: Program) -> str:
     """The program without its object of class A."""
-    state = Script(Source(program.code, 100), Facts(original=program.code))
-    return dissolved(state, understand(state, state.classes["A"]))
+    state = State(program.code, 100)
+    return dissolved(state, understand(state.tree, state.tree.classes["A"]))
 
 
 @pytest.mark.parametrize("program", programs("dissolve_same.txt"), ids=str)

@@ -10,9 +10,7 @@ from programs import Program, printed, programs
 from scripts import PARTS, script
 
 from transformer import convert
-from transformer.recognition.history import Facts
-from transformer.recognition.roles import Script
-from transformer.syntax.tree import Source
+from transformer.state import State
 from transformer.transforms.gathering.inline import ALREADY, inlined
 from transformer.transforms.gathering.inlining import NotInlined
 from transformer.transforms.gathering.only_calls import only_calls
@@ -22,8 +20,8 @@ FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 
 def rewritten(program: Program) -> str:
     """The program with f's statements in the place of the call."""
-    state = Script(Source(program.code, 100), Facts(original=program.code))
-    (only,) = [c for f, c in only_calls(state).items() if f.name == "f"]
+    state = State(program.code, 100)
+    (only,) = [c for f, c in only_calls(state.tree).items() if f.name == "f"]
     return inlined(state, only)
 
 
@@ -45,7 +43,7 @@ def test_what_only_works_in_a_function_stays_one(program: Program) -> None:
 
 @pytest.mark.parametrize("program", programs("inline_used_otherwise.txt"), ids=str)
 def test_other_uses_are_seen(program: Program) -> None:
-    functions = only_calls(Script(Source(program.code, 100), Facts(original=program.code)))
+    functions = only_calls(State(program.code, 100).tree)
     assert "f" not in {f.name for f in functions}
 
 

@@ -10,7 +10,7 @@ from transformer.advice.rules import RULES
 from transformer.advice.study import Study
 from transformer.conversion import pipeline
 from transformer.recognition import refusals
-from transformer.recognition.roles import Unconvertible
+from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
 
 

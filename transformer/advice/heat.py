@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in
-from transformer.syntax.tree import Loop
+from transformer.syntax.tree import Loop, Tree
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Role = Literal["environment", "update", "inner", "iteration"]
@@ -52,9 +52,8 @@ class Heat:
 class Heats:
     """The heat of every node of a script."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
-        self._source = script.source
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._tree = roles, roles.tree
 
     def of(self, node: ast.AST) -> Heat | None:
         """How often `node` is evaluated in training; None where it is no part of training, or runs seldom."""
@@ -64,11 +63,11 @@ class Heats:
 
     def loops(self, node: ast.AST) -> list[Loop]:
         """The loops of its own scope that evaluate `node` at every turn, innermost first."""
-        return [x for x in self._script.loops_around(node) if not (isinstance(x, ast.For) and self._heads(x, node))]
+        return [x for x in self._tree.loops_around(node) if not (isinstance(x, ast.For) and self._heads(x, node))]
 
     def hot_loops(self) -> Iterator[tuple[Loop, Heat]]:
         """The outermost hot loops, each with its heat."""
-        for node in self._script.nodes:
+        for node in self._tree.nodes:
             if isinstance(node, (ast.For, ast.While)):
                 heat = self._loop(node)
                 around = self._around(node)
@@ -113,7 +112,7 @@ class Heats:
     def _seldom(self, node: ast.AST) -> bool:
         """Whether a condition between `node` and its loop holds only now and then."""
         child = node
-        for outer in self._source.ancestors(node):
+        for outer in self._tree.ancestors(node):
             if isinstance(outer, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
                 if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     return False
@@ -142,12 +141,12 @@ class Heats:
     def _ends(self) -> set[str]:
         """Names of what a step of the environment returns behind the reward, and of its elements in loops."""
         found: set[str] = set()
-        for step in self._script.env_steps:
-            stmt = self._source.parents[step]
+        for step in self._roles.env_steps:
+            stmt = self._tree.parents[step]
             for target in stmt.targets if isinstance(stmt, ast.Assign) else ():
                 if isinstance(target, ast.Tuple):
                     found |= {e.id for e in target.elts[2:] if isinstance(e, ast.Name)}
-        for node in self._script.nodes:
+        for node in self._tree.nodes:
             if isinstance(node, ast.For) and found & names_in([node.iter]):
                 found |= names_in([node.target])
         return found
@@ -157,7 +156,7 @@ class Heats:
         return any(n is node for n in ast.walk(loop.iter))
 
     def _function(self, node: ast.AST) -> Function | None:
-        for outer in self._source.ancestors(node):
+        for outer in self._tree.ancestors(node):
             if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 return outer
         return None
@@ -166,15 +165,15 @@ class Heats:
 
     @cached_property
     def _steps(self) -> dict[str, list[ast.AST]]:
-        optimizer: list[ast.AST] = list(self._script.optimizer_steps)
+        optimizer: list[ast.AST] = list(self._roles.optimizer_steps)
         if not optimizer:  # an optimizer from elsewhere
-            optimizer = [n for n in self._script.nodes if isinstance(n, ast.Call) and _method(n) == "backward"]
-        return {"environment": list(self._script.env_steps), "update": optimizer}
+            optimizer = [n for n in self._tree.nodes if isinstance(n, ast.Call) and _method(n) == "backward"]
+        return {"environment": list(self._roles.env_steps), "update": optimizer}
 
     @cached_property
     def _defined(self) -> dict[str, list[Function]]:
         found: dict[str, list[Function]] = {}
-        for node in self._script.nodes:
+        for node in self._tree.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 found.setdefault(node.name, []).append(node)
         return found
@@ -191,38 +190,38 @@ class Heats:
                 return ()
             own = self._class_of(func.value)
             methods = [f for f in self._defined.get(func.attr, ()) if self._is_method(f)]
-            return [f for f in methods if own is None or self._source.parents[f] is own]
+            return [f for f in methods if own is None or self._tree.parents[f] is own]
         return ()
 
     @cached_property
     def _imported(self) -> set[str]:
-        return set(self._script.imports)
+        return set(self._tree.imports)
 
     @cached_property
     def _instances(self) -> dict[str, ast.ClassDef]:
         """Names that are assigned an instance of a class of the file."""
         found: dict[str, ast.ClassDef] = {}
-        for node in self._script.nodes:
+        for node in self._tree.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                made = self._script.constructor(node.value)
+                made = self._tree.constructor(node.value)
                 if made is not None and isinstance(made.func, ast.Name):
-                    found[node.targets[0].id] = self._script.classes[made.func.id]
+                    found[node.targets[0].id] = self._tree.classes[made.func.id]
         return found
 
     @cached_property
     def _networks(self) -> set[str]:
-        return {name for name, kind in self._instances.items() if is_network(self._script, kind)}
+        return {name for name, kind in self._instances.items() if is_network(self._tree, kind)}
 
     def _class_of(self, receiver: ast.expr) -> ast.ClassDef | None:
         return self._instances.get(receiver.id) if isinstance(receiver, ast.Name) else None
 
     def _is_method(self, function: Function) -> bool:
-        return isinstance(self._source.parents[function], ast.ClassDef)
+        return isinstance(self._tree.parents[function], ast.ClassDef)
 
     @cached_property
     def _calls(self) -> list[tuple[ast.Call, list[Function]]]:
         """The calls that enter functions of the file."""
-        calls = ((n, list(self._callees(n))) for n in self._script.nodes if isinstance(n, ast.Call))
+        calls = ((n, list(self._callees(n))) for n in self._tree.nodes if isinstance(n, ast.Call))
         return [(call, entered) for call, entered in calls if entered]
 
     @cached_property
@@ -294,7 +293,7 @@ class Heats:
         return found
 
 
-def is_network(script: Script, kind: ast.ClassDef) -> bool:
+def is_network(tree: Tree, kind: ast.ClassDef) -> bool:
     """Whether a class of the file derives from torch.nn.Module, through others of the file or not."""
     seen: set[str] = set()
     stack = [kind]
@@ -304,10 +303,10 @@ def is_network(script: Script, kind: ast.ClassDef) -> bool:
             continue
         seen.add(one.name)
         for base in one.bases:
-            if script.qualified(base) == "torch.nn.Module":
+            if tree.qualified(base) == "torch.nn.Module":
                 return True
-            if isinstance(base, ast.Name) and base.id in script.classes:
-                stack.append(script.classes[base.id])
+            if isinstance(base, ast.Name) and base.id in tree.classes:
+                stack.append(tree.classes[base.id])
     return False
 
 

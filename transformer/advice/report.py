@@ -11,7 +11,7 @@ from transformer.advice.engine import advise
 from transformer.advice.rules import RULES
 from transformer.commands.report import diagnostic_as_json, print_diagnostics, print_line
 from transformer.conversion.of_file import STDIN, read_script
-from transformer.recognition.roles import Unconvertible
+from transformer.recognition.refusals import Unconvertible
 from transformer.syntax import text
 from transformer.syntax.diagnostics import Diagnostic
 

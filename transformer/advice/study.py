@@ -8,13 +8,10 @@ from functools import cached_property
 
 from transformer.advice.heat import Heat, Heats, is_network
 from transformer.recognition.history import Facts
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in, parameters, statements
-from transformer.syntax.tree import Loop, Scope, Source
+from transformer.syntax.tree import Loop, Scope, Tree
 from transformer.values.tensors import Kinds, values
-
-LINE_LENGTH = 127
-"""Advice emits no code; the width is of no consequence."""
 
 TENSOR_METHODS = frozenset("detach cpu cuda clone requires_grad_ pin_memory".split())
 """Methods that return a tensor and that arrays lack, `clone` aside, which only tensors and generators have."""
@@ -28,11 +25,11 @@ MAKERS = frozenset(
 HOST_ONLY = frozenset("FloatTensor LongTensor IntTensor BoolTensor DoubleTensor ByteTensor Tensor from_numpy".split())
 
 
-class _View(Script):
+class _View(Roles):
     """The script with one of its scopes as the one that trains, for the analyses that ask for it."""
 
-    def __init__(self, source: Source, facts: Facts, scope: Scope) -> None:
-        super().__init__(source, facts)
+    def __init__(self, tree: Tree, history: Facts, scope: Scope) -> None:
+        super().__init__(tree, history)
         self._scope = scope
 
     @cached_property
@@ -45,15 +42,15 @@ class _View(Script):
         """Names of networks: what an optimizer holds, and instances of a network class of the file."""
         found = dict.fromkeys(super().modules)
         for name, kind in self._made().items():
-            if kind in self.classes and is_network(self, self.classes[kind]):
+            if kind in self.tree.classes and is_network(self.tree, self.tree.classes[kind]):
                 found[name] = None
         return tuple(found)
 
     def _made(self) -> dict[str, str]:
         made: dict[str, str] = {}
-        for node in self.nodes:
+        for node in self.tree.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                call = self.constructor(node.value)
+                call = self.tree.constructor(node.value)
                 if call is not None and isinstance(call.func, ast.Name):
                     made[node.targets[0].id] = call.func.id
         return made
@@ -70,7 +67,7 @@ class _Tensors(Kinds):
 
     def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
         """As for a conversion; but a name that may not be bound yet, where it is read, was bound after all."""
-        scope = self._script.scope
+        scope = self._roles.scope
         local = isinstance(scope, ast.Module) or name not in {
             a.arg for a in ast.walk(scope.args) if isinstance(a, ast.arg)
         }
@@ -85,27 +82,26 @@ class Study:
     """
 
     def __init__(self, code: str) -> None:
-        self.source = Source(code, LINE_LENGTH)
-        self._facts = Facts(original=code)
-        self.script = Script(self.source, self._facts)
-        self.heats = Heats(self.script)
+        self.tree = Tree(code)
+        self.roles = Roles(self.tree, Facts(original=code))
+        self.heats = Heats(self.roles)
         self._views: dict[Scope, tuple[_View, _Tensors]] = {}
         self._sent_names: dict[Scope, set[str]] = {}
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         """All calls."""
-        return tuple(n for n in self.script.nodes if isinstance(n, ast.Call))
+        return tuple(n for n in self.tree.nodes if isinstance(n, ast.Call))
 
     @cached_property
     def uses_device(self) -> bool:
         """Whether the script may put tensors anywhere but on the CPU."""
-        for node in self.script.nodes:
+        for node in self.tree.nodes:
             if isinstance(node, ast.keyword) and node.arg == "device":
                 return True
             if isinstance(node, ast.Attribute) and node.attr in ("cuda", "set_default_device"):
                 return True
-            if isinstance(node, ast.Call) and self.script.calls(node, "torch.device"):
+            if isinstance(node, ast.Call) and self.tree.calls(node, "torch.device"):
                 return True
         return False
 
@@ -127,7 +123,7 @@ class Study:
 
     def qualified(self, node: ast.AST) -> str:
         """The dotted name that an expression stands for through imports; empty where it is none."""
-        return self.script.qualified(node) or ""
+        return self.tree.qualified(node) or ""
 
     def text(self, node: ast.expr) -> str:
         """An expression in few words, for a message."""
@@ -137,9 +133,9 @@ class Study:
     # --- tensors -----------------------------------------------------------------------------------------------
 
     def _view(self, node: ast.AST) -> tuple[_View, _Tensors]:
-        scope = self.script.scope_of(node)
+        scope = self.tree.scope_of(node)
         if scope not in self._views:
-            view = _View(self.source, self._facts, scope)
+            view = _View(self.tree, self.roles.history, scope)
             self._views[scope] = view, _Tensors(view)
         return self._views[scope]
 
@@ -156,7 +152,7 @@ class Study:
     def _bound_inside(self, node: ast.expr) -> bool:
         """Whether an expression reads a name that a comprehension or lambda around it binds."""
         names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        for outer in self.source.ancestors(node):
+        for outer in self.tree.ancestors(node):
             if isinstance(outer, ast.stmt):
                 return False
             if isinstance(outer, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
@@ -168,12 +164,12 @@ class Study:
 
     def bindings(self, name: ast.Name) -> tuple[ast.stmt, ...]:
         """The statements whose assignment to a name may reach it; empty where one of them is not known."""
-        found = list(self._view(name)[1].bindings(name.id, self.source.statement(name)))
+        found = list(self._view(name)[1].bindings(name.id, self.tree.statement(name)))
         return tuple(b for b in found if b is not None) if None not in found else ()
 
     def reaches(self, binding: ast.stmt, name: ast.Name) -> bool:
         """Whether the value that a statement assigned to a name may be read here."""
-        return binding in self._view(name)[1].bindings(name.id, self.source.statement(name))
+        return binding in self._view(name)[1].bindings(name.id, self.tree.statement(name))
 
     def on_host(self, node: ast.expr, seen: frozenset[ast.stmt] = frozenset()) -> bool:
         """Whether a tensor is in the host's memory: made there, or copied there."""
@@ -197,7 +193,7 @@ class Study:
         return False
 
     def _binds_on_host(self, name: str, stmt: ast.stmt, seen: frozenset[ast.stmt]) -> bool:
-        found = [v for v in values(stmt, name) if v in self.source.parents]
+        found = [v for v in values(stmt, name) if v in self.tree.parents]
         return bool(found) and all(self.on_host(v, seen) for v in found)
 
     def maker(self, node: ast.expr) -> str | None:
@@ -208,20 +204,20 @@ class Study:
 
     def for_environment(self, node: ast.expr) -> bool:
         """Whether an expression goes to the environment as an action, which has to be on the host."""
-        steps = self.script.env_steps
-        around = [node, *self.source.ancestors(node)]
+        steps = self.roles.env_steps
+        around = [node, *self.tree.ancestors(node)]
         if any(step in around for step in steps):
             return True
-        stmt = self.source.statement(node)
+        stmt = self.tree.statement(node)
         if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
             return False
         targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
-        return bool(names_in(targets) & self._sent(self.script.scope_of(stmt)))
+        return bool(names_in(targets) & self._sent(self.tree.scope_of(stmt)))
 
     def _sent(self, scope: Scope) -> set[str]:
         """Names of a scope whose values go to the environment, through other names too."""
         if scope not in self._sent_names:
-            steps = [s for s in self.script.env_steps if self.script.scope_of(s) is scope]
+            steps = [s for s in self.roles.env_steps if self.tree.scope_of(s) is scope]
             sent = names_in(a for s in steps for a in s.args)
             kinds = self._view(scope.body[0])[1]
             grown = True
@@ -239,7 +235,7 @@ class Study:
 
     def steps_environment(self, loop: Loop) -> bool:
         """Whether a loop steps the environment."""
-        return any(loop in self.script.loops_around(s) for s in self.script.env_steps)
+        return any(loop in self.tree.loops_around(s) for s in self.roles.env_steps)
 
 
 def method(node: ast.AST) -> str | None:

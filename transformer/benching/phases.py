@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
 from transformer.recognition.history import Facts
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import backwards
-from transformer.syntax.tree import Source
+from transformer.syntax.tree import Tree
 
 Position: TypeAlias = tuple[int, int]
 """Line and column (in UTF-8 bytes) where a node begins, as in `ast`."""
@@ -40,19 +39,19 @@ def find_places(code: str) -> Places:
     Raises:
         SyntaxError, ValueError: the text is not Python.
     """
-    script = Script(Source(code, DEFAULT_LINE_LENGTH), Facts(original=code))
-    acting = script.env_steps
-    found = _Phases(script).find()
+    roles = Roles(Tree(code), Facts(original=code))
+    acting = roles.env_steps
+    found = _Phases(roles).find()
     return Places(tuple(map(_position, acting)), found)
 
 
 class _Phases:
-    def __init__(self, script: Script) -> None:
-        self._script = script
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._tree = roles, roles.tree
 
     def find(self) -> dict[str, tuple[Position, Position]]:
-        learning = [*self._script.optimizer_steps, *(n for n in self._script.nodes if _is_backward(n))]
-        block = self._training_block(self._with_callers(self._script.env_steps), self._with_callers(learning))
+        learning = [*self._roles.optimizer_steps, *(n for n in self._tree.nodes if _is_backward(n))]
+        block = self._training_block(self._with_callers(self._roles.env_steps), self._with_callers(learning))
         if block is None:
             return {}
         stmts, collect, learn = block
@@ -73,17 +72,17 @@ class _Phases:
         return sorted(found, key=_position)
 
     def _function_around(self, node: ast.AST) -> ast.FunctionDef | None:
-        return next((n for n in self._script.source.ancestors(node) if isinstance(n, ast.FunctionDef)), None)
+        return next((n for n in self._tree.ancestors(node) if isinstance(n, ast.FunctionDef)), None)
 
     def _calls_of(self, function: ast.FunctionDef) -> Iterator[ast.Call]:
         """Calls by the function's name; a method `step` is an environment's, whose calls are known already."""
         name = function.name
         kind: type[ast.expr] = ast.Name
-        if isinstance(self._script.source.parents[function], ast.ClassDef):
+        if isinstance(self._tree.parents[function], ast.ClassDef):
             if name == "step":
                 return
             kind = ast.Attribute
-        for node in self._script.nodes:
+        for node in self._tree.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, kind) and _last_name(node.func) == name:
                 yield node
 
@@ -94,8 +93,8 @@ class _Phases:
         best: tuple[int, list[ast.stmt], ast.stmt, ast.stmt] | None = None
         for act in acting:
             for learn in learning:
-                theirs = self._script.loops_around(learn)
-                common = [loop for loop in self._script.loops_around(act) if loop in theirs]
+                theirs = self._tree.loops_around(learn)
+                common = [loop for loop in self._tree.loops_around(act) if loop in theirs]
                 apart = self._apart(common[0].body, act, learn) if common else None
                 depth = len(common)
                 if apart is not None and (best is None or depth > best[0]):
@@ -116,12 +115,12 @@ class _Phases:
         return next((apart for apart in found if apart is not None), None)
 
     def _statement_in(self, block: list[ast.stmt], node: ast.AST) -> ast.stmt | None:
-        around = {node, *self._script.source.ancestors(node)}
+        around = {node, *self._tree.ancestors(node)}
         return next((stmt for stmt in block if stmt in around), None)
 
     def _estimating(self, block: list[ast.stmt]) -> list[ast.stmt]:
         """The statements that loop backwards in time or call a function that does, or one that is named for it."""
-        loops = [n for n in self._script.nodes if isinstance(n, ast.For) and backwards(n.iter) is not None]
+        loops = [n for n in self._tree.nodes if isinstance(n, ast.For) and backwards(n.iter) is not None]
         sites = set(self._with_callers(loops))
         found = [stmt for stmt in block if any(node in sites for node in ast.walk(stmt))]
         return found or [stmt for stmt in block if any(_is_named_for_it(node) for node in ast.walk(stmt))]

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from transformer.conversion.first_state import read, recognise
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
-from transformer.recognition.roles import Script, Unconvertible, changed, read, recognise
+from transformer.recognition.refusals import Unconvertible
+from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform
 from transformer.transforms.gathering import dissolve
-from transformer.values.networks.uses import restructured, unsteady
 
 DEFAULT_LINE_LENGTH = 127
 """cleanrl's own line length, used where the script's project does not say."""
@@ -90,12 +91,12 @@ def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
     steps: list[Step] = []
     diagnostics: list[Diagnostic] = []
     try:
-        script = read(source, line_length)
+        state = read(source, line_length)
         for transform in GATHERING:
-            turn = _turn(transform, script, chosen, set())
+            turn = _turn(transform, state, chosen, set())
             steps.append(turn.step)
             diagnostics += turn.warnings
-            script = turn.script
+            state = turn.state
         _recognise(turn)
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
@@ -104,19 +105,19 @@ def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
     for transform in ORDER[len(GATHERING) :]:
         applied = {s.transform.name for s in steps if s.applied}
         try:
-            turn = _turn(transform, turn.script, chosen, applied)
-            _ = turn.script.phases
+            turn = _turn(transform, turn.state, chosen, applied)
+            _ = turn.state.roles.phases
         except (Unconvertible, *_BROKEN) as broken:
             return _fault(source, transform, broken)
         steps.append(turn.step)
         diagnostics += turn.warnings
-    code = turn.script.code
+    code = turn.state.tree.code
     if code == source:
         reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))
         diagnostics.append(at(None, "LC006", f"no transform applies ({reasons})"))
     else:
         ast.parse(code)
-    flags = turn.script.facts.flags.items()
+    flags = turn.state.history.flags.items()
     options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in flags)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
 
@@ -132,13 +133,13 @@ def _fault(source: str, transform: Transform, error: Exception) -> Conversion:
 class _Turn(NamedTuple):
     """One transform's turn: the script after it, and what is told of it."""
 
-    script: Script
+    state: State
     step: Step
     warnings: Sequence[Diagnostic]
 
 
-def _turn(transform: Transform, script: Script, chosen: set[str], applied: set[str]) -> _Turn:
-    info, before, after = transform.info, script.code, script
+def _turn(transform: Transform, state: State, chosen: set[str], applied: set[str]) -> _Turn:
+    info, before, after = transform.info, state.tree.code, state
     missing = [n for n in info.needs if n not in applied]
     outcome: Outcome
     warnings: Sequence[Diagnostic] = ()
@@ -147,19 +148,19 @@ def _turn(transform: Transform, script: Script, chosen: set[str], applied: set[s
     elif missing:
         outcome = Skipped(f"needs {', '.join(missing)}, which did not apply")
     else:
-        script.notes.clear()
-        script.warnings.clear()
+        state.notes.clear()
+        state.warnings.clear()
         try:
-            code = transform.apply(script)
-            outcome = Applied(tuple(script.in_original(n) for n in script.notes))
+            code = transform.apply(state)
+            outcome = Applied(tuple(state.in_original(n) for n in state.notes))
             if code == before:
                 outcome = Skipped("nothing to change")
             else:
-                after = changed(script, code)
+                after = state.after(code)
         except Skip as skip:
-            outcome = Skipped(script.in_original(str(skip)))
-        warnings = tuple(script.warnings)
-    return _Turn(after, Step(info, outcome, before, after.code), warnings)
+            outcome = Skipped(state.in_original(str(skip)))
+        warnings = tuple(state.warnings)
+    return _Turn(after, Step(info, outcome, before, after.tree.code), warnings)
 
 
 def _recognise(turn: _Turn) -> None:
@@ -171,14 +172,13 @@ def _recognise(turn: _Turn) -> None:
         Unconvertible: there is none.
     """
     try:
-        _ = turn.script.phases
+        _ = turn.state.roles.phases
     except Unconvertible as refusal:
-        outcome, found = turn.step.outcome, [turn.script.placed(d) for d in refusal.diagnostics]
+        outcome, found = turn.step.outcome, [turn.state.placed(d) for d in refusal.diagnostics]
         if isinstance(outcome, Skipped) and outcome.chosen and outcome.reason != "nothing to change":
             found = [replace(d, message=f"{d.message}; {outcome.reason}") for d in found]
         raise Unconvertible(*found) from refusal
-    recognise(turn.script)
-    turn.script.facts.unsteady, turn.script.facts.restructured = unsteady(turn.script), restructured(turn.script)
+    recognise(turn.state)
 
 
 def _choose(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 
 from transformer.dataflow.access import Names, access, free_names, scope_access
-from transformer.recognition.roles import Script
 from transformer.syntax.query import parameters
+from transformer.syntax.tree import Tree
 
 Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -25,7 +25,7 @@ ORDERING = frozenset("sorted min max".split())
 
 
 def kept_for_later(
-    script: Script, block: Sequence[ast.stmt], names: Collection[str], carried: Collection[str] = ()
+    tree: Tree, block: Sequence[ast.stmt], names: Collection[str], carried: Collection[str] = ()
 ) -> dict[str, int]:
     """Names that functions or generators made in a block may read when it has ended, with the line that makes them.
 
@@ -37,9 +37,9 @@ def kept_for_later(
     """
     found: dict[str, int] = {}
     for node in (n for s in block for n in ast.walk(s)):
-        if not isinstance(node, (Nested, ast.GeneratorExp)) or _is_done(script, node, block, carried):
+        if not isinstance(node, (Nested, ast.GeneratorExp)) or _is_done(tree, node, block, carried):
             continue
-        for name in sorted((late_reads(node) - _bound_around(script, node, block)) & set(names)):
+        for name in sorted((late_reads(node) - _bound_around(tree, node, block)) & set(names)):
             found.setdefault(name, node.lineno)
     return found
 
@@ -53,49 +53,47 @@ def late_reads(node: Nested | ast.GeneratorExp) -> Names:
     return frozenset[str]().union(*(access(part).reads for part in parts)) - _targets(node)
 
 
-def is_used_up(script: Script, made: ast.expr) -> bool:
+def is_used_up(tree: Tree, made: ast.expr) -> bool:
     """Whether a generator (or a map() or the like of one) is only made for the expression or loop that it stands in."""
-    parent = script.source.parents[made]
+    parent = tree.parents[made]
     if isinstance(parent, ast.Call) and made in parent.args:
-        if script.names.builtin(parent.func) in CONSUMERS or _joins(parent):
+        if tree.names.builtin(parent.func) in CONSUMERS or _joins(parent):
             return True
-        return script.names.builtin(parent.func) in LAZY and is_used_up(script, parent)
+        return tree.names.builtin(parent.func) in LAZY and is_used_up(tree, parent)
     if isinstance(parent, ast.comprehension):
-        outer = script.source.parents[parent]
-        return not isinstance(outer, ast.GeneratorExp) or is_used_up(script, outer)
+        outer = tree.parents[parent]
+        return not isinstance(outer, ast.GeneratorExp) or is_used_up(tree, outer)
     if isinstance(parent, ast.Assign):
         return all(isinstance(t, (ast.Tuple, ast.List)) for t in parent.targets)
     return isinstance(parent, ast.Starred) or (isinstance(parent, ast.For) and parent.iter is made)
 
 
-def _is_done(
-    script: Script, node: Nested | ast.GeneratorExp, block: Sequence[ast.stmt], carried: Collection[str]
-) -> bool:
+def _is_done(tree: Tree, node: Nested | ast.GeneratorExp, block: Sequence[ast.stmt], carried: Collection[str]) -> bool:
     """Whether a function or generator is known to be used by its block alone."""
     if isinstance(node, ast.GeneratorExp):
-        return is_used_up(script, node)
+        return is_used_up(tree, node)
     if isinstance(node, ast.Lambda):
-        return _is_called(script, node)
+        return _is_called(tree, node)
     if isinstance(node, ast.AsyncFunctionDef) or node.decorator_list or node.name in carried:
         return False
     if any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)) for n in ast.walk(node)):
         return False
     uses = (n for s in block for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == node.name)
-    return not isinstance(script.source.parents[node], ast.ClassDef) and all(_is_called(script, n) for n in uses)
+    return not isinstance(tree.parents[node], ast.ClassDef) and all(_is_called(tree, n) for n in uses)
 
 
-def _is_called(script: Script, function: ast.expr) -> bool:
+def _is_called(tree: Tree, function: ast.expr) -> bool:
     """Whether a use of a function is a call of it, or hands it to what calls it and does not keep it."""
-    parent = script.source.parents[function]
+    parent = tree.parents[function]
     if isinstance(parent, ast.keyword):
-        call = script.source.parents[parent]
-        return parent.arg == "key" and isinstance(call, ast.Call) and script.names.builtin(call.func) in ORDERING
+        call = tree.parents[parent]
+        return parent.arg == "key" and isinstance(call, ast.Call) and tree.names.builtin(call.func) in ORDERING
     if not isinstance(parent, ast.Call):
         return False
-    if parent.func is function or (script.calls(parent, "functools.reduce") and parent.args[0] is function):
+    if parent.func is function or (tree.calls(parent, "functools.reduce") and parent.args[0] is function):
         return True
-    lazy = script.names.builtin(parent.func) in ("map", "filter") and parent.args[0] is function
-    return lazy and is_used_up(script, parent)
+    lazy = tree.names.builtin(parent.func) in ("map", "filter") and parent.args[0] is function
+    return lazy and is_used_up(tree, parent)
 
 
 def _joins(call: ast.Call) -> bool:
@@ -108,14 +106,14 @@ def _targets(node: Comprehension) -> set[str]:
     return {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
 
 
-def _bound_around(script: Script, node: ast.AST, block: Sequence[ast.stmt]) -> set[str]:
+def _bound_around(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> set[str]:
     """Names that functions and comprehensions around a node bind for themselves, inside the block."""
-    return {name for outer in _inside(script, node, block) for name in _own(outer)}
+    return {name for outer in _inside(tree, node, block) for name in _own(outer)}
 
 
-def _inside(script: Script, node: ast.AST, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+def _inside(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     inside = {n for s in block for n in ast.walk(s)}
-    return (outer for outer in script.source.ancestors(node) if outer in inside)
+    return (outer for outer in tree.ancestors(node) if outer in inside)
 
 
 def _own(node: ast.AST) -> set[str]:

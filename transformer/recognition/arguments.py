@@ -5,35 +5,34 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.recognition.roles import Script
 from transformer.syntax.query import bind_arguments, parameters, statements
-from transformer.syntax.tree import Scope
+from transformer.syntax.tree import Scope, Tree
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 DEEP = 8
 """So many names and calls are followed."""
 
 
-def holds_options(script: Script, value: ast.expr, scope: Scope, depth: int = 0) -> bool:
+def holds_options(tree: Tree, value: ast.expr, scope: Scope, depth: int = 0) -> bool:
     """Whether every value that an expression can have in a scope comes from a parser of arguments."""
     if depth > DEEP:
         return False
     if isinstance(value, ast.Call):
-        if script.calls(value, "tyro.cli") or (isinstance(value.func, ast.Attribute) and value.func.attr in PARSING):
+        if tree.calls(value, "tyro.cli") or (isinstance(value.func, ast.Attribute) and value.func.attr in PARSING):
             return True
-        function = script.function_called(value)
+        function = tree.function_called(value)
         results = [s.value for s in statements(function.body) if isinstance(s, ast.Return)] if function else []
         return bool(results) and all(
-            r is not None and holds_options(script, r, function, depth + 1) for r in results if function is not None
+            r is not None and holds_options(tree, r, function, depth + 1) for r in results if function is not None
         )
-    sources = list(_sources(script, value, scope))
-    return bool(sources) and all(holds_options(script, v, where, depth + 1) for v, where in sources)
+    sources = list(_sources(tree, value, scope))
+    return bool(sources) and all(holds_options(tree, v, where, depth + 1) for v, where in sources)
 
 
-def _sources(script: Script, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
     """What is assigned to a name or to an attribute of `self`, or passed for a parameter, and in which scope."""
     if isinstance(value, ast.Attribute):
-        yield from _attributes(script, value, scope)
+        yield from _attributes(tree, value, scope)
     if not isinstance(value, ast.Name):
         return
     found = False
@@ -44,9 +43,9 @@ def _sources(script: Script, value: ast.expr, scope: Scope) -> Iterator[tuple[as
                 yield assigned, scope
     if isinstance(scope, ast.FunctionDef):
         if value.id in parameters(scope):
-            yield from _passed(script, scope, value.id)
+            yield from _passed(tree, scope, value.id)
         elif not found:
-            yield value, script.scope_of(scope)
+            yield value, tree.scope_of(scope)
 
 
 def _assigned(stmt: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -60,8 +59,8 @@ def _assigned(stmt: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
                 yield target, stmt.value
 
 
-def _attributes(script: Script, value: ast.Attribute, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-    owner = script.class_of_self(value.value, scope)
+def _attributes(tree: Tree, value: ast.Attribute, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+    owner = tree.class_of_self(value.value, scope)
     if owner is None:
         return
     for method in (m for m in owner.body if isinstance(m, ast.FunctionDef)):
@@ -71,13 +70,13 @@ def _attributes(script: Script, value: ast.Attribute, scope: Scope) -> Iterator[
                     yield assigned, method
 
 
-def _passed(script: Script, function: ast.FunctionDef, param: str) -> Iterator[tuple[ast.expr, Scope]]:
+def _passed(tree: Tree, function: ast.FunctionDef, param: str) -> Iterator[tuple[ast.expr, Scope]]:
     """What the calls of a function, or of the class whose `__init__` it is, give one of its parameters."""
-    owner = script.source.parents[function]
+    owner = tree.parents[function]
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
-    for call in script.nodes:
+    for call in tree.nodes:
         if not isinstance(call, ast.Call) or name not in (ast.unparse(call.func), getattr(call.func, "attr", None)):
             continue
         bound = bind_arguments(function, call, call.func if isinstance(owner, ast.ClassDef) else None)
         given = bound.given.get(param) if bound is not None else None
-        yield given or ast.Constant(None), script.scope_of(call)
+        yield given or ast.Constant(None), tree.scope_of(call)

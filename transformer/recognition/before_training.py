@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import ast
 
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.syntax.tree import Tree
 
 DEEP = 8
 """So many functions are followed from what they do to the call that makes them do it."""
 
 
-def runs_before_training(script: Script, node: ast.AST, depth: int = 0) -> bool:
+def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
     """Whether a call, or the name of what is called or set, is known to run above the training loop or below it alone.
 
     It stands there, or in functions whose every use is a call of which the same holds.
     """
-    around = list(script.source.ancestors(node))
+    tree = roles.tree
+    around = list(tree.ancestors(node))
     function = next((n for n in around if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))), None)
-    called = isinstance(node, ast.Call) or _is_called(script, node)
-    if function is script.scope or function is None:
-        return called and script.outermost not in around
+    called = isinstance(node, ast.Call) or _is_called(tree, node)
+    if function is roles.scope or function is None:
+        return called and roles.outermost not in around
     if not isinstance(function, ast.FunctionDef) or depth == DEEP or not called:
         return False
-    owner = script.source.parents[function]
+    owner = tree.parents[function]
     name = function.name
     if isinstance(owner, ast.ClassDef) and name == "__init__":
         name = owner.name
@@ -30,22 +32,22 @@ def runs_before_training(script: Script, node: ast.AST, depth: int = 0) -> bool:
         return False  # Python, or the class that it is derived from, may call it
     uses = [
         n
-        for n in script.nodes
+        for n in tree.nodes
         if (isinstance(n, ast.Name) and n.id == name)
         or (isinstance(n, ast.Attribute) and n.attr == name)
         or (isinstance(n, ast.Constant) and n.value == name)
     ]
     return not function.decorator_list and all(
-        isinstance(call := script.source.parents[n], ast.Call)
+        isinstance(call := tree.parents[n], ast.Call)
         and call.func is n
-        and runs_before_training(script, call, depth + 1)
+        and runs_before_training(roles, call, depth + 1)
         for n in uses
     )
 
 
-def _is_called(script: Script, node: ast.AST) -> bool:
+def _is_called(tree: Tree, node: ast.AST) -> bool:
     """Whether a word stands in a call or an assignment that is run where it stands, and is not kept under a name."""
-    parent = script.source.parents.get(node)
+    parent = tree.parents.get(node)
     if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
         return isinstance(parent, ast.Call) and parent.func is node
     return isinstance(node, (ast.Attribute, ast.Subscript))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, statements
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
+from transformer.syntax.tree import Tree
 
 ALLOCATIONS = ("torch.zeros", "torch.empty", "torch.ones", "torch.zeros_like")
 
@@ -40,9 +38,9 @@ class Buffer:
     stores: tuple[Store, ...]
 
 
-def find_buffers(script: Script) -> tuple[Buffer, ...]:
+def find_buffers(roles: Roles) -> tuple[Buffer, ...]:
     """Preallocated tensors that the rollout writes at its step index."""
-    rollout = script.rollout
+    rollout = roles.rollout
     if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
         return ()
     index = rollout.target.id
@@ -60,21 +58,21 @@ def find_buffers(script: Script) -> tuple[Buffer, ...]:
                     ):
                         stores.setdefault(part.value.id, []).append(Store(stmt, part, value, unpacked))
     return tuple(
-        Buffer(name, stmt, call, _dtype(script, call), tuple(stores[name]))
-        for name, (stmt, call) in find_allocations(script).items()
+        Buffer(name, stmt, call, _dtype(roles.tree, call), tuple(stores[name]))
+        for name, (stmt, call) in find_allocations(roles).items()
         if name in stores
     )
 
 
-def find_allocations(script: Script) -> dict[str, tuple[ast.Assign, ast.Call]]:
+def find_allocations(roles: Roles) -> dict[str, tuple[ast.Assign, ast.Call]]:
     """Names that are given a new tensor, each with the call that sets its shape and dtype."""
     found: dict[str, tuple[ast.Assign, ast.Call]] = {}
-    for stmt in statements(script.scope.body):
+    for stmt in statements(roles.scope.body):
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
             continue
         for one, made in pairwise(stmt):
-            call = _allocation(script, made)
-            if call is not None and script.calls(call, "torch.zeros_like") and not call.keywords:
+            call = _allocation(roles, made)
+            if call is not None and roles.tree.calls(call, "torch.zeros_like") and not call.keywords:
                 like = call.args[0] if call.args else None
                 call = found[like.id][1] if isinstance(like, ast.Name) and like.id in found else None
             if call is not None and isinstance(one, ast.Name):
@@ -82,47 +80,47 @@ def find_allocations(script: Script) -> dict[str, tuple[ast.Assign, ast.Call]]:
     return found
 
 
-def _dtype(script: Script, call: ast.Call) -> str:
+def _dtype(tree: Tree, call: ast.Call) -> str:
     """The text of an allocation's dtype."""
     given = next((k.value for k in call.keywords if k.arg == "dtype"), None)
     if given is not None:
         return ast.unparse(given)
-    default = any(isinstance(n, ast.Attribute) and n.attr == "set_default_dtype" for n in script.nodes)
+    default = any(isinstance(n, ast.Attribute) and n.attr == "set_default_dtype" for n in tree.nodes)
     return "torch.get_default_dtype()" if default else "torch.float32"
 
 
-def _allocation(script: Script, value: ast.expr) -> ast.Call | None:
+def _allocation(roles: Roles, value: ast.expr) -> ast.Call | None:
     """The `torch.zeros(...)` of an allocation that is at most moved to a device."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and _only_moves(script, value):
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and _only_moves(roles, value):
         value = value.func.value
-    if isinstance(value, ast.Call) and script.qualified(value.func) in ALLOCATIONS:
+    if isinstance(value, ast.Call) and roles.tree.qualified(value.func) in ALLOCATIONS:
         return value
     return None
 
 
-def _only_moves(script: Script, call: ast.Call) -> bool:
+def _only_moves(roles: Roles, call: ast.Call) -> bool:
     """Whether `x.to(...)` names a device and no dtype."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda"):
         return False
     given = [ast.unparse(a) for a in (*call.args, *(k.value for k in call.keywords if k.arg in (None, "device")))]
     others = {k.arg for k in call.keywords} - {"device", "non_blocking"}
-    places = all(g == script.device or g[:1] in "'\"" or g.endswith(".device") or "device(" in g for g in given)
+    places = all(g == roles.device or g[:1] in "'\"" or g.endswith(".device") or "device(" in g for g in given)
     return places and not others
 
 
-def dimensions(script: Script, call: ast.Call) -> list[str]:
+def dimensions(roles: Roles, call: ast.Call) -> list[str]:
     """The leading dimensions of an allocation, as written: `(T, N)` and `(T, N) + shape` both begin with T and N."""
-    return leading_sizes(script, call)[0]
+    return leading_sizes(roles, call)[0]
 
 
-def leading_sizes(script: Script, call: ast.Call) -> tuple[list[str], bool]:
+def leading_sizes(roles: Roles, call: ast.Call) -> tuple[list[str], bool]:
     """The leading dimensions of an allocation, as written, and whether they are all that it has."""
-    return _sizes(script, _shape(call))
+    return _sizes(roles, _shape(call))
 
 
-def is_matrix(script: Script, call: ast.Call) -> bool:
+def is_matrix(roles: Roles, call: ast.Call) -> bool:
     """Whether an allocation has exactly two dimensions."""
-    known, complete = leading_sizes(script, call)
+    known, complete = leading_sizes(roles, call)
     return complete and len(known) == 2
 
 
@@ -130,23 +128,23 @@ def _shape(call: ast.Call) -> ast.expr:
     return call.args[0] if len(call.args) == 1 else ast.Tuple(list(call.args), ast.Load())
 
 
-def _sizes(script: Script, shape: ast.expr | None) -> tuple[list[str], bool]:
+def _sizes(roles: Roles, shape: ast.expr | None) -> tuple[list[str], bool]:
     """Sizes that a shape begins with, and whether they are all of it."""
     if isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
-        left, complete = _sizes(script, shape.left)
-        right, rest = _sizes(script, shape.right) if complete else ([], False)
+        left, complete = _sizes(roles, shape.left)
+        right, rest = _sizes(roles, shape.right) if complete else ([], False)
         return left + right, complete and rest
     if isinstance(shape, ast.Name):
-        return _sizes(script, script.only_value(shape.id))
+        return _sizes(roles, roles.only_value(shape.id))
     if not isinstance(shape, (ast.Tuple, ast.List)):
         return [], False
     found: list[str] = []
     for element in shape.elts:
         if isinstance(element, ast.Starred):
-            more, complete = _sizes(script, element.value)
+            more, complete = _sizes(roles, element.value)
             found += more
             if not complete:
                 return found, False
         else:
-            found.append(script.spelled(element))
+            found.append(roles.spelled(element))
     return found, True

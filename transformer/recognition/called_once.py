@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from transformer.dataflow.access import access
 from transformer.syntax.query import HARMLESS, bind_arguments, parameters, statements
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
+from transformer.syntax.tree import Scope, Tree
 
 
 @dataclass(frozen=True)
@@ -44,33 +42,38 @@ class Helper:
         return found if isinstance(self.function.body[-1], ast.Return) else []
 
 
-def find_helpers(script: Script) -> dict[ast.FunctionDef, Helper]:
-    """The functions that are called once, by the training scope, and named nowhere else."""
-    functions = {n.name: n for n in script.tree.body if isinstance(n, ast.FunctionDef) and n is not script.scope}
+def find_helpers(tree: Tree, scope: Scope, networks: Collection[str]) -> dict[ast.FunctionDef, Helper]:
+    """The functions that are called once, by the training scope, and named nowhere else.
+
+    Args:
+        tree: the file.
+        scope: the scope that trains.
+        networks: names that a function must know its networks by, too.
+    """
+    functions = {n.name: n for n in tree.root.body if isinstance(n, ast.FunctionDef) and n is not scope}
     calls: dict[str, ast.Call] = {}
     uses: dict[str, list[ast.Name]] = {}
-    for node in script.nodes:
+    for node in tree.nodes:
         if isinstance(node, ast.Name) and node.id in functions:
             uses.setdefault(node.id, []).append(node)
     for name, (use, *others) in uses.items():
-        call = script.source.parents[use]
+        call = tree.parents[use]
         if others or not isinstance(call, ast.Call) or call.func is not use:
             continue
-        later = any(isinstance(n, ast.Lambda) for n in script.source.ancestors(call))
-        if script.scope_of(call) is script.scope and not later and script.function_called(call) is functions[name]:
+        later = any(isinstance(n, ast.Lambda) for n in tree.ancestors(call))
+        if tree.scope_of(call) is scope and not later and tree.function_called(call) is functions[name]:
             calls[name] = call
     found = {}
     for name, call in calls.items():
         function, given = functions[name], _given(functions[name], call)
-        if given is None or any(not script.calls(d, *HARMLESS) for d in function.decorator_list):
+        if given is None or any(not tree.calls(d, *HARMLESS) for d in function.decorator_list):
             continue
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(function)):
             continue
-        producers = {*script.modules, *([script.facts.policy] if script.facts.policy else [])}
-        if any(p in producers and ast.unparse(a.value) != p for p, a in given.items()):
+        if any(p in networks and ast.unparse(a.value) != p for p, a in given.items()):
             continue  # something else under the name of a network
         own = frozenset(n for s in statements(function.body) for n in access(s).binds) | frozenset(parameters(function))
-        stmt, module = script.source.statement(call), isinstance(script.scope, ast.Module)
+        stmt, module = tree.statement(call), isinstance(scope, ast.Module)
         found[function] = Helper(function, call, stmt, given, own, module)
     return found
 

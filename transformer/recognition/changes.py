@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from transformer.dataflow.memory import is_in_place
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.syntax.tree import Tree
 
 GROWING = frozenset("append appendleft extend insert update pop popleft clear add remove discard sort reverse".split())
 """Methods that change a list, a deque, a dict or a set."""
@@ -17,8 +16,8 @@ GROWING = frozenset("append appendleft extend insert update pop popleft clear ad
 class Changes:
     """What the code that the training loop runs changes, by the names of attributes."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
+    def __init__(self, roles: Roles) -> None:
+        self._tree = roles.tree
         self.stored: dict[str, int] = {}
         """Attributes that are given another object, and the line."""
         self.touched: dict[str, int] = {}
@@ -29,8 +28,10 @@ class Changes:
         """Names and attributes of containers that a method changes, and the line."""
         self.by_text: int | None = None
         """A line that sets names or attributes which only a run can tell."""
-        self._methods = {m.name for cls in script.classes.values() for m in cls.body if isinstance(m, ast.FunctionDef)}
-        for node in script.run_by_training:
+        self._methods = {
+            m.name for cls in roles.tree.classes.values() for m in cls.body if isinstance(m, ast.FunctionDef)
+        }
+        for node in roles.run_by_training:
             self._note(node)
 
     def _note(self, node: ast.AST) -> None:
@@ -83,11 +84,11 @@ def _is_namespace(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "__dict__"
 
 
-def foreign_base(script: Script, cls: ast.ClassDef) -> str | None:
+def foreign_base(tree: Tree, cls: ast.ClassDef) -> str | None:
     """A class of another file that a network is derived from."""
     for base in cls.bases:
-        of_torch = (script.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
-        known = of_torch or ast.unparse(base) in script.classes
+        of_torch = (tree.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
+        known = of_torch or ast.unparse(base) in tree.classes
         if not known and ast.unparse(base) not in ("object", "ABC", "abc.ABC"):
             return ast.unparse(base)
     return None

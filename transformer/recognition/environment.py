@@ -4,41 +4,38 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in
 
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
 
-
-def is_vector(script: Script, sizes: Collection[str]) -> bool:
+def is_vector(roles: Roles, sizes: Collection[str]) -> bool:
     """Whether the environment tells its single spaces, or is made with a number that is one of the sizes, as written.
 
     A plain environment fits into buffers for one environment too, as what it observes is broadcast. One that the
     script itself gives single spaces may be plain.
     """
-    step = script.phases.env_step
+    step = roles.phases.env_step
     if not isinstance(step.func, ast.Attribute):
         return False
     told = [
         node
-        for node in script.nodes
+        for node in roles.tree.nodes
         if isinstance(node, ast.Attribute)
         and node.attr in ("single_observation_space", "single_action_space")
         and ast.unparse(node.value) == ast.unparse(step.func.value)
     ]
-    return bool(told and all(isinstance(node.ctx, ast.Load) for node in told)) or is_made_with(script, sizes)
+    return bool(told and all(isinstance(node.ctx, ast.Load) for node in told)) or is_made_with(roles, sizes)
 
 
-def is_made_with(script: Script, sizes: Collection[str]) -> bool:
+def is_made_with(roles: Roles, sizes: Collection[str]) -> bool:
     """Whether the environment is made with a number that is one of the sizes, as written."""
-    step = script.phases.env_step
+    step = roles.phases.env_step
     if not isinstance(step.func, ast.Attribute):
         return False
     names = sorted(names_in([step.func.value]))
     for name in names:  # grows: envs = Wrapper(envs), envs = made
-        made = [value for stmt, value in script.assignments(name) if stmt in script.setup]
+        made = [value for stmt, value in roles.assignments(name) if stmt in roles.setup]
         for value in reversed(made):
             if any(ast.unparse(n) in sizes for n in ast.walk(value) if isinstance(n, (ast.Name, ast.Attribute))):
                 return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, parameters, statements
 from transformer.syntax.tree import Scope
 
@@ -24,9 +24,8 @@ class Uses:
     and seen in the same way. Everything else that could hold the optimizer where it is not seen is an obstacle.
     """
 
-    def __init__(
-        self, script: Script, name: str, scope: Scope | None = None, seen: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, roles: Roles, name: str, scope: Scope | None = None, seen: frozenset[str] = frozenset()) -> None:
+        tree = roles.tree
         self.writes: list[tuple[ast.Assign, ast.Subscript]] = []
         self.others: list[tuple[ast.Assign, ast.Subscript]] = []
         """Writes under another name, which may stand for several optimizers, and where no flag may be at hand."""
@@ -37,7 +36,8 @@ class Uses:
         """Statements above the training loop that print it."""
         self.scheduled = False
         self.obstacle: str | None = None
-        self._script, self._name, self._scope = script, name, scope or script.scope
+        self._tree = tree
+        self._roles, self._name, self._scope = roles, name, scope or roles.scope
         self._seen = seen
         nodes = list(ast.walk(self._scope))
         self._members = {
@@ -45,7 +45,7 @@ class Uses:
         }
         self._schedulers: set[str] = set()
         for node in nodes:
-            if isinstance(node, ast.Call) and (script.qualified(node.func) or "").startswith(SCHEDULERS):
+            if isinstance(node, ast.Call) and (tree.qualified(node.func) or "").startswith(SCHEDULERS):
                 self._scheduler(node)
         for node in nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_last_lr":
@@ -59,9 +59,9 @@ class Uses:
                 self._optimizer(node)
 
         owner, _, attribute = name.rpartition(".")
-        for node in script.nodes if owner else ():
+        for node in tree.nodes if owner else ():
             if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
-                used = getattr(script.source.parents[node], "attr", None)
+                used = getattr(tree.parents[node], "attr", None)
                 if not self._is_it(node) and used not in ("zero_grad", "step", "state_dict"):
                     self.obstacle = f"line {node.lineno} may use the optimizer by another name"
 
@@ -75,8 +75,8 @@ class Uses:
         while isinstance(root, ast.Attribute):
             root = root.value
         if isinstance(root, ast.Name):
-            return self._script.is_ours(root, self._scope)
-        return isinstance(self._scope, ast.Module) or self._scope in self._script.source.ancestors(node)
+            return self._roles.is_ours(root, self._scope)
+        return isinstance(self._scope, ast.Module) or self._scope in self._tree.ancestors(node)
 
     def _is_groups(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Attribute) and node.attr == "param_groups" and self._is_it(node.value)
@@ -87,19 +87,19 @@ class Uses:
             return self._is_groups(node.value)
         if not isinstance(node, ast.Name):
             return False
-        scope = self._script.scope_of(node)
+        scope = self._tree.scope_of(node)
         loops = [
             n
             for n in ast.walk(scope)
-            if isinstance(n, ast.For) and node.id in access(n.target).binds and self._script.scope_of(n) is scope
+            if isinstance(n, ast.For) and node.id in access(n.target).binds and self._tree.scope_of(n) is scope
         ]
-        around = [n for n in self._script.source.ancestors(node) if n in loops]
+        around = [n for n in self._tree.ancestors(node) if n in loops]
         groups = f"{self._name}.param_groups"
         return any(node.id in _members(n, groups) for n in around[:1] or loops)
 
     def _is_passed_on(self, node: ast.Name) -> bool:
         """Whether one of its parameter groups is used otherwise than by `group["key"]`."""
-        parent = self._script.source.parents[node]
+        parent = self._tree.parents[node]
         entry = isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant)
         return isinstance(node.ctx, ast.Load) and not entry and self._is_group(node)
 
@@ -107,7 +107,7 @@ class Uses:
 
     def _optimizer(self, node: ast.expr) -> None:
         """One use of the optimizer must be understood."""
-        parents = self._script.source.parents
+        parents = self._tree.parents
         parent = parents[node]
         call = parents[parent] if isinstance(parent, ast.keyword) else parent
         if isinstance(parent, ast.Attribute):
@@ -127,14 +127,14 @@ class Uses:
 
     def _attribute(self, node: ast.Attribute) -> None:
         """An attribute of the optimizer."""
-        parent = self._script.source.parents[node]
+        parent = self._tree.parents[node]
         called = isinstance(parent, ast.Call) and parent.func is node
         if node.attr == "defaults":
             self.obstacle = f"line {node.lineno} reads its defaults"
         elif called and node.attr == "add_param_group":
             self.obstacle = f"{node.attr}() on line {node.lineno} replaces its parameter groups"
         elif called and node.attr == "state_dict":
-            if isinstance(self._script.source.parents[parent], (ast.Subscript, ast.Attribute)):
+            if isinstance(self._tree.parents[parent], (ast.Subscript, ast.Attribute)):
                 self.obstacle = f"line {node.lineno} reads its state"
         elif called and node.attr == "load_state_dict":
             self._load(node)
@@ -146,26 +146,26 @@ class Uses:
     def _groups(self, node: ast.Attribute, parent: ast.AST) -> None:
         """`optimizer.param_groups` must be used in a way that is understood."""
         if isinstance(parent, ast.Subscript) and parent.value is node:
-            entry = self._script.source.parents[parent]
+            entry = self._tree.parents[parent]
             if not (isinstance(entry, ast.Subscript) and entry.value is parent):
                 self.obstacle = f"line {node.lineno} takes a parameter group by itself"
             return
-        loop = parent if isinstance(parent, ast.For) else self._script.source.parents.get(parent)
+        loop = parent if isinstance(parent, ast.For) else self._tree.parents.get(parent)
         understood = isinstance(loop, ast.For) and _members(loop, ast.unparse(node))
         counted = isinstance(parent, ast.Call) and ast.unparse(parent.func) == "len"
         if not understood and not counted:
             self.obstacle = f"line {node.lineno} uses its parameter groups in a way that is not understood"
 
     def _load(self, node: ast.expr) -> None:
-        stmt = self._script.source.statement(node)
+        stmt = self._tree.statement(node)
         if isinstance(stmt, (ast.Expr, ast.Assign)):
             self.loads.append(stmt)
         else:
             self.obstacle = f"line {node.lineno} replaces its parameter groups"
 
     def _show(self, node: ast.expr) -> None:
-        stmt = self._script.source.statement(node)
-        if stmt in self._script.setup:
+        stmt = self._tree.statement(node)
+        if stmt in self._roles.setup:
             self.shown.append(stmt)
         else:
             self.obstacle = f"line {node.lineno} prints the optimizer"
@@ -174,7 +174,7 @@ class Uses:
 
     def _given(self, call: ast.Call, node: ast.expr) -> None:
         """The optimizer is an argument of a call."""
-        function, qualified = ast.unparse(call.func), self._script.qualified(call.func) or ""
+        function, qualified = ast.unparse(call.func), self._tree.qualified(call.func) or ""
         if qualified.startswith("torch."):
             return
         if function in SHOWING:
@@ -183,9 +183,9 @@ class Uses:
         if function in LOOKING:
             return
         name = call.func.attr if isinstance(call.func, ast.Attribute) else function
-        named = [n for n in self._script.nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name]
+        named = [n for n in self._tree.nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name]
         if isinstance(call.func, ast.Name) and len(named) == 1 and isinstance(named[0], ast.FunctionDef):
-            if self._script.function_called(call) is named[0]:
+            if self._tree.function_called(call) is named[0]:
                 self._passed(call, node, named[0])
                 return
         if any(self._mentions_rate(n) for made in named for n in ast.walk(made)):
@@ -199,13 +199,13 @@ class Uses:
         """Whether a class or method that is given an optimizer looks at its rate, loads one, or schedules it."""
         if isinstance(node, ast.Attribute) and node.attr in ("param_groups", "defaults", "load_state_dict"):
             return True
-        if isinstance(node, ast.Call) and (self._script.qualified(node.func) or "").startswith(SCHEDULERS):
+        if isinstance(node, ast.Call) and (self._tree.qualified(node.func) or "").startswith(SCHEDULERS):
             return True
         return isinstance(node, ast.Constant) and node.value in ("lr", "param_groups")
 
     def _is_kept(self, made: ast.AST) -> bool:
         """Whether parameter groups are used anywhere but by the optimizer's own name."""
-        uses = [n for n in self._script.nodes if isinstance(n, ast.Attribute) and n.attr == "param_groups"]
+        uses = [n for n in self._tree.nodes if isinstance(n, ast.Attribute) and n.attr == "param_groups"]
         return isinstance(made, ast.ClassDef) and any(not self._is_it(n.value) for n in uses)
 
     def _passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:
@@ -243,7 +243,7 @@ class Uses:
                 isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in ast.walk(scope)
             )
         )
-        inner = Uses(self._script, name, scope, self._seen | {key})
+        inner = Uses(self._roles, name, scope, self._seen | {key})
         self.obstacle = inner.obstacle or self.obstacle
         if rebound or inner.shown:
             self.obstacle = f"line {where.lineno} gives the optimizer another name, whose uses are not understood"
@@ -263,24 +263,24 @@ class Uses:
         if not any(self._is_it(g) for g in given):
             return
         self.scheduled = True
-        stmt = self._script.source.parents[call]
+        stmt = self._tree.parents[call]
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and not isinstance(stmt.targets[0], ast.Tuple):
             self._schedulers.add(ast.unparse(stmt.targets[0]))
         if self._seen or not isinstance(stmt, ast.Assign):
-            if any(isinstance(n, ast.Attribute) and n.attr in ("get_last_lr", "get_lr") for n in self._script.nodes):
+            if any(isinstance(n, ast.Attribute) and n.attr in ("get_last_lr", "get_lr") for n in self._tree.nodes):
                 self.obstacle = f"line {call.lineno} makes a scheduler whose rates may be read elsewhere"
 
     def _last_rate(self, node: ast.Call, func: ast.Attribute) -> None:
         if ast.unparse(func.value) not in self._schedulers:
             return
-        parent = self._script.source.parents[node]
+        parent = self._tree.parents[node]
         if isinstance(parent, ast.Subscript) and parent.value is node:
             self._read(parent)
         else:
             self.obstacle = f"line {node.lineno} reads the rates as a list"
 
     def _use(self, node: ast.Subscript) -> None:
-        parent = self._script.source.parents[node]
+        parent = self._tree.parents[node]
         if isinstance(node.ctx, ast.Load):
             self._read(node)
         elif isinstance(parent, ast.Assign) and len(parent.targets) == 1 and parent.targets[0] is node:
@@ -291,8 +291,8 @@ class Uses:
             self.obstacle = f"line {node.lineno} assigns it together with other targets"
 
     def _read(self, node: ast.expr) -> None:
-        if any(isinstance(n, ast.JoinedStr) for n in self._script.source.ancestors(node)):
-            parent = self._script.source.parents[node]
+        if any(isinstance(n, ast.JoinedStr) for n in self._tree.ancestors(node)):
+            parent = self._tree.parents[node]
             if not isinstance(parent, ast.FormattedValue) or parent.conversion != -1:
                 self.obstacle = f"line {node.lineno} computes with it inside an f-string"
             return  # a 0-dim tensor formats itself as the float that it holds

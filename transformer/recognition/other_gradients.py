@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from transformer.dataflow.access import access
 from transformer.recognition.arguments import holds_options
-from transformer.recognition.roles import Optimizer, Script
+from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.query import names_in, pairwise, statements
 
 DETACHED = frozenset("item tolist numpy detach".split())
@@ -15,40 +15,41 @@ DETACHED = frozenset("item tolist numpy detach".split())
 NUMBERS = frozenset("bool float int len round".split())
 
 
-def outside(script: Script, update: ast.FunctionDef, optimizer: Optimizer) -> ast.Attribute | None:
+def outside(roles: Roles, update: ast.FunctionDef, optimizer: Optimizer) -> ast.Attribute | None:
     """Where gradients that may be those of an optimizer are used in the training loop, but not in update().
 
     What stands in the training scope above or below the loop is done when update() runs, or runs when that is done.
     A loss is let through that has an optimizer of its own and depends on nothing of this one, as that of a Lagrange
     multiplier.
     """
-    within = {id(n) for n in ast.walk(script.outermost)}
+    tree = roles.tree
+    within = {id(n) for n in ast.walk(roles.outermost)}
     apart = {id(n) for n in ast.walk(update)}
-    for node in script.nodes:
+    for node in tree.nodes:
         if id(node) in apart or not isinstance(node, ast.Attribute):
             continue
-        scope = script.scope_of(node)
-        if id(node) not in within and (scope is script.scope or isinstance(scope, ast.Module)):
+        scope = tree.scope_of(node)
+        if id(node) not in within and (scope is roles.scope or isinstance(scope, ast.Module)):
             continue
-        if node.attr == "grad" and script.qualified(node) is None:
+        if node.attr == "grad" and tree.qualified(node) is None:
             return node
-        if node.attr == "backward" and not _is_apart(script, node, optimizer):
+        if node.attr == "backward" and not _is_apart(roles, node, optimizer):
             return node
     return None
 
 
-def _is_apart(script: Script, backward: ast.Attribute, optimizer: Optimizer) -> bool:
+def _is_apart(roles: Roles, backward: ast.Attribute, optimizer: Optimizer) -> bool:
     """Whether a pass has an optimizer of its own, which clears, steps, and shares nothing with another."""
-    stmt = script.source.statement(backward)
-    block = script.source.block(stmt)
+    stmt = roles.tree.statement(backward)
+    block = roles.tree.block(stmt)
     owner = _stepped(block[block.index(stmt) :])
     if owner is None or not any(_calls(s, owner, "zero_grad") for s in block[: block.index(stmt)]):
         return False
-    own = [o for o in script.optimizers if o.name == owner]
+    own = [o for o in roles.optimizers if o.name == owner]
     if len(own) != 1 or owner == optimizer.name or not own[0].call.args or not optimizer.call.args:
         return False
-    reached = _reached(script, (backward.value, own[0].call.args[0]))
-    return reached is not None and not reached & (set(script.modules) | names_in([optimizer.call.args[0]]))
+    reached = _reached(roles, (backward.value, own[0].call.args[0]))
+    return reached is not None and not reached & (set(roles.modules) | names_in([optimizer.call.args[0]]))
 
 
 def _stepped(block: list[ast.stmt]) -> str | None:
@@ -64,30 +65,30 @@ def _calls(stmt: ast.stmt, owner: str, method: str) -> bool:
     return isinstance(stmt, ast.Expr) and ast.unparse(stmt.value) == f"{owner}.{method}()"
 
 
-def _reached(script: Script, values: Collection[ast.expr]) -> set[str] | None:
+def _reached(roles: Roles, values: Collection[ast.expr]) -> set[str] | None:
     """All names that gradients of values may flow to, whatever runs before; None where that cannot be told."""
     found: set[str] = set()
     waiting = list(values)
     while waiting:
-        for node in _leaves(script, waiting.pop()):
+        for node in _leaves(roles, waiting.pop()):
             if isinstance(node, ast.Call):
                 return None
             if node.id in found:
                 continue
             found.add(node.id)
-            bound = _bound(script, node.id)
+            bound = _bound(roles, node.id)
             if not bound:
                 return None
-            if node.id not in script.modules:
+            if node.id not in roles.modules:
                 waiting += bound
     return found
 
 
-def _bound(script: Script, name: str) -> list[ast.expr]:
+def _bound(roles: Roles, name: str) -> list[ast.expr]:
     """All values of a name, also in functions that were extracted, where it means the same; empty if some are not."""
-    extracted = [script.definition(f.name) for f in script.facts.functions.values()]
+    extracted = [roles.tree.definition(f.name) for f in roles.history.functions.values()]
     found = []
-    for body in (script.scope.body, *(d.body for d in extracted)):
+    for body in (roles.scope.body, *(d.body for d in extracted)):
         for stmt in statements(body):
             if name not in access(stmt).binds:
                 continue
@@ -95,35 +96,37 @@ def _bound(script: Script, name: str) -> list[ast.expr]:
                 return []
             for target, value in pairwise(stmt):
                 names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
-                if name in names and not (isinstance(value, ast.Call) and script.function_called(value) in extracted):
+                if name in names and not (
+                    isinstance(value, ast.Call) and roles.tree.function_called(value) in extracted
+                ):
                     found.append(value)
     return found
 
 
-def _leaves(script: Script, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
+def _leaves(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
     """The names in a value through which gradients may flow, and the calls that are not seen through."""
     if isinstance(value, ast.Call):
-        qualified = script.qualified(value.func) or ""
+        qualified = roles.tree.qualified(value.func) or ""
         if qualified.startswith("numpy.") or qualified in NUMBERS or ast.unparse(value.func) in NUMBERS:
             return
         if isinstance(value.func, ast.Attribute) and not qualified:
             if value.func.attr in DETACHED:
                 return
-            yield from _leaves(script, value.func.value)
+            yield from _leaves(roles, value.func.value)
         elif not qualified.startswith("torch."):
             yield value
         for argument in (*value.args, *(k.value for k in value.keywords)):
-            yield from _leaves(script, argument)
-    elif isinstance(value, ast.Attribute) and holds_options(script, value.value, script.scope):
+            yield from _leaves(roles, argument)
+    elif isinstance(value, ast.Attribute) and holds_options(roles.tree, value.value, roles.scope):
         return
     elif isinstance(value, ast.Name):
         yield value
     else:
         for child in ast.iter_child_nodes(value):
-            yield from _leaves(script, child)
+            yield from _leaves(roles, child)
 
 
-def held_by(script: Script, clipped: ast.expr, optimizers: Collection[Optimizer]) -> bool:
+def held_by(roles: Roles, clipped: ast.expr, optimizers: Collection[Optimizer]) -> bool:
     """Whether parameters that are clipped are known to be parameters that these optimizers hold."""
     if any(f"{o.name}.param_groups" in ast.unparse(clipped) for o in optimizers):
         return True
@@ -131,18 +134,18 @@ def held_by(script: Script, clipped: ast.expr, optimizers: Collection[Optimizer]
     for optimizer in optimizers:
         given = [k.value for k in optimizer.call.keywords if k.arg == "params"]
         for value in (*optimizer.call.args[:1], *given):
-            held.update(_terms(script, value, whole=True))
+            held.update(_terms(roles, value, whole=True))
     owners = tuple(t.removesuffix("parameters()") for t in held if t.endswith(".parameters()"))
-    terms = list(_terms(script, clipped, whole=False))
+    terms = list(_terms(roles, clipped, whole=False))
     return bool(terms) and all(t in held or (t.endswith("parameters()") and t.startswith(owners)) for t in terms)
 
 
-def _terms(script: Script, value: ast.expr, *, whole: bool) -> Iterator[str]:
+def _terms(roles: Roles, value: ast.expr, *, whole: bool) -> Iterator[str]:
     """What parameters are gathered from, through sums and lists of them; if `whole`, only what is taken as a whole."""
     if isinstance(value, ast.Name):
-        made = script.only_value(value.id)
+        made = roles.only_value(value.id)
         if made is not None:
-            yield from _terms(script, made, whole=whole)
+            yield from _terms(roles, made, whole=whole)
         else:
             yield value.id
         return
@@ -160,7 +163,7 @@ def _terms(script: Script, value: ast.expr, *, whole: bool) -> Iterator[str]:
         parts = [v for k, v in zip(value.keys, value.values, strict=True) if k and ast.unparse(k) == "'params'"]
     elif isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "tuple", "set"):
         parts = value.args
-    elif script.calls(value, "itertools.chain"):
+    elif roles.tree.calls(value, "itertools.chain"):
         assert isinstance(value, ast.Call)
         parts = value.args
     elif isinstance(value, ast.Call) and ast.unparse(value.func) == "filter" and len(value.args) == 2:
@@ -170,4 +173,4 @@ def _terms(script: Script, value: ast.expr, *, whole: bool) -> Iterator[str]:
     else:
         yield ast.unparse(value)
     for part in parts:
-        yield from _terms(script, part, whole=whole)
+        yield from _terms(roles, part, whole=whole)

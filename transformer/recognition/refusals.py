@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
+from transformer.syntax.tree import Loop, Scope, Tree
 
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
-    from transformer.syntax.tree import Loop
+
+class Unconvertible(Exception):
+    """The script cannot be converted; `diagnostics` says where and why, all findings at once."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("; ".join(d.message for d in diagnostics))
+        self.diagnostics = diagnostics
+
 
 FLAGS = ("compile", "cudagraphs", "measure_burnin")
 """The arguments that a conversion adds; a script that has them all was converted before."""
@@ -49,22 +55,20 @@ def not_python(code: str) -> Diagnostic | None:
     return None
 
 
-def unsuitable(script: Script) -> list[Diagnostic]:
+def unsuitable(tree: Tree) -> list[Diagnostic]:
     """Scripts of another kind, recognised by what they import and hold."""
-    modules = {q.split(".")[0] for q in script.imports.values()}
-    for node in ast.walk(script.tree):
+    modules = {q.split(".")[0] for q in tree.imports.values()}
+    for node in ast.walk(tree.root):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             name = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
             if name.split(".")[0] in ("jax", "flax", "optax"):
                 return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
     if "torch" not in modules:
         return [at(None, "LC004", "the script does not import torch")]
-    text = {
-        n.target.id for n in ast.walk(script.tree) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
-    }
+    text = {n.target.id for n in ast.walk(tree.root) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
     text |= {
         str(n.args[0].value).lstrip("-").replace("-", "_")
-        for n in ast.walk(script.tree)
+        for n in ast.walk(tree.root)
         if isinstance(n, ast.Call) and n.args and isinstance(n.args[0], ast.Constant)
     }
     if text.issuperset(FLAGS):
@@ -72,19 +76,19 @@ def unsuitable(script: Script) -> list[Diagnostic]:
     return []
 
 
-def no_training_loop(script: Script) -> Diagnostic:
+def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps: Sequence[ast.Call]) -> Diagnostic:
     """No loop holds both an environment step and an optimizer step."""
-    if not script.optimizer_steps:
-        return _no_optimizer(script)
-    opt = script.optimizer_steps[0]
-    if not script.env_steps:
+    if not optimizer_steps:
+        return _no_optimizer(tree)
+    opt = optimizer_steps[0]
+    if not env_steps:
         return at(
             opt,
             "LC004",
             "an optimizer is stepped here, but no result of an environment's step() is kept anywhere in this file",
         )
-    env = max(script.env_steps, key=lambda step: len(script.loops_around(step)))  # not that of an evaluation
-    here, there = (getattr(script.scope_of(n), "name", "the module") for n in (env, opt))
+    env = max(env_steps, key=lambda step: len(tree.loops_around(step)))  # not that of an evaluation
+    here, there = (getattr(tree.scope_of(n), "name", "the module") for n in (env, opt))
     if here != there:
         return at(
             env,
@@ -95,9 +99,9 @@ def no_training_loop(script: Script) -> Diagnostic:
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
 
 
-def _no_optimizer(script: Script) -> Diagnostic:
+def _no_optimizer(tree: Tree) -> Diagnostic:
     """Nothing that this file makes with torch.optim is stepped by its name."""
-    for node in script.nodes:
+    for node in tree.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
             stepped = ast.unparse(node.func.value)
             if re.search(r"opt", stepped.rpartition(".")[2], re.IGNORECASE):
@@ -108,10 +112,10 @@ def _no_optimizer(script: Script) -> Diagnostic:
     return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
 
 
-def no_phases(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
+def no_phases(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
     """Both steps stand in one statement of the training loop."""
-    if off_policy(script, loop):
-        return at(loop, "LC004", off_policy(script, loop))
+    if off_policy(tree, loop):
+        return at(loop, "LC004", off_policy(tree, loop))
     return at(
         loop,
         "LC005",
@@ -120,49 +124,49 @@ def no_phases(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagn
     )
 
 
-def no_rollout_loop(script: Script, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
+def no_rollout_loop(tree: Tree, loop: Loop, env: ast.Call, opt: ast.Call) -> Diagnostic:
     """The environment is stepped once per turn of the training loop."""
     message = "the environment is stepped once per turn of the training loop: there is no rollout loop to extract"
-    for outer in script.source.ancestors(opt):
+    for outer in tree.ancestors(opt):
         if outer is loop:
             break
-        if isinstance(outer, ast.If) and script.loops_around(outer)[0] is loop:
+        if isinstance(outer, ast.If) and tree.loops_around(outer)[0] is loop:
             message += f"; the update, on line {opt.lineno}, runs in some turns, as line {outer.lineno} says"
             break
-    return at(env, "LC004", off_policy(script, loop) or message)
+    return at(env, "LC004", off_policy(tree, loop) or message)
 
 
-def no_minibatches(script: Script, loop: Loop, opt: ast.Call) -> Diagnostic:
+def no_minibatches(tree: Tree, loop: Loop, opt: ast.Call) -> Diagnostic:
     """The optimizer is stepped once per rollout."""
     return at(
         opt,
         "LC004",
-        off_policy(script, loop)
+        off_policy(tree, loop)
         or "the optimizer is stepped once per rollout, without epochs or minibatches: "
         "this looks like REINFORCE or A2C, not PPO",
     )
 
 
-def off_policy(script: Script, loop: Loop) -> str:
+def off_policy(tree: Tree, loop: Loop) -> str:
     """A sentence that names an off-policy algorithm, or nothing."""
     for node in ast.walk(loop):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
             receiver = ast.unparse(node.func.value)
-            if receiver in script.imports and node.args:
+            if receiver in tree.imports and node.args:
                 receiver = ast.unparse(node.args[0])  # random.sample(buffer, n)
-            targets = [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and "target" in n.id.lower()]
+            targets = [n for n in ast.walk(tree.root) if isinstance(n, ast.Name) and "target" in n.id.lower()]
             if node.args and targets:
                 return (
                     f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
-                    f"kept: this looks like {_off_policy_kind(script, loop)}, an off-policy algorithm, not PPO"
+                    f"kept: this looks like {_off_policy_kind(tree, loop)}, an off-policy algorithm, not PPO"
                 )
     return ""
 
 
-def _off_policy_kind(script: Script, loop: Loop) -> str:
+def _off_policy_kind(tree: Tree, loop: Loop) -> str:
     if any("alpha" in name.lower() for name in _words(loop)):
         return "SAC"
-    words = _words(script.tree)
+    words = _words(tree.root)
     if any("atoms" in name.lower() for name in words):
         return "C51 or Rainbow"
     return "DQN" if "argmax" in words else "DDPG or TD3"
@@ -178,26 +182,26 @@ SEEING = ("locals", "vars", "dir", "eval", "exec")
 """Builtins that see all names around their call."""
 
 
-def all_names_seen(script: Script) -> list[Diagnostic]:
+def all_names_seen(tree: Tree, scope: Scope, outermost: Loop) -> list[Diagnostic]:
     """What the training loop, or what follows it, calls by any name of the training: it must find each as it was."""
-    for node in script.nodes:
+    for node in tree.nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
             continue
         alone = node.func.id in ("locals", "eval", "exec") or not node.args
-        if alone and script.scope_of(node) is script.scope and node.lineno >= script.outermost.lineno:
+        if alone and tree.scope_of(node) is scope and node.lineno >= outermost.lineno:
             called = f"{node.func.id}() sees all names of the training here"
             return [at(node, "LC005", f"{called}: those of what is moved into functions would be missing")]
     return []
 
 
-def no_policy(script: Script) -> list[Diagnostic]:
+def no_policy(tree: Tree) -> list[Diagnostic]:
     """Rollout and update are there, but what is trained has no probabilities: it values actions."""
-    words = _words(script.tree)
+    words = _words(tree.root)
     if any(PROBABILITY.search(word) for word in words):
         return []
-    for node in script.nodes:
+    for node in tree.nodes:
         greedy = isinstance(node, ast.Attribute) and node.attr == "argmax"
-        if greedy and not (script.qualified(node) or "").startswith("numpy."):
+        if greedy and not (tree.qualified(node) or "").startswith("numpy."):
             message = "the best-valued action is taken here, and no action has a probability: this looks like "
             return [at(node, "LC004", message + "Q-learning (PQN, DQN), not PPO")]
     return []

@@ -10,39 +10,24 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
-
-import libcst as cst
 
 from transformer.dataflow.access import access, free_names
 from transformer.recognition import refusals
 from transformer.recognition.called_once import Helper, find_helpers
 from transformer.recognition.history import Facts
-from transformer.syntax.diagnostics import Diagnostic, at
-from transformer.syntax.imports import add_imports
-from transformer.syntax.names import Names
+from transformer.recognition.refusals import Unconvertible
+from transformer.syntax.diagnostics import at
 from transformer.syntax.query import (
     backwards,
-    first_parameter,
-    is_class_method,
     is_number,
     names_in,
     pairwise,
     statements,
 )
-from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Loop, Scope, Source
-from transformer.values.tensor_environment import find_tensor_env
-
-
-class Unconvertible(Exception):
-    """The script cannot be converted; `diagnostics` says where and why, all findings at once."""
-
-    def __init__(self, *diagnostics: Diagnostic) -> None:
-        super().__init__("; ".join(d.message for d in diagnostics))
-        self.diagnostics = diagnostics
+from transformer.syntax.tree import Loop, Scope, Tree
 
 
 @dataclass(frozen=True)
@@ -55,131 +40,25 @@ class Optimizer:
     kind: str | None
 
 
-class Script:
-    """One recognised state of a script."""
+class Roles:
+    """What a script consists of, each part worked out when it is first asked for."""
 
-    def __init__(self, source: Source, facts: Facts) -> None:
-        self.source = source
-        self.facts = facts
-        self.notes: list[str] = []
-        self.warnings: list[Diagnostic] = []
-        self.module: cst.Module | None = None
-
-    @property
-    def code(self) -> str:
-        """The text of this state."""
-        return self.source.code
-
-    @property
-    def tree(self) -> ast.Module:
-        """The syntax tree of this state."""
-        return self.source.tree
-
-    def finish(self, edits: Edits) -> str:
-        """Apply `edits`; the new text. The edited LibCST tree is kept, so that the next state need not parse."""
-        if self.imports.get("torch") != "torch" and edits.emits("torch."):
-            add_imports(self.tree, edits, "import torch")
-        code, self.module = edits.apply()
-        return code
-
-    @cached_property
-    def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the tree."""
-        return (self.tree, *self.source.parents)
-
-    @cached_property
-    def names(self) -> Names:
-        """Taken names, and fresh ones."""
-        return Names(self.nodes)
-
-    def warn(self, node: ast.stmt, code: str, message: str) -> None:
-        """Note a finding at the line of the original script that `node` came from."""
-        self.warnings.append(Diagnostic(self.origin(node.lineno), node.col_offset + 1, code, message))
-
-    def origin(self, lineno: int) -> int:
-        """The line of the original script that a line of this state came from; the nearest above, for a new line.
-
-        Lines are found again by their text: of several with one text, the n-th here is the n-th there.
-        """
-        here = [line.strip() for line in self.code.splitlines()]
-        there = [line.strip() for line in self.facts.original.splitlines()]
-        for at_line in range(min(lineno, len(here)), 0, -1):
-            text = here[at_line - 1]
-            same = [i for i, line in enumerate(there, 1) if line == text]
-            if text and same:
-                return same[min(here[:at_line].count(text), len(same)) - 1]
-        return 1
-
-    def placed(self, found: Diagnostic) -> Diagnostic:
-        """A finding in this state, at the line and column of the original script that its own came from."""
-        line = self.origin(found.line)
-        here, there = (
-            code.splitlines()[n - 1 : n] for code, n in ((self.code, found.line), (self.facts.original, line))
-        )
-        moved = 0
-        if here and there and here[0].strip() == there[0].strip():
-            moved = here[0].index(here[0].strip()) - there[0].index(there[0].strip())
-        return replace(found, line=line, column=max(1, found.column - moved), message=self.in_original(found.message))
-
-    def in_original(self, message: str) -> str:
-        """A message whose line numbers are this state's, with those of the original script.
-
-        What an earlier state found, and facts keep, says "original line" already.
-        """
-        return re.sub(
-            r"\b(original )?line (\d+)", lambda m: f"line {m[2] if m[1] else self.origin(int(m[2]))}", message
-        )
-
-    # --- imports -------------------------------------------------------------------------------------------
-
-    @cached_property
-    def imports(self) -> dict[str, str]:
-        """Local name to qualified name, for every import in the file."""
-        found: dict[str, str] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                for a in node.names:
-                    found[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                for a in node.names:
-                    found[a.asname or a.name] = f"{node.module}.{a.name}"
-        return found
-
-    def qualified(self, node: ast.AST) -> str | None:
-        """The dotted name that an expression stands for, through imports: `optim.Adam` is torch.optim.Adam."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.imports:
-            return None
-        return ".".join([self.imports[node.id], *reversed(parts)])
-
-    def calls(self, node: ast.AST, *names: str) -> bool:
-        """Whether `node` is a call of one of these qualified functions."""
-        return isinstance(node, ast.Call) and self.qualified(node.func) in names
+    def __init__(self, tree: Tree, history: Facts) -> None:
+        self.tree = tree
+        self.history = history
 
     def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
         """Whether a node is a block of the training scope that computes in another precision."""
-        if not isinstance(node, ast.With) or self.scope_of(node) is not self.scope:
+        if not isinstance(node, ast.With) or self.tree.scope_of(node) is not self.scope:
             return False
         calls = (i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call))
-        return any((self.qualified(c.func) or "").endswith(".autocast") for c in calls)
-
-    # --- scope and loops -----------------------------------------------------------------------------------
-
-    def scope_of(self, node: ast.AST) -> Scope:
-        """The function or module whose names `node` uses."""
-        for outer in self.source.ancestors(node):
-            if isinstance(outer, (ast.Module, ast.FunctionDef)):
-                return outer
-        return self.tree
+        return any((self.tree.qualified(c.func) or "").endswith(".autocast") for c in calls)
 
     def is_ours(self, name: ast.Name, scope: Scope | None = None) -> bool:
         """Whether a name, in a function or not, is a scope's variable (the training scope's) and no local inside."""
         scope = scope or self.scope
         below: ast.AST = name
-        for outer in self.source.ancestors(name):
+        for outer in self.tree.ancestors(name):
             if outer is scope:
                 return True
             if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -189,31 +68,21 @@ class Script:
             below = outer
         return isinstance(scope, ast.Module)
 
-    def loops_around(self, node: ast.AST) -> list[Loop]:
-        """The loops around `node` in its own scope, innermost first."""
-        found: list[Loop] = []
-        for outer in self.source.ancestors(node):
-            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-                break
-            if isinstance(outer, (ast.For, ast.While)):
-                found.append(outer)
-        return found
-
     @cached_property
     def optimizers(self) -> tuple[Optimizer, ...]:
         """Names that are made by `torch.optim`, or that both `zero_grad()` and `step()` are called on."""
         methods: dict[str, set[str]] = {}
-        for node in self.nodes:
+        for node in self.tree.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in ("zero_grad", "step"):
                     methods.setdefault(ast.unparse(node.func.value), set()).add(node.func.attr)
         found = []
-        for node in self.nodes:
+        for node in self.tree.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
                 target = node.targets[0]
                 if not isinstance(target, (ast.Name, ast.Attribute)):
                     continue
-                name, qualified = ast.unparse(target), self.qualified(node.value.func) or ""
+                name, qualified = ast.unparse(target), self.tree.qualified(node.value.func) or ""
                 known = qualified.startswith("torch.optim.") and not qualified.startswith("torch.optim.lr_scheduler")
                 kind = qualified.rsplit(".", 1)[-1] if known else None
                 elsewhere = [f"{owner}.{name.partition('.')[2]}" for owner in self._instances_of_self(target)]
@@ -221,25 +90,22 @@ class Script:
                 found += [Optimizer(n, node, node.value, kind) for n in used or ([name] if known else [])]
         return tuple(sorted(found, key=lambda o: o.stmt.lineno))
 
-    def class_of_self(self, value: ast.expr, scope: Scope) -> ast.ClassDef | None:
-        """The class in whose method `scope` a name stands for the object, as `self` does."""
-        owner = self.source.parents.get(scope)
-        if not isinstance(owner, ast.ClassDef) or not isinstance(scope, ast.FunctionDef) or is_class_method(scope):
-            return None
-        return owner if isinstance(value, ast.Name) and value.id == first_parameter(scope) else None
-
     def _instances_of_self(self, target: ast.expr) -> list[str]:
         """For `self.x` in a class's methods: the names that an object of the class is assigned to."""
-        owner = self.class_of_self(target.value, self.scope_of(target)) if isinstance(target, ast.Attribute) else None
+        owner = (
+            self.tree.class_of_self(target.value, self.tree.scope_of(target))
+            if isinstance(target, ast.Attribute)
+            else None
+        )
         return self._objects.get(owner.name, []) if owner is not None else []
 
     @cached_property
     def _objects(self) -> dict[str, list[str]]:
         """For each class of the file, the names that its objects are assigned to."""
         found: dict[str, list[str]] = {}
-        for stmt in self.nodes:
+        for stmt in self.tree.nodes:
             if isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name) and len(stmt.targets) == 1:
-                made = self.constructor(stmt.value)
+                made = self.tree.constructor(stmt.value)
                 if made is not None:
                     found.setdefault(ast.unparse(made.func), []).append(stmt.targets[0].id)
         return found
@@ -248,7 +114,7 @@ class Script:
     def optimizer_steps(self) -> tuple[ast.Call, ...]:
         """Calls that change the parameters: `optimizer.step()`, `scaler.step(optimizer)`, the extracted update."""
         names = {o.name for o in self.optimizers}
-        update = self.facts.functions.get("update")
+        update = self.history.functions.get("update")
         found = []
         for call in self._own_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
@@ -264,11 +130,11 @@ class Script:
     def env_steps(self) -> tuple[ast.Call, ...]:
         """Calls that step an environment: `x.step(action)` whose result is kept, or the extracted rollout."""
         stepped = set(self.optimizer_steps)
-        rollout = self.facts.functions.get("rollout")
+        rollout = self.history.functions.get("rollout")
         found = []
         for call in self._own_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
-                kept = isinstance(self.source.parents[call], (ast.Assign, ast.NamedExpr))
+                kept = isinstance(self.tree.parents[call], (ast.Assign, ast.NamedExpr))
                 if call not in stepped and call.args and kept:
                     found.append(call)
             elif rollout and isinstance(call.func, ast.Name) and call.func.id == rollout.name:
@@ -278,8 +144,8 @@ class Script:
     @cached_property
     def _own_calls(self) -> tuple[ast.Call, ...]:
         """Calls in the script, those in extracted functions left out, in the order of the text."""
-        extracted = {f.name for f in self.facts.functions.values()}
-        stack: list[ast.AST] = [self.tree]
+        extracted = {f.name for f in self.history.functions.values()}
+        stack: list[ast.AST] = [self.tree.root]
         calls: list[ast.Call] = []
         while stack:
             node = stack.pop()
@@ -299,21 +165,21 @@ class Script:
         """
         best = self._sharing(self.env_steps) or self._sharing(self._helper_steps)
         if best is None:
-            raise Unconvertible(refusals.no_training_loop(self))
+            raise Unconvertible(refusals.no_training_loop(self.tree, self.env_steps, self.optimizer_steps))
         loop, step, opt = best
         block = self._common_block(loop, step, opt)
         if block is None:
-            raise Unconvertible(refusals.no_phases(self, loop, step, opt))
+            raise Unconvertible(refusals.no_phases(self.tree, loop, step, opt))
         collect, learn = (self._in_block(block, n) for n in (step, opt))
         if block.index(learn) < block.index(collect):
             raise Unconvertible(at(learn, "LC005", "the update stands above the rollout in the training loop"))
-        outer = set(self.loops_around(collect))
-        steps = [x for x in self.loops_around(step) if x not in outer]
-        updates = [x for x in self.loops_around(opt) if x not in outer]
+        outer = set(self.tree.loops_around(collect))
+        steps = [x for x in self.tree.loops_around(step) if x not in outer]
+        updates = [x for x in self.tree.loops_around(opt) if x not in outer]
         if not steps and not self._is_call_of(step, "rollout"):
-            raise Unconvertible(refusals.no_rollout_loop(self, loop, step, opt))
+            raise Unconvertible(refusals.no_rollout_loop(self.tree, loop, step, opt))
         if not updates:
-            raise Unconvertible(refusals.no_minibatches(self, loop, opt))
+            raise Unconvertible(refusals.no_minibatches(self.tree, loop, opt))
         return Phases(loop, block, collect, learn, tuple(steps), tuple(updates), step, opt)
 
     def _sharing(self, steps: Sequence[ast.Call]) -> tuple[Loop, ast.Call, ast.Call] | None:
@@ -324,10 +190,10 @@ class Script:
         best: tuple[tuple[int, bool], Loop, ast.Call, ast.Call] | None = None
         for step in steps:
             for opt in self.optimizer_steps:
-                around = self.loops_around(opt)
-                common = [x for x in self.loops_around(step) if x in around]
+                around = self.tree.loops_around(opt)
+                common = [x for x in self.tree.loops_around(step) if x in around]
                 if common:
-                    rank = len(self.loops_around(common[0])), around[0] is not common[0]
+                    rank = len(self.tree.loops_around(common[0])), around[0] is not common[0]
                     if best is None or rank > best[0]:
                         best = rank, common[0], step, opt
         return best[1:] if best else None
@@ -335,16 +201,16 @@ class Script:
     @cached_property
     def _helper_steps(self) -> tuple[ast.Call, ...]:
         """Calls of functions of this file that step an environment, whose results are kept."""
-        stepping = {id(self.scope_of(step)) for step in self.env_steps}
+        stepping = {id(self.tree.scope_of(step)) for step in self.env_steps}
         return tuple(
             call
             for call in self._own_calls
-            if call.args and isinstance(self.source.parents[call], (ast.Assign, ast.NamedExpr))
-            if id(self.function_called(call)) in stepping
+            if call.args and isinstance(self.tree.parents[call], (ast.Assign, ast.NamedExpr))
+            if id(self.tree.function_called(call)) in stepping
         )
 
     def _is_call_of(self, call: ast.Call, role: str) -> bool:
-        function = self.facts.functions.get(role)
+        function = self.history.functions.get(role)
         return function is not None and isinstance(call.func, ast.Name) and call.func.id == function.name
 
     def _common_block(self, loop: Loop, *nodes: ast.AST) -> list[ast.stmt] | None:
@@ -363,26 +229,26 @@ class Script:
             block = following[0]
 
     def _holds(self, block: Sequence[ast.stmt], node: ast.AST) -> bool:
-        return any(s is node or s in self.source.ancestors(node) for s in block)
+        return any(s is node or s in self.tree.ancestors(node) for s in block)
 
     def _in_block(self, block: Sequence[ast.stmt], node: ast.AST) -> ast.stmt:
-        around = {id(n) for n in (node, *self.source.ancestors(node))}
+        around = {id(n) for n in (node, *self.tree.ancestors(node))}
         return next(s for s in block if id(s) in around)
 
     @cached_property
     def scope(self) -> Scope:
         """The scope that trains: the module (main guard or bare) or a function."""
-        return self.scope_of(self.phases.loop)
+        return self.tree.scope_of(self.phases.loop)
 
     @cached_property
     def outermost(self) -> Loop:
         """The outermost loop around the training loop, itself where there is none: what is set up once stands above."""
-        return [self.phases.loop, *self.loops_around(self.phases.loop)][-1]
+        return [self.phases.loop, *self.tree.loops_around(self.phases.loop)][-1]
 
     @cached_property
     def setup(self) -> list[ast.stmt]:
         """The statements above the outermost loop, in its block."""
-        block = self.source.block(self.outermost)
+        block = self.tree.block(self.outermost)
         return block[: block.index(self.outermost)]
 
     @cached_property
@@ -409,7 +275,8 @@ class Script:
     @cached_property
     def helpers(self) -> dict[ast.FunctionDef, Helper]:
         """Functions of the file that the training scope calls in one place."""
-        return find_helpers(self)
+        policy = [self.history.policy] if self.history.policy else []
+        return find_helpers(self.tree, self.scope, {*self.modules, *policy})
 
     @cached_property
     def gae_helpers(self) -> tuple[Helper, ...]:
@@ -419,7 +286,7 @@ class Script:
         return tuple(
             helper
             for helper in self.helpers.values()
-            if any(s in between for s in (helper.stmt, *self.source.ancestors(helper.stmt)))
+            if any(s in between for s in (helper.stmt, *self.tree.ancestors(helper.stmt)))
             and any(backwards(s.iter) for s in statements(helper.function.body) if isinstance(s, ast.For))
         )
 
@@ -427,7 +294,7 @@ class Script:
     def step_counter(self) -> str | None:
         """The counter that the rollout raises by the number of environments at every step, from 0, without a reset."""
         if self.rollout is None:
-            return self.facts.step_counter
+            return self.history.step_counter
         inside = set(ast.walk(self.outermost))
         for stmt in _without_with(self.rollout.body):
             if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
@@ -471,7 +338,7 @@ class Script:
             functions: those that may be meant; all functions and methods of the file but the training's own where None.
         """
         if functions is None:
-            functions = (n for n in self.nodes if isinstance(n, ast.FunctionDef) and n is not self.scope)
+            functions = (n for n in self.tree.nodes if isinstance(n, ast.FunctionDef) and n is not self.scope)
         named: dict[str, list[ast.FunctionDef]] = {}
         for function in functions:
             if function.name != "__init__":
@@ -500,8 +367,6 @@ class Script:
         p = self.phases
         return (*p.steps, *p.updates, *self.gae_loops)
 
-    # --- the parts that the script is made of -----------------------------------------------------------------
-
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """Names of the networks whose parameters the optimizers hold."""
@@ -528,67 +393,27 @@ class Script:
         Args:
             kind: a regular expression for what stands between `register_` and `hook`.
         """
-        calls = (n for n in self.nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+        calls = (n for n in self.tree.nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
         pattern = re.compile(rf"register_({kind})hook")
         return next((c for c in calls if pattern.fullmatch(ast.unparse(c.func).rpartition(".")[2])), None)
-
-    @cached_property
-    def classes(self) -> dict[str, ast.ClassDef]:
-        """The classes of the file, by name."""
-        return {n.name: n for n in self.nodes if isinstance(n, ast.ClassDef)}
-
-    def used_classes(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
-        """A class, and the classes of the file that it names, or that those name."""
-        seen, stack = {cls.name: cls}, [cls]
-        while stack:
-            for name in sorted(names_in([stack.pop()]) & set(self.classes) - set(seen)):
-                seen[name] = self.classes[name]
-                stack.append(self.classes[name])
-        return list(seen.values())
 
     @cached_property
     def network_classes(self) -> tuple[ast.ClassDef, ...]:
         """The classes of the file that the networks which are trained are made of, those of their parts included."""
         values = [value for name in self.modules for _, value in self.assignments(name)]
-        made = [call for value in values if (call := self.constructor(value)) is not None]
-        classes = [self.classes[ast.unparse(call.func)] for call in made]
-        return tuple(dict.fromkeys(used for cls in classes for used in self.used_classes(cls)))
+        made = [call for value in values if (call := self.tree.constructor(value)) is not None]
+        classes = [self.tree.classes[ast.unparse(call.func)] for call in made]
+        return tuple(dict.fromkeys(used for cls in classes for used in self.tree.used_classes(cls)))
 
     def is_distribution(self, cls: ast.ClassDef) -> bool:
         """Whether a class of the file is derived from distributions of torch: its methods run whenever one is made."""
-        names = [self.qualified(base) or "" for base in cls.bases]
+        names = [self.tree.qualified(base) or "" for base in cls.bases]
         return bool(names) and all(name.startswith("torch.distributions.") for name in names)
-
-    @cached_property
-    def _module_functions(self) -> dict[str, ast.FunctionDef]:
-        """The functions that the module defines once, by name."""
-        found = [n for n in self.tree.body if isinstance(n, ast.FunctionDef)]
-        names = [f.name for f in found]
-        return {f.name: f for f in found if names.count(f.name) == 1}
 
     @cached_property
     def policy_calls(self) -> list[ast.Call]:
         """The calls that decide on the actions, by the name that the transform policy gave them."""
-        return [n for n in self.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == self.facts.policy]
-
-    def definition(self, name: str) -> ast.FunctionDef:
-        """The function that a transform extracted under this name."""
-        return next(n for n in self.nodes if isinstance(n, ast.FunctionDef) and n.name == name)
-
-    def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
-        """The function of this file that a call calls by its name."""
-        if not isinstance(call.func, ast.Name):
-            return None
-        function = self._module_functions.get(call.func.id)
-        bound = [n for n in self.nodes if isinstance(n, ast.Name) and n.id == call.func.id]
-        return function if all(isinstance(n.ctx, ast.Load) for n in bound) else None
-
-    def constructor(self, value: ast.expr) -> ast.Call | None:
-        """The call that makes an instance of a class of this file, in `Agent(envs).to(device)`."""
-        for node in ast.walk(value):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.classes:
-                return node
-        return None
+        return [n for n in self.tree.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == self.history.policy]
 
     def assignments(self, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
         """Assignments to a name in the training scope and the values assigned; a call's whole where it is unpacked."""
@@ -609,7 +434,7 @@ class Script:
         for stmt in statements(self.scope.body):
             for node in ast.walk(stmt):
                 if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-                    parent = self.source.parents[node]
+                    parent = self.tree.parents[node]
                     negated = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
                     if not negated and not isinstance(parent, (ast.If, ast.BoolOp, ast.IfExp)):
                         return False
@@ -657,48 +482,3 @@ def _without_with(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a block, those of its `with` blocks in the place of these."""
     for stmt in block:
         yield from _without_with(stmt.body) if isinstance(stmt, ast.With) else [stmt]
-
-
-def read(code: str, line_length: int) -> Script:
-    """A script of a kind that can be converted, whose training loop is yet to be found.
-
-    Raises:
-        Unconvertible: the text is not Python, or a script of another kind.
-    """
-    diagnostic = refusals.written_by_this_tool(code) or refusals.not_python(code)
-    if diagnostic:
-        raise Unconvertible(diagnostic)
-    script = Script(Source(code, line_length), Facts(original=code))
-    found = refusals.unsuitable(script)
-    if found:
-        raise Unconvertible(*found)
-    return script
-
-
-def recognise(script: Script) -> None:
-    """Find the training loop, and what must be known of the whole script before its first transform.
-
-    Raises:
-        Unconvertible: there is no such loop, or nothing in it that decides on the actions.
-    """
-    _ = script.phases
-    found = refusals.no_policy(script) or [script.placed(d) for d in refusals.all_names_seen(script)]
-    if found:
-        raise Unconvertible(*found)
-    script.facts.tensor_env = find_tensor_env(script)
-    apart = {n for w in script.nodes if script.is_autocast(w) for i in w.items for n in ast.walk(i)}
-    script.facts.single_precision = not any(_other_precision(script, n) for n in script.nodes if n not in apart)
-
-
-def changed(script: Script, code: str) -> Script:
-    """The state that a transform made of a script; what is known of it is carried on."""
-    return Script(Source(code, script.source.width, script.module), script.facts)
-
-
-PRECISIONS = frozenset("autocast half double bfloat16 float64 float16 set_default_dtype".split())
-
-
-def _other_precision(script: Script, node: ast.AST) -> bool:
-    qualified = script.qualified(node) or ""
-    name = node.attr if isinstance(node, ast.Attribute) else qualified.rpartition(".")[2]
-    return name in PRECISIONS and not qualified.startswith("numpy.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from transformer.recognition.roles import Script
+from transformer.syntax.tree import Tree
 
 NAMESPACES = frozenset("globals locals vars eval exec sys importlib".split())
 
@@ -13,22 +13,22 @@ BY_NAME = frozenset("getattr hasattr setattr delattr methodcaller attrgetter ope
 """What finds functions, and methods, by their names."""
 
 
-def texts_of(script: Script) -> set[str]:
+def texts_of(tree: Tree) -> set[str]:
     """The texts of a script."""
-    return {n.value for n in script.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return {n.value for n in tree.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
-def looks_up_names(script: Script, owner: ast.AST) -> bool:
+def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
     """Whether the script may look up functions and classes (methods, where `owner` is a class) by their names."""
     return any(
         isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in BY_NAME and isinstance(owner, ast.ClassDef)))
-        for n in script.nodes
-        if not _is_vars_of_options(script, n)
+        for n in tree.nodes
+        if not _is_vars_of_options(tree, n)
     )
 
 
-def _is_vars_of_options(script: Script, name: ast.AST) -> bool:
+def _is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
     """Whether a name is that of `vars(args)`, whose argument is no module."""
-    call = script.source.parents.get(name)
+    call = tree.parents.get(name)
     given = call.args if isinstance(name, ast.Name) and name.id == "vars" and isinstance(call, ast.Call) else []
-    return any(isinstance(a, ast.Name) and a.id not in script.imports for a in given)
+    return any(isinstance(a, ast.Name) and a.id not in tree.imports for a in given)

@@ -8,7 +8,7 @@ from typing import cast
 import libcst as cst
 
 from transformer.syntax.layout import fit_all
-from transformer.syntax.tree import Line, Source
+from transformer.syntax.rewrite import Line, Source
 
 
 def _text_of(line: cst.SimpleStatementLine) -> str:

@@ -1,18 +1,94 @@
 """The edits of one state of a script, named by `ast` nodes and made together on its LibCST tree.
 
+Analyses read the `ast`, which is cheap to build and has positions; LibCST keeps every byte. The two are paired
+statement by statement, so a transform names the `ast` statement that it means, and the edit happens on the LibCST
+statement that it stands for.
+
 Statements that no edit names come out byte for byte as they were.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Any, cast
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import libcst as cst
 
-from transformer.syntax.tree import CstStatement, Line, Source
+from transformer.syntax.layout import fit
+from transformer.syntax.tree import Tree
+
+Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
+CstStatement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
+
+
+class Pair(NamedTuple):
+    """A statement in LibCST, and the line it stands on (itself, where it is compound)."""
+
+    node: CstStatement
+    line: Line
+
+
+class Source:
+    """A tree's text in LibCST, which keeps every byte: each statement of the tree has its own here."""
+
+    def __init__(self, tree: Tree, width: int, module: cst.Module | None = None) -> None:
+        self.tree = tree
+        self.width = width
+        """Columns that emitted lines may take."""
+        self._module = module
+
+    @cached_property
+    def module(self) -> cst.Module:
+        """The LibCST tree; built on first use, since a state that no transform edits needs none."""
+        return self._module or cst.parse_module(self.tree.code)
+
+    @cached_property
+    def pairs(self) -> dict[ast.stmt, Pair]:
+        """Every `ast` statement's LibCST statement."""
+        pairs: dict[ast.stmt, Pair] = {}
+        _pair(self.tree.root.body, self.module.body, pairs)
+        return pairs
+
+    def laid_out(self, code: str, column: int) -> str:
+        """Emitted code, broken into lines for a place, in the file's own unit of indentation."""
+        code = fit(code, column, self.width)
+        unit = self.module.default_indent
+        if unit == "    ":
+            return code
+        return re.sub(r"^(?:    )+", lambda m: unit * (len(m[0]) // 4), code, flags=re.MULTILINE)
+
+
+def _pair(body: Sequence[ast.stmt], lines: Sequence[CstStatement], pairs: dict[ast.stmt, Pair]) -> None:
+    flat: list[Pair] = []
+    for line in lines:
+        if isinstance(line, cst.SimpleStatementLine):
+            flat.extend(Pair(small, line) for small in line.body)
+        elif isinstance(line, cst.BaseSmallStatement):  # `if x: a; b` on one line
+            flat.append(Pair(line, cst.SimpleStatementLine([line])))
+        else:
+            flat.append(Pair(line, cast(Line, line)))
+    for stmt, pair in zip(body, flat, strict=True):
+        pairs[stmt] = pair
+        _pair_parts(stmt, pair.node, pairs)
+
+
+def _pair_parts(stmt: Any, node: Any, pairs: dict[ast.stmt, Pair]) -> None:
+    if isinstance(getattr(node, "body", None), cst.BaseSuite):
+        _pair(stmt.body, node.body.body, pairs)
+    orelse = getattr(node, "orelse", None)
+    if isinstance(orelse, cst.If):
+        pairs[stmt.orelse[0]] = Pair(orelse, orelse)
+        _pair_parts(stmt.orelse[0], orelse, pairs)
+    elif isinstance(orelse, cst.Else):
+        _pair(stmt.orelse, orelse.body.body, pairs)
+    for name in ("handlers", "cases"):
+        for sub, part in zip(getattr(stmt, name, ()), getattr(node, name, ()), strict=True):
+            _pair_parts(sub, part, pairs)
+    if isinstance(getattr(node, "finalbody", None), cst.Finally):
+        _pair(stmt.finalbody, node.finalbody.body.body, pairs)
 
 
 class Edits:
@@ -35,7 +111,7 @@ class Edits:
 
     def substitute(self, node: ast.expr, text: str) -> None:
         """Replace one expression by other source text."""
-        self._expressions.setdefault(self._source.statement(node), []).append((node, text))
+        self._expressions.setdefault(self._source.tree.statement(node), []).append((node, text))
         self._emitted.append(text)
 
     def emits(self, text: str) -> bool:
@@ -85,7 +161,7 @@ class Edits:
         """The edited script: its text and its LibCST tree."""
         module = _Rebuild(self._source, self).module()
         text = _text(module)
-        if self._source.code.endswith(("\n", "\r")) and not text.endswith(("\n", "\r")):
+        if self._source.tree.code.endswith(("\n", "\r")) and not text.endswith(("\n", "\r")):
             text += module.default_newline
         return text, module
 
@@ -124,7 +200,7 @@ class _Rebuild:
         self._dirty: set[int] = set()
         e = edits
         for stmt in (*e._expressions, *e._reworded, *e._replaced, *e._before, *e._after):
-            for node in (stmt, *source.ancestors(stmt)):
+            for node in (stmt, *source.tree.ancestors(stmt)):
                 if isinstance(node, ast.stmt):
                     self._dirty.add(id(source.pairs[node].node))
 
@@ -226,7 +302,7 @@ class _Rebuild:
         if not edits and text is None:
             return line
         if text is None:
-            text, old = self._source.splice(stmt, edits or ()), self._source.text(stmt)
+            text, old = self._source.tree.splice(stmt, edits or ()), self._source.tree.text(stmt)
             too_long = any(stmt.col_offset + len(part) > self._source.width for part in text.split("\n"))
             if too_long or ("\n" in old and self._source.laid_out(old, stmt.col_offset).rstrip("\n") == old):
                 text = self._source.laid_out(text, stmt.col_offset).rstrip("\n")
@@ -274,7 +350,7 @@ class _Rebuild:
             part = getattr(stmt, name, None)
             inside = [e for e in edits if part is not None and _within(source, e[0], part)]
             if part is not None and inside:
-                new = cst.parse_expression(source.splice(part, inside))
+                new = cst.parse_expression(source.tree.splice(part, inside))
                 changes[name] = new
         if isinstance(stmt, ast.For) and changes:
             blank = cst.Module([])
@@ -287,14 +363,14 @@ class _Rebuild:
             for i, item in enumerate(stmt.items):
                 inside = [e for e in edits if _within(source, e[0], item.context_expr)]
                 if inside:
-                    new = cst.parse_expression(source.splice(item.context_expr, inside))
+                    new = cst.parse_expression(source.tree.splice(item.context_expr, inside))
                     items[i] = items[i].with_changes(item=new)
                     changes["items"] = items
         return changes
 
 
 def _within(source: Source, node: ast.AST, part: ast.AST) -> bool:
-    return node is part or part in source.ancestors(node)
+    return node is part or part in source.tree.ancestors(node)
 
 
 def without_blank_lines(line: Line) -> Line:

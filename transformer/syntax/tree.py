@@ -1,8 +1,7 @@
-"""A script as text, `ast` and LibCST at once: analysis reads the `ast`, edits (edits.py) are made on LibCST nodes.
+"""A Python file as an indexed tree: parents, spans, imports, scopes; what a reader of any Python file may ask.
 
-The `ast` is cheap to build for every state and has positions; LibCST keeps every byte. The two are paired
-statement by statement, so a transform names the `ast` statement that it means, and the edit happens on the
-LibCST statement that it stands for. Statements that no edit names come out byte for byte as they were.
+It is cheap to build for every state of a script, has positions, and changes nothing. The edits (rewrite.py) are made
+on a LibCST tree, which is paired with this one statement by statement.
 """
 
 from __future__ import annotations
@@ -10,49 +9,35 @@ from __future__ import annotations
 import ast
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import TypeAlias
 
-import libcst as cst
+from transformer.syntax.names import Names
+from transformer.syntax.query import first_parameter, is_class_method, names_in
 
-from transformer.syntax.layout import fit
-
-Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
-CstStatement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
-
-
-class Pair(NamedTuple):
-    """A statement in LibCST, and the line it stands on (itself, where it is compound)."""
-
-    node: CstStatement
-    line: Line
+Loop: TypeAlias = ast.For | ast.While
+Scope: TypeAlias = ast.Module | ast.FunctionDef
 
 
-class Source:
-    """One state of a script.
+class Tree:
+    """A Python file, indexed.
 
     Raises:
         SyntaxError, ValueError: the text is not Python.
     """
 
-    def __init__(self, code: str, width: int, module: cst.Module | None = None) -> None:
+    def __init__(self, code: str) -> None:
         self.code = code
-        self.width = width
-        """Columns that emitted lines may take."""
-        self.tree = ast.parse(code)
-        self._module = module
+        self.root = ast.parse(code)
 
-    @cached_property
-    def module(self) -> cst.Module:
-        """The LibCST tree; built on first use, since a state that no transform edits needs none."""
-        return self._module or cst.parse_module(self.code)
+    # --- the shape of the tree -----------------------------------------------------------------------------
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Every node's parent, in breadth-first order."""
         parents: dict[ast.AST, ast.AST] = {}
-        queue: deque[ast.AST] = deque([self.tree])
+        queue: deque[ast.AST] = deque([self.root])
         while queue:
             node = queue.popleft()
             for child in ast.iter_child_nodes(node):
@@ -61,11 +46,9 @@ class Source:
         return parents
 
     @cached_property
-    def pairs(self) -> dict[ast.stmt, Pair]:
-        """Every `ast` statement's LibCST statement."""
-        pairs: dict[ast.stmt, Pair] = {}
-        _pair(self.tree.body, self.module.body, pairs)
-        return pairs
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree."""
+        return (self.root, *self.parents)
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around `node`, innermost first."""
@@ -78,10 +61,6 @@ class Source:
         while not isinstance(node, ast.stmt):
             node = self.parents[node]
         return node
-
-    def text(self, node: ast.expr | ast.stmt) -> str:
-        """The source text of `node`."""
-        return self.splice(node, ())
 
     def block(self, stmt: ast.stmt) -> list[ast.stmt]:
         """The statement list in which `stmt` stands."""
@@ -96,13 +75,28 @@ class Source:
         """Columns before `stmt`."""
         return stmt.col_offset
 
-    def laid_out(self, code: str, column: int) -> str:
-        """Emitted code, broken into lines for a place, in the file's own unit of indentation."""
-        code = fit(code, column, self.width)
-        unit = self.module.default_indent
-        if unit == "    ":
-            return code
-        return re.sub(r"^(?:    )+", lambda m: unit * (len(m[0]) // 4), code, flags=re.MULTILINE)
+    def scope_of(self, node: ast.AST) -> Scope:
+        """The function or module whose names `node` uses."""
+        for outer in self.ancestors(node):
+            if isinstance(outer, (ast.Module, ast.FunctionDef)):
+                return outer
+        return self.root
+
+    def loops_around(self, node: ast.AST) -> list[Loop]:
+        """The loops around `node` in its own scope, innermost first."""
+        found: list[Loop] = []
+        for outer in self.ancestors(node):
+            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+                break
+            if isinstance(outer, (ast.For, ast.While)):
+                found.append(outer)
+        return found
+
+    # --- the text ------------------------------------------------------------------------------------------
+
+    def text(self, node: ast.expr | ast.stmt) -> str:
+        """The source text of `node`."""
+        return self.splice(node, ())
 
     def splice(self, owner: ast.expr | ast.stmt, edits: Iterable[tuple[ast.expr, str]]) -> str:
         """The text of `owner` with the texts of some expressions inside it replaced; the others are kept."""
@@ -135,40 +129,91 @@ class Source:
             return start + col_offset
         return start + len(line.encode()[:col_offset].decode())
 
+    # --- names and what they stand for ---------------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> Names:
+        """Taken names, and fresh ones."""
+        return Names(self.nodes)
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """Local name to qualified name, for every import in the file."""
+        found: dict[str, str] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                for a in node.names:
+                    found[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for a in node.names:
+                    found[a.asname or a.name] = f"{node.module}.{a.name}"
+        return found
+
+    def qualified(self, node: ast.AST) -> str | None:
+        """The dotted name that an expression stands for, through imports: `optim.Adam` is torch.optim.Adam."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.imports:
+            return None
+        return ".".join([self.imports[node.id], *reversed(parts)])
+
+    def calls(self, node: ast.AST, *names: str) -> bool:
+        """Whether `node` is a call of one of these qualified functions."""
+        return isinstance(node, ast.Call) and self.qualified(node.func) in names
+
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """The classes of the file, by name."""
+        return {n.name: n for n in self.nodes if isinstance(n, ast.ClassDef)}
+
+    def used_classes(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
+        """A class, and the classes of the file that it names, or that those name."""
+        seen, stack = {cls.name: cls}, [cls]
+        while stack:
+            for name in sorted(names_in([stack.pop()]) & set(self.classes) - set(seen)):
+                seen[name] = self.classes[name]
+                stack.append(self.classes[name])
+        return list(seen.values())
+
+    def class_of_self(self, value: ast.expr, scope: Scope) -> ast.ClassDef | None:
+        """The class in whose method `scope` a name stands for the object, as `self` does."""
+        owner = self.parents.get(scope)
+        if not isinstance(owner, ast.ClassDef) or not isinstance(scope, ast.FunctionDef) or is_class_method(scope):
+            return None
+        return owner if isinstance(value, ast.Name) and value.id == first_parameter(scope) else None
+
+    def constructor(self, value: ast.expr) -> ast.Call | None:
+        """The call that makes an instance of a class of this file, in `Agent(envs).to(device)`."""
+        for node in ast.walk(value):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.classes:
+                return node
+        return None
+
+    @cached_property
+    def _module_functions(self) -> dict[str, ast.FunctionDef]:
+        """The functions that the module defines once, by name."""
+        found = [n for n in self.root.body if isinstance(n, ast.FunctionDef)]
+        names = [f.name for f in found]
+        return {f.name: f for f in found if names.count(f.name) == 1}
+
+    def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
+        """The function of this file that a call calls by its name."""
+        if not isinstance(call.func, ast.Name):
+            return None
+        function = self._module_functions.get(call.func.id)
+        bound = [n for n in self.nodes if isinstance(n, ast.Name) and n.id == call.func.id]
+        return function if all(isinstance(n.ctx, ast.Load) for n in bound) else None
+
+    def definition(self, name: str) -> ast.FunctionDef:
+        """The function that a transform extracted under this name."""
+        return next(n for n in self.nodes if isinstance(n, ast.FunctionDef) and n.name == name)
+
 
 def _ast_lines(code: str) -> list[str]:
     """Split as Python's parser counts lines: at newlines only, not at form feeds and the like."""
     return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
-
-
-def _pair(body: Sequence[ast.stmt], lines: Sequence[CstStatement], pairs: dict[ast.stmt, Pair]) -> None:
-    flat: list[Pair] = []
-    for line in lines:
-        if isinstance(line, cst.SimpleStatementLine):
-            flat.extend(Pair(small, line) for small in line.body)
-        elif isinstance(line, cst.BaseSmallStatement):  # `if x: a; b` on one line
-            flat.append(Pair(line, cst.SimpleStatementLine([line])))
-        else:
-            flat.append(Pair(line, cast(Line, line)))
-    for stmt, pair in zip(body, flat, strict=True):
-        pairs[stmt] = pair
-        _pair_parts(stmt, pair.node, pairs)
-
-
-def _pair_parts(stmt: Any, node: Any, pairs: dict[ast.stmt, Pair]) -> None:
-    if isinstance(getattr(node, "body", None), cst.BaseSuite):
-        _pair(stmt.body, node.body.body, pairs)
-    orelse = getattr(node, "orelse", None)
-    if isinstance(orelse, cst.If):
-        pairs[stmt.orelse[0]] = Pair(orelse, orelse)
-        _pair_parts(stmt.orelse[0], orelse, pairs)
-    elif isinstance(orelse, cst.Else):
-        _pair(stmt.orelse, orelse.body.body, pairs)
-    for name in ("handlers", "cases"):
-        for sub, part in zip(getattr(stmt, name, ()), getattr(node, name, ()), strict=True):
-            _pair_parts(sub, part, pairs)
-    if isinstance(getattr(node, "finalbody", None), cst.Finally):
-        _pair(stmt.finalbody, node.finalbody.body.body, pairs)
 
 
 def _is_bracketed(text: str) -> bool:
@@ -188,9 +233,3 @@ def _undent(text: str, column: int) -> str:
         if '"""' not in text and "'''" not in text:
             return "\n".join([lines[0], *(line[column:] if line.strip() else line for line in lines[1:])])
     return text
-
-
-Loop: TypeAlias = ast.For | ast.While
-
-
-Scope: TypeAlias = ast.Module | ast.FunctionDef

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from transformer.conversion.result import TransformInfo
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
+from transformer.state import State
 
 
 class Skip(Exception):
@@ -24,4 +21,4 @@ class Transform:
     """
 
     info: TransformInfo
-    apply: Callable[[Script], str]
+    apply: Callable[[State], str]

@@ -19,11 +19,12 @@ from transformer.dataflow.assignment import Assignment
 from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, late_reads
 from transformer.dataflow.liveness import Liveness, exposed
 from transformer.recognition.history import Function
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.layout import fit, fit_all
 from transformer.syntax.query import parameters, statements
-from transformer.syntax.rewrite import Edits, without_blank_lines
-from transformer.syntax.tree import Line, Scope
+from transformer.syntax.rewrite import Edits, Line, without_blank_lines
+from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
 from transformer.values.tensors import Kinds
 
@@ -41,7 +42,7 @@ class Signature:
 
 
 def signature(
-    script: Script,
+    roles: Roles,
     region: Sequence[ast.stmt],
     scope: Scope | None = None,
     variant: frozenset[str] | None = None,
@@ -59,14 +60,15 @@ def signature(
     Raises:
         Skip: the region cannot be a function; the message says which statement or name forbids it.
     """
-    scope = scope or script.scope
-    variant = script.variant if variant is None else variant
+    tree = roles.tree
+    scope = scope or roles.scope
+    variant = roles.variant if variant is None else variant
     begin, end = region[0], region[-1]
     region = [s for s in region if s not in above]
-    check_moveable(script, region)
-    once = (*script.counted, *(s for s in region if isinstance(s, ast.For)))
+    check_moveable(tree, region)
+    once = (*roles.counted, *(s for s in region if isinstance(s, ast.For)))
     binds = scope_access(region).binds
-    check_not_shared(script, scope, region, binds)
+    check_not_shared(tree, scope, region, binds)
     reads = exposed(region, once)
     live = Liveness.of(scope.body, _read_by_functions(scope), once).after[end]
     flow = Assignment(once)
@@ -74,15 +76,15 @@ def signature(
     flow.after(scope.body, given)
     at_entry = flow.before[begin] | scope_access(above).binds
     bound = Assignment(once).after(region) or frozenset()
-    late = (_bound_in_guard(script, region, once) - bound) & binds & live
+    late = (_bound_in_guard(roles, region, once) - bound) & binds & live
     results = binds & live - late
     perhaps = frozenset(n for n in results if n not in bound)
     params = (reads & (binds | variant)) | perhaps
     unset = sorted(params - at_entry)
     for name in unset:
-        if scope is not script.scope or not _begins_in_loop(script, name):
+        if scope is not roles.scope or not _begins_in_loop(roles, name):
             raise Skip(f"{name} may be unset where {_where(region)} begins, so it cannot be passed in")
-    check_own(script, region, binds | params, params | results | late)
+    check_own(tree, region, binds | params, params | results | late)
     order = _order(region)
     return Signature(
         tuple(sorted(params, key=lambda n: order.get(n, 0))),
@@ -92,37 +94,38 @@ def signature(
     )
 
 
-def _begins_in_loop(script: Script, name: str) -> bool:
+def _begins_in_loop(roles: Roles, name: str) -> bool:
     """Whether a name is bound nowhere but in the training loop, which runs once, and nothing asks whether it is."""
-    inside = set(ast.walk(script.outermost))
-    elsewhere = {n for s in statements(script.scope.body) if s not in inside for n in access(s).binds}
-    for node in script.nodes:
+    tree = roles.tree
+    inside = set(ast.walk(roles.outermost))
+    elsewhere = {n for s in statements(roles.scope.body) if s not in inside for n in access(s).binds}
+    for node in tree.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
             return False
         if isinstance(node, ast.Name) and node.id in ("NameError", "UnboundLocalError", "locals", "globals", "dir"):
             return False
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Del):
             return False
-    once = not script.loops_around(script.outermost)
-    return once and name not in elsewhere | set(dir(builtins)) and name not in script.imports
+    once = not tree.loops_around(roles.outermost)
+    return once and name not in elsewhere | set(dir(builtins)) and name not in tree.imports
 
 
-def set_first(script: Script, edits: Edits, sig: Signature) -> None:
+def set_first(roles: Roles, edits: Edits, sig: Signature) -> None:
     """Bind above the training loop what may be unset at a call, and would end the original where it is read unset."""
     if sig.unset:
         comment = "# Set by the loop below, perhaps not in its first turn; functions can only take what is set"
-        edits.before(script.outermost, f"{comment}\n{' = '.join(sig.unset)} = None")
+        edits.before(roles.outermost, f"{comment}\n{' = '.join(sig.unset)} = None")
 
 
-def _bound_in_guard(script: Script, region: Sequence[ast.stmt], once: Sequence[ast.stmt]) -> frozenset[str]:
+def _bound_in_guard(roles: Roles, region: Sequence[ast.stmt], once: Sequence[ast.stmt]) -> frozenset[str]:
     """What is bound where a region ends in the `if` that a late exit skips, and that runs."""
     last = region[-1]
-    if isinstance(last, ast.If) and script.facts.stop and ast.unparse(last.test) == f"not {script.facts.stop}":
+    if isinstance(last, ast.If) and roles.history.stop and ast.unparse(last.test) == f"not {roles.history.stop}":
         return Assignment(once).after([*region[:-1], *last.body]) or frozenset()
     return frozenset()
 
 
-def check_moveable(script: Script, region: Sequence[ast.stmt]) -> None:
+def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
     """Statements that mean something else in a function of their own.
 
     Raises:
@@ -133,7 +136,7 @@ def check_moveable(script: Script, region: Sequence[ast.stmt]) -> None:
         if isinstance(stmt, (ast.Return, ast.Global, ast.Nonlocal, ast.Delete)):
             raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
         if isinstance(stmt, (ast.Break, ast.Continue)):
-            loops = script.loops_around(stmt)
+            loops = tree.loops_around(stmt)
             if not loops or id(loops[0]) not in inside:
                 raise Skip(f"the {type(stmt).__name__.lower()} on line {stmt.lineno} leaves the region")
     for stmt in region:
@@ -145,7 +148,7 @@ def check_moveable(script: Script, region: Sequence[ast.stmt]) -> None:
                     raise Skip(f"line {node.lineno} calls {node.func.id}(), which sees the names around it")
 
 
-def check_not_shared(script: Script, scope: Scope, region: Sequence[ast.stmt], binds: frozenset[str]) -> None:
+def check_not_shared(tree: Tree, scope: Scope, region: Sequence[ast.stmt], binds: frozenset[str]) -> None:
     """A function elsewhere that reads a name from the training scope would no longer see the region's value.
 
     Raises:
@@ -153,14 +156,14 @@ def check_not_shared(script: Script, scope: Scope, region: Sequence[ast.stmt], b
     """
     inside = {id(n) for s in region for n in ast.walk(s)}
     for node in _functions_in(scope):
-        if id(node) in inside or (isinstance(node, ast.GeneratorExp) and is_used_up(script, node)):
+        if id(node) in inside or (isinstance(node, ast.GeneratorExp) and is_used_up(tree, node)):
             continue
         for name in sorted(late_reads(node) & binds)[:1]:
             made = getattr(node, "name", "the generator" if isinstance(node, ast.GeneratorExp) else "the lambda")
             raise Skip(f"{made} (line {node.lineno}) reads {name} from the training scope, which sets it here")
 
 
-def check_own(script: Script, region: Sequence[ast.stmt], own: frozenset[str], carried: frozenset[str]) -> None:
+def check_own(tree: Tree, region: Sequence[ast.stmt], own: frozenset[str], carried: frozenset[str]) -> None:
     """Variables of the new function must be its own: read by nothing that outlives a call, set by no other function.
 
     Args:
@@ -172,9 +175,9 @@ def check_own(script: Script, region: Sequence[ast.stmt], own: frozenset[str], c
     Raises:
         Skip: they may not be.
     """
-    for name, line in sorted(kept_for_later(script, region, own, carried).items(), key=lambda found: found[1]):
+    for name, line in sorted(kept_for_later(tree, region, own, carried).items(), key=lambda found: found[1]):
         raise Skip(f"what line {line} makes may be kept, and read {name} when the loop has changed it")
-    for node in script.nodes:
+    for node in tree.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and own & {*node.names}:
             name = sorted(own & {*node.names})[0]
             raise Skip(f"line {node.lineno} makes {name} a variable that other functions see, which is set here")
@@ -214,7 +217,7 @@ def _order(region: Sequence[ast.stmt]) -> dict[str, int]:
 
 
 def extract(
-    script: Script,
+    state: State,
     edits: Edits,
     region: Sequence[ast.stmt],
     role: str,
@@ -237,9 +240,10 @@ def extract(
     Raises:
         Skip: the region cannot be moved.
     """
-    sig = signature(script, region, above=above)
-    kinds = Kinds(script)
-    name = script.names.fresh(role)
+    tree, roles = state.tree, state.roles
+    sig = signature(roles, region, above=above)
+    kinds = Kinds(roles)
+    name = tree.names.fresh(role)
     begin, end = region[0], region[-1]
     region = [s for s in region if s not in above]
     given = {n: s for s in above for n in access(s).binds}
@@ -252,29 +256,29 @@ def extract(
         others=tuple(
             p
             for p in sig.params
-            if p in sig.unset or not (p == script.facts.storage or _is_tensor(p, kinds, given, begin))
+            if p in sig.unset or not (p == state.history.storage or _is_tensor(p, kinds, given, begin))
         ),
         tensor_results=frozenset(r for r in ends if kinds.tensor_after(r, ends[r]) and r not in sig.unset),
         tuple_results=frozenset(r for r in ends if kinds.tensors_after(r, ends[r])),
     )
-    nested = not isinstance(script.scope, ast.Module)
-    anchor = script.outermost if nested else top_level(script, script.outermost)
+    nested = not isinstance(roles.scope, ast.Module)
+    anchor = roles.outermost if nested else top_level(tree, roles.outermost)
     indent = anchor.col_offset
-    in_graph = {r for r in ends if kinds.tensor_after(r, ends[r]) and not _without_graph(script, region, r)}
+    in_graph = {r for r in ends if kinds.tensor_after(r, ends[r]) and not _without_graph(tree, region, r)}
     guard = {r: f"{r} if {r} is None else " for r in sig.unset}
     results, late = (
         [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in names]
         for names in (sig.results, sig.late)
     )
-    call = _call(script, name, sig)
-    set_first(script, edits, sig)
-    _rejoin(script, edits, region, indent + 4 - region[0].col_offset)
+    call = _call(roles, name, sig)
+    set_first(roles, edits, sig)
+    _rejoin(state, edits, region, indent + 4 - region[0].col_offset)
     edits.before(region[0], [edits.move(stmt) for stmt in above])
     lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
     lines[0] = without_blank_lines(lines[0])
     if late:
-        lines[-1] = _returning(script, lines[-1], [*results, *late], indent + 8)
-    edits.before(anchor, [define(script, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
+        lines[-1] = _returning(state, lines[-1], [*results, *late], indent + 8)
+    edits.before(anchor, [define(state, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
     return function
 
 
@@ -283,53 +287,53 @@ def _is_tensor(param: str, kinds: Kinds, given: Mapping[str, ast.stmt], begin: a
     return kinds.tensor_after(param, given[param]) if param in given else kinds.tensors_before(param, begin)
 
 
-def _call(script: Script, name: str, sig: Signature) -> str:
+def _call(roles: Roles, name: str, sig: Signature) -> str:
     """The statements that call a region's function."""
     call = f"{name}({', '.join(sig.params)})"
     if not sig.late:
         return f"{', '.join(sig.results)} = {call}" if sig.results else call
-    rest = script.names.fresh("rest")
+    rest = roles.tree.names.fresh("rest")
     late = ", ".join(sig.late) if len(sig.late) > 1 else f"({sig.late[0]},)"
-    return f"{', '.join(sig.results)}, *{rest} = {call}\nif not {script.facts.stop}:\n    {late} = {rest}\n"
+    return f"{', '.join(sig.results)}, *{rest} = {call}\nif not {roles.history.stop}:\n    {late} = {rest}\n"
 
 
-def _returning(script: Script, line: Line, results: Sequence[str], indent: int) -> Line:
+def _returning(state: State, line: Line, results: Sequence[str], indent: int) -> Line:
     """An `if` with a return at the end of its block."""
     assert isinstance(line, cst.If) and isinstance(line.body, cst.IndentedBlock)
-    end = cst.parse_module(fit(f"return {', '.join(results)}", indent, script.source.width)).body
+    end = cst.parse_module(fit(f"return {', '.join(results)}", indent, state.source.width)).body
     return line.with_changes(body=line.body.with_changes(body=[*line.body.body, *end]))
 
 
-def _rejoin(script: Script, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:
+def _rejoin(state: State, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:
     """Statements that a formatter had broken only for want of columns are joined where they now have them."""
     broken: dict[int, list[ast.stmt]] = {}
     for stmt in statements(region):
         if stmt.end_lineno != stmt.lineno and not hasattr(stmt, "body"):
             broken.setdefault(stmt.col_offset, []).append(stmt)
     for column, stmts in broken.items():
-        texts = tuple(script.source.text(s) + "\n" for s in stmts)
-        kept = fit_all(texts, column, script.source.width)
+        texts = tuple(state.tree.text(s) + "\n" for s in stmts)
+        kept = fit_all(texts, column, state.source.width)
         for stmt, old, as_was, new in zip(
-            stmts, texts, kept, fit_all(texts, column + shift, script.source.width), strict=True
+            stmts, texts, kept, fit_all(texts, column + shift, state.source.width), strict=True
         ):
             if old == as_was != new:
                 edits.reword(stmt, new.rstrip("\n"))
 
 
-def _without_graph(script: Script, region: Sequence[ast.stmt], name: str) -> bool:
+def _without_graph(tree: Tree, region: Sequence[ast.stmt], name: str) -> bool:
     """Whether a region binds a name under torch.no_grad() alone."""
     binding = [s for s in statements(region) if name in access(s).binds]
     return all(
         any(
-            isinstance(n, ast.With) and any(script.calls(i.context_expr, "torch.no_grad") for i in n.items)
-            for n in script.source.ancestors(s)
+            isinstance(n, ast.With) and any(tree.calls(i.context_expr, "torch.no_grad") for i in n.items)
+            for n in tree.ancestors(s)
         )
         for s in binding
     )
 
 
 def extract_inner(
-    script: Script, edits: Edits, function: ast.FunctionDef, stmt: ast.stmt, role: str, doc: str, decorator: str
+    state: State, edits: Edits, function: ast.FunctionDef, stmt: ast.stmt, role: str, doc: str, decorator: str
 ) -> None:
     """Move one statement of an extracted function into a function of its own above it.
 
@@ -339,20 +343,20 @@ def extract_inner(
         Skip: it cannot be moved.
     """
     own = scope_access(function.body).binds | set(parameters(function))
-    sig = signature(script, [stmt], function, own)
-    name = script.names.fresh(role)
+    sig = signature(state.roles, [stmt], function, own)
+    name = state.tree.names.fresh(role)
     call = f"{', '.join(sig.results)} = " if sig.results else ""
     call += f"{name}({', '.join(sig.params)})"
     indent = function.col_offset
-    _rejoin(script, edits, [stmt], indent + 4 - stmt.col_offset)
+    _rejoin(state, edits, [stmt], indent + 4 - stmt.col_offset)
     lines = [without_blank_lines(edits.move(stmt, call))]
-    definition = define(script, name, sig.params, doc, lines, sig.results, indent)
+    definition = define(state, name, sig.params, doc, lines, sig.results, indent)
     mark = cst.Decorator(cst.parse_expression(decorator.removeprefix("@")))
     edits.before(function, [definition.with_changes(decorators=[mark])], gap=1 if indent else 2)
 
 
 def define(
-    script: Script,
+    state: State,
     name: str,
     params: Sequence[str],
     doc: str,
@@ -362,18 +366,18 @@ def define(
 ) -> cst.FunctionDef:
     """A function definition around moved lines."""
     ends = f"return {', '.join(results)}" if results else ""
-    head = fit(f"def {name}({', '.join(params)}):\n    pass\n", indent, script.source.width)
+    head = fit(f"def {name}({', '.join(params)}):\n    pass\n", indent, state.source.width)
     head = head.removesuffix("    pass\n") + f'    """{doc}"""\n'
     shell = cst.parse_module(head).body[0]
     assert isinstance(shell, cst.FunctionDef)
-    last = cst.parse_module(fit(ends, indent + 4, script.source.width)).body
+    last = cst.parse_module(fit(ends, indent + 4, state.source.width)).body
     blank = [cst.EmptyLine(indent=False)] * (1 if indent else 2)
     return shell.with_changes(leading_lines=blank, body=cst.IndentedBlock([*shell.body.body, *lines, *last]))
 
 
-def top_level(script: Script, node: ast.AST) -> ast.stmt:
+def top_level(tree: Tree, node: ast.AST) -> ast.stmt:
     """The module's statement that holds `node`."""
-    for stmt in script.tree.body:
-        if stmt is node or stmt in script.source.ancestors(node):
+    for stmt in tree.root.body:
+        if stmt is node or stmt in tree.ancestors(node):
             return stmt
     raise AssertionError("every node stands in the module")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from transformer.dataflow.access import access
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, pairwise, parameters, statements
 from transformer.syntax.tree import Scope
 from transformer.values.tensors import Kinds
@@ -36,15 +36,15 @@ SAME = frozenset("to cpu cuda float double long view reshape flatten ravel squee
 class KnownArrays:
     """Tensor, array or neither known, for expressions wherever they stand."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
-        self._kinds = Kinds(script)
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._tree = roles, roles.tree
+        self._kinds = Kinds(roles)
         self._entered: set[tuple[str, Scope]] = set()
 
     def kind(self, value: ast.expr) -> Kind | None:
         """What an expression is known to be; None where it may be anything, as a size, a number or a list."""
-        scope = self._script.scope_of(value)
-        if scope is self._script.scope and self._kinds.tensor(value):
+        scope = self._tree.scope_of(value)
+        if scope is self._roles.scope and self._kinds.tensor(value):
             return "tensor"
         if isinstance(value, ast.BinOp):
             sides = {self.kind(value.left), self.kind(value.right)}
@@ -59,7 +59,7 @@ class KnownArrays:
         return self._of_name(value.id, scope) if isinstance(value, ast.Name) else None
 
     def _of_call(self, call: ast.Call) -> Kind | None:
-        module, _, function = (self._script.qualified(call.func) or "").rpartition(".")
+        module, _, function = (self._tree.qualified(call.func) or "").rpartition(".")
         if module:
             if module == "numpy":
                 of_arrays = function in ELEMENTWISE and any(self.kind(a) for a in call.args)
@@ -109,20 +109,20 @@ class KnownArrays:
         """Whether a value is what an environment returns, of which observations are the whole or come first."""
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
             return False
-        others = {o.name for o in self._script.optimizers}
+        others = {o.name for o in self._roles.optimizers}
         return value.func.attr in ("reset", "step") and ast.unparse(value.func.value) not in others
 
     def _passed(self, param: str, function: ast.FunctionDef) -> Iterator[Kind | None]:
         """What calls give a parameter, where every use of the function is a call, or another name for it."""
-        parents = self._script.source.parents
+        parents = self._tree.parents
         owner = parents[function]
         names, size = {function.name}, 0
         while len(names) > size:
             size = len(names)
-            for node in self._script.nodes:
+            for node in self._tree.nodes:
                 if isinstance(node, ast.Assign) and self._last(node.value) in names:
                     names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-        for node in self._script.nodes:
+        for node in self._tree.nodes:
             if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
                 continue
             if (node.id if isinstance(node, ast.Name) else node.attr) not in names:
@@ -140,6 +140,6 @@ class KnownArrays:
     def _last(self, value: ast.expr) -> str | None:
         """The name of a function, or of what is compiled or captured of it."""
         if isinstance(value, ast.Call) and value.args:
-            made = (self._script.qualified(value.func) or "").rpartition(".")[2]
+            made = (self._tree.qualified(value.func) or "").rpartition(".")[2]
             return self._last(value.args[0]) if made in ("compile", "CudaGraphModule") else None
         return value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else None

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from transformer.recognition.roles import Roles
 from transformer.values.tensors import Kinds, values
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
 
 SAME_DTYPE = frozenset(
     "reshape view flatten squeeze unsqueeze detach clone cpu cuda expand expand_as view_as reshape_as contiguous "
@@ -21,15 +18,15 @@ GIVEN = ("torch.tensor", "torch.as_tensor")
 class Dtypes:
     """Proofs that an expression is float32 where it stands."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
-        self._kinds = Kinds(script)
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+        self._kinds = Kinds(roles)
         self._busy: set[tuple[str, ast.stmt]] = set()
-        self._networks_are_float32 = script.facts.single_precision
+        self._networks_are_float32 = roles.history.single_precision
 
     def float32(self, node: ast.expr) -> bool:
         """Whether an expression of the script is a float32 tensor, where it stands."""
-        return self._float32(node, self._script.source.statement(node))
+        return self._float32(node, self._roles.tree.statement(node))
 
     def _float32(self, node: ast.expr, stmt: ast.stmt) -> bool:
         if isinstance(node, ast.Name):
@@ -43,7 +40,7 @@ class Dtypes:
         if isinstance(node, ast.UnaryOp):
             return isinstance(node.op, (ast.USub, ast.UAdd)) and self._float32(node.operand, stmt)
         if isinstance(node, ast.Subscript):
-            facts = self._script.facts
+            facts = self._roles.history
             if isinstance(node.value, ast.Name) and node.value.id == facts.storage:
                 key = node.slice.value if isinstance(node.slice, ast.Constant) else None
                 return facts.storage_dtypes.get(str(key)) in FLOAT32
@@ -65,21 +62,23 @@ class Dtypes:
             self._busy.discard((name, stmt))
 
     def _under_autocast(self, node: ast.Call) -> bool:
-        script = self._script
-        helper = self._kinds.helper_at(script.source.statement(node))
-        around = [*script.source.ancestors(node), *(script.source.ancestors(helper.call) if helper else ())]
-        return any(map(script.is_autocast, around))
+        roles = self._roles
+        tree = roles.tree
+        helper = self._kinds.helper_at(tree.statement(node))
+        around = [*tree.ancestors(node), *(tree.ancestors(helper.call) if helper else ())]
+        return any(map(roles.is_autocast, around))
 
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
-        script = self._script
+        roles = self._roles
+        tree = roles.tree
         if self._kinds.produced(node):
             return self._networks_are_float32 and not self._under_autocast(node)
         dtype = next((ast.unparse(k.value) for k in node.keywords if k.arg == "dtype"), None)
-        if script.calls(node, "torch.Tensor", "torch.FloatTensor"):
+        if tree.calls(node, "torch.Tensor", "torch.FloatTensor"):
             return True
-        if script.calls(node, *NEW, *GIVEN):
-            return dtype in FLOAT32 or (dtype is None and not script.calls(node, *GIVEN) and self._networks_are_float32)
-        if script.calls(node, "torch.zeros_like", "torch.ones_like"):
+        if tree.calls(node, *NEW, *GIVEN):
+            return dtype in FLOAT32 or (dtype is None and not tree.calls(node, *GIVEN) and self._networks_are_float32)
+        if tree.calls(node, "torch.zeros_like", "torch.ones_like"):
             return dtype in FLOAT32 or (dtype is None and self._float32(node.args[0], stmt))
         if not isinstance(node.func, ast.Attribute):
             return False

@@ -7,22 +7,23 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from transformer.dataflow.memory import holders, is_in_place, roots
 from transformer.recognition.changes import GROWING
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, pairwise, statements
+from transformer.syntax.tree import Tree
 
 LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX envpool tqdm rich logging tyro".split())
 """Packages whose objects are known to keep no tensor that they are given, but for what they are made for."""
 
 
-def keeper(script: Script, body: Collection[ast.stmt], names: set[str]) -> ast.Call | None:
+def keeper(roles: Roles, body: Collection[ast.stmt], names: set[str]) -> ast.Call | None:
     """The first call in a block that hands the memory of names to what may keep it beyond the block."""
     for stmt in body:
         for node in ast.walk(stmt):
-            if not isinstance(node, ast.Call) or script.qualified(node.func):
+            if not isinstance(node, ast.Call) or roles.tree.qualified(node.func):
                 continue
-            held = names | _comprehended(script, node, names)
+            held = names | _comprehended(roles.tree, node, names)
             for argument in (*node.args, *(k.value for k in node.keywords)):
-                if roots(argument) & held and _may_keep(script, node, argument):
+                if roots(argument) & held and _may_keep(roles, node, argument):
                     return node
     return None
 
@@ -70,10 +71,10 @@ def _put(stmt: ast.stmt, is_tensor: Callable[[ast.expr], bool]) -> Iterator[tupl
                 yield node.func.value, value
 
 
-def _comprehended(script: Script, node: ast.AST, names: set[str]) -> set[str]:
+def _comprehended(tree: Tree, node: ast.AST, names: set[str]) -> set[str]:
     """Variables of comprehensions around a node that run over the memory of names."""
     found: set[str] = set()
-    for outer in script.source.ancestors(node):
+    for outer in tree.ancestors(node):
         if isinstance(outer, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
             for generator in outer.generators:
                 if roots(generator.iter) & (names | found):
@@ -81,20 +82,20 @@ def _comprehended(script: Script, node: ast.AST, names: set[str]) -> set[str]:
     return found
 
 
-def _may_keep(script: Script, call: ast.Call, argument: ast.expr) -> bool:
+def _may_keep(roles: Roles, call: ast.Call, argument: ast.expr) -> bool:
     if isinstance(call.func, ast.Name):
-        grows = (v for _, v in script.assignments(call.func.id) if isinstance(v, ast.Attribute))
+        grows = (v for _, v in roles.assignments(call.func.id) if isinstance(v, ast.Attribute))
         if any(v.attr in GROWING for v in grows) or any(
-            _keeps(cls, method, call, argument) for cls, method in _methods(script, call.func.id)
+            _keeps(cls, method, call, argument) for cls, method in _methods(roles, call.func.id)
         ):
             return True
-        functions = (n for n in script.nodes if isinstance(n, ast.FunctionDef) and n.name == call.func.id)
-        return any(_puts_away(f, call, argument) for f in functions if not _is_method(script, f))
+        functions = (n for n in roles.tree.nodes if isinstance(n, ast.FunctionDef) and n.name == call.func.id)
+        return any(_puts_away(f, call, argument) for f in functions if not _is_method(roles.tree, f))
     if not isinstance(call.func, ast.Attribute):
         return False
-    methods = list(_methods(script, call.func.attr))
+    methods = list(_methods(roles, call.func.attr))
     if not methods:
-        return _is_foreign(script, call.func.value)
+        return _is_foreign(roles, call.func.value)
     return any(_keeps(cls, method, call, argument) for cls, method in methods)
 
 
@@ -115,23 +116,23 @@ def _unknown(value: ast.expr) -> bool:
     return False
 
 
-def _is_method(script: Script, function: ast.FunctionDef) -> bool:
-    return isinstance(script.source.parents[function], ast.ClassDef)
+def _is_method(tree: Tree, function: ast.FunctionDef) -> bool:
+    return isinstance(tree.parents[function], ast.ClassDef)
 
 
-def _methods(script: Script, name: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:
+def _methods(roles: Roles, name: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:
     """The methods of a name of all classes of this file but those of the networks, which compute and return."""
-    for cls in script.classes.values():
-        for method in cls.body if cls not in script.network_classes else ():
+    for cls in roles.tree.classes.values():
+        for method in cls.body if cls not in roles.network_classes else ():
             if isinstance(method, ast.FunctionDef) and method.name == name:
                 yield cls, method
 
 
-def _is_foreign(script: Script, receiver: ast.expr) -> bool:
+def _is_foreign(roles: Roles, receiver: ast.expr) -> bool:
     """Whether an object is of a class that is neither of this file nor of a library that is known."""
-    if not isinstance(receiver, ast.Name) or receiver.id in script.modules:
+    if not isinstance(receiver, ast.Name) or receiver.id in roles.modules:
         return False
-    made = [script.qualified(v.func) for _, v in script.assignments(receiver.id) if isinstance(v, ast.Call)]
+    made = [roles.tree.qualified(v.func) for _, v in roles.assignments(receiver.id) if isinstance(v, ast.Call)]
     return any(q is not None and q.partition(".")[0] not in LIBRARIES for q in made)
 
 

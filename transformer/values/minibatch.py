@@ -7,23 +7,24 @@ import builtins
 from collections.abc import Sequence, Set
 
 from transformer.dataflow.access import scope_access
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in
+from transformer.syntax.tree import Tree
 from transformer.values.tensors import Kinds
 
 
-def first_computation(script: Script) -> int | None:
+def first_computation(roles: Roles) -> int | None:
     """The place, in the loop's body, of the first statement that computes with tensors; None where none does."""
-    kinds = Kinds(script)
-    body = script.minibatch_loop.body
-    computing = {i for i, s in enumerate(body) if _computes(kinds, s) or _calls_network(script, s)}
-    return min(computing | _makes_loss(script, body, computing), default=None)
+    kinds = Kinds(roles)
+    body = roles.minibatch_loop.body
+    computing = {i for i, s in enumerate(body) if _computes(kinds, s) or _calls_network(roles, s)}
+    return min(computing | _makes_loss(roles.tree, body, computing), default=None)
 
 
-def last_step(script: Script) -> int | None:
+def last_step(roles: Roles) -> int | None:
     """The place of the last statement that steps an optimizer, or of what clears gradients below; None without one."""
-    body = script.minibatch_loop.body
-    steps = [i for i, s in enumerate(body) if any(n in script.optimizer_steps for n in ast.walk(s))]
+    body = roles.minibatch_loop.body
+    steps = [i for i, s in enumerate(body) if any(n in roles.optimizer_steps for n in ast.walk(s))]
     if not steps:
         return None
     last = steps[-1]
@@ -46,14 +47,14 @@ def _computes(kinds: Kinds, stmt: ast.stmt) -> bool:
     )
 
 
-def _makes_loss(script: Script, body: Sequence[ast.stmt], computing: Set[int]) -> set[int]:
+def _makes_loss(tree: Tree, body: Sequence[ast.stmt], computing: Set[int]) -> set[int]:
     """Places of statements that get the loss from some other function: its graph must not enter update()."""
     found: set[int] = set()
     needed: set[str] = set()
     for i in reversed(range(len(body))):
         own = scope_access([body[i]])
         if own.binds & needed and i not in computing:
-            if any(isinstance(n, ast.Call) and _may_compute(script, n) for n in ast.walk(body[i])):
+            if any(isinstance(n, ast.Call) and _may_compute(tree, n) for n in ast.walk(body[i])):
                 found.add(i)
             else:
                 needed |= own.reads
@@ -63,15 +64,15 @@ def _makes_loss(script: Script, body: Sequence[ast.stmt], computing: Set[int]) -
     return found
 
 
-def _may_compute(script: Script, call: ast.Call) -> bool:
+def _may_compute(tree: Tree, call: ast.Call) -> bool:
     """Whether a call may return tensors with a graph: not one of a builtin, of numpy, or of Python's generator."""
-    module = (script.qualified(call.func) or "").partition(".")[0]
+    module = (tree.qualified(call.func) or "").partition(".")[0]
     return module not in ("numpy", "random") and not (
         isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id)
     )
 
 
-def _calls_network(script: Script, stmt: ast.stmt) -> bool:
+def _calls_network(roles: Roles, stmt: ast.stmt) -> bool:
     """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph."""
     calls = [ast.unparse(n.func) for n in ast.walk(stmt) if isinstance(n, ast.Call)]
-    return any(call == path or call.startswith(f"{path}.") for call in calls for path in script.networks)
+    return any(call == path or call.startswith(f"{path}.") for call in calls for path in roles.networks)

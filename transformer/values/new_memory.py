@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, roots, shared
 from transformer.recognition.buffers import find_allocations
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import statements
 from transformer.values.networks.results import VIEWS, Results
 from transformer.values.tensors import Kinds
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
 
 REPORTS = frozenset("add_scalar add_scalars add_histogram log info debug warning".split())
 
@@ -21,17 +18,18 @@ REPORTS = frozenset("add_scalar add_scalars add_histogram log info debug warning
 class Freshness:
     """Proofs that what a block computes with a network is new, and is neither changed nor handed to others there."""
 
-    def __init__(self, script: Script, kinds: Kinds, body: Sequence[ast.stmt]) -> None:
-        self._script, self._kinds, self._body = script, kinds, body
-        self._copied_into = set(find_allocations(script))
+    def __init__(self, roles: Roles, kinds: Kinds, body: Sequence[ast.stmt]) -> None:
+        self._tree = roles.tree
+        self._roles, self._kinds, self._body = roles, kinds, body
+        self._copied_into = set(find_allocations(roles))
         self._changed = changed_in_place(body) - self._copied_into
 
     def is_fresh(self, value: ast.expr) -> bool:
         """Whether nothing else holds or changes the value's memory: it was computed in this step and is left alone."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            if self._script.calls(value, "torch.tensor"):
+            if self._tree.calls(value, "torch.tensor"):
                 return True  # always copies, unlike torch.Tensor, as_tensor and from_numpy
-            if self._script.qualified(value.func):
+            if self._tree.qualified(value.func):
                 return False
             if value.func.attr not in VIEWS:
                 return value.func.attr in NEW and self._kinds.tensor(value.func.value)
@@ -49,7 +47,7 @@ class Freshness:
 
     def _is_new(self, name: ast.Name) -> bool:
         """Whether a name holds what a network has just computed, and no other name holds that too."""
-        stmt = self._script.source.statement(name)
+        stmt = self._tree.statement(name)
         bindings = list(self._kinds.bindings(name.id, stmt))
         return bool(bindings) and all(b is not None and self._binds_new(name.id, b) for b in bindings)
 
@@ -60,11 +58,11 @@ class Freshness:
         if not self._kinds.produced(call):
             return False
         if isinstance(target, ast.Name):
-            return Results(self._script, call).is_new(None)
+            return Results(self._roles, call).is_new(None)
         if not isinstance(target, ast.Tuple):
             return False
         places = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Name) and t.id == name]
-        return len(places) == 1 and Results(self._script, call).is_new(places[0], len(target.elts))
+        return len(places) == 1 and Results(self._roles, call).is_new(places[0], len(target.elts))
 
     def _given(self) -> Iterator[set[str]]:
         """What may be handed to code that keeps or changes it, call by call."""
@@ -74,7 +72,7 @@ class Freshness:
                     yield {n for a in (*node.args, *(k.value for k in node.keywords)) for n in roots(a)}
 
     def _is_harmless(self, call: ast.Call) -> bool:
-        if self._kinds.produced(call) or (self._script.qualified(call.func) or "").startswith(("torch.", "numpy.")):
+        if self._kinds.produced(call) or (self._tree.qualified(call.func) or "").startswith(("torch.", "numpy.")):
             return True
         if isinstance(call.func, ast.Name):
             return call.func.id in HARMLESS

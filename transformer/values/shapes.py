@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from transformer.recognition.buffers import find_allocations, leading_sizes
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_number, names_in, statements
 from transformer.values.tensors import Kinds, values
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
 
 T = TypeVar("T")
 
@@ -24,23 +22,23 @@ SAME_SHAPE = frozenset(
 class Shapes:
     """Ranks and leading sizes of expressions, each where it stands; None where they are not known."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
-        self._kinds = Kinds(script)
-        self._allocations = find_allocations(script)
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._tree = roles, roles.tree
+        self._kinds = Kinds(roles)
+        self._allocations = find_allocations(roles)
         self._busy: set[tuple[str, ast.stmt]] = set()
 
     def rank(self, node: ast.expr) -> int | None:
         """The number of dimensions."""
-        return self._rank(node, self._script.source.statement(node))
+        return self._rank(node, self._tree.statement(node))
 
     def rows(self, node: ast.expr) -> str | None:
         """The size of the first dimension, as written."""
-        return self._rows(node, self._script.source.statement(node))
+        return self._rows(node, self._tree.statement(node))
 
     def spelled(self, node: ast.expr) -> str:
         """The text of a number of rows, in the training scope's own names where they are known."""
-        return self._spelled(node, self._script.source.statement(node))
+        return self._spelled(node, self._tree.statement(node))
 
     def _spelled(self, node: ast.expr, stmt: ast.stmt) -> str:
         counted = _counted(node)
@@ -64,7 +62,7 @@ class Shapes:
         """The text of an expression that is not resolved, which no other scope's equals."""
         helper = self._kinds.helper_at(stmt)
         if helper is None or isinstance(node, ast.Constant):
-            return self._script.spelled(node)
+            return self._roles.spelled(node)
         text = ast.unparse(node)
         return f"{text} of {helper.function.name}()" if names_in([node]) & helper.own else text
 
@@ -114,27 +112,27 @@ class Shapes:
                 all_but_one = self._rows(parts[0], stmt)
                 return all_but_one and f"{all_but_one} + 1"
             if sizes := self._viewed(node, stmt):
-                return None if _is_negative(sizes[0]) else self._script.spelled(sizes[0])
+                return None if _is_negative(sizes[0]) else self._roles.spelled(sizes[0])
             like = self._like(node)
             return self._rows(like, stmt) if like is not None else None
         return None
 
     def _made(self, node: ast.expr, stmt: ast.stmt) -> tuple[list[str], bool] | None:
         """Sizes that an allocation or an entry of the storage begins with, and whether they are all of them."""
-        facts = self._script.facts
+        facts = self._roles.history
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == facts.storage:
             key = node.slice.value if isinstance(node.slice, ast.Constant) else None
             return facts.storage_sizes.get(str(key))
         if isinstance(node, ast.Name) and node.id in self._allocations:
             made, call = self._allocations[node.id]
             if self._making(node.id, stmt) == {made} and not self._varies(made, call):
-                return leading_sizes(self._script, call)
+                return leading_sizes(self._roles, call)
         return None
 
     def _varies(self, made: ast.stmt, call: ast.Call) -> bool:
         """Whether what an allocation above the training loop takes for sizes may be another number in the loop."""
-        above = made not in statements([self._script.outermost])
-        return above and self._script.changed_by_training(call) is not None
+        above = made not in statements([self._roles.outermost])
+        return above and self._roles.changed_by_training(call) is not None
 
     def _making(self, name: str, stmt: ast.stmt) -> set[ast.stmt | None]:
         """The bindings of a name; where it is changed in place, which keeps its shape, those of what is changed."""
@@ -160,7 +158,7 @@ class Shapes:
 
     def _joined(self, call: ast.Call) -> list[ast.expr]:
         """The parts of a `torch.cat([...])` along the first dimension."""
-        if not self._script.calls(call, "torch.cat", "torch.concat", "torch.concatenate") or not call.args:
+        if not self._tree.calls(call, "torch.cat", "torch.concat", "torch.concatenate") or not call.args:
             return []
         axis = [*call.args[1:], *(k.value for k in call.keywords)]
         parts = call.args[0]
@@ -186,10 +184,10 @@ class Shapes:
 
     def _like(self, call: ast.Call) -> ast.expr | None:
         """What a call's result has the shape of."""
-        if self._script.calls(call, "torch.zeros_like", "torch.ones_like", "torch.empty_like") and call.args:
+        if self._tree.calls(call, "torch.zeros_like", "torch.ones_like", "torch.empty_like") and call.args:
             return call.args[0]
         if isinstance(call.func, ast.Attribute) and call.func.attr in SAME_SHAPE:
-            if self._script.qualified(call.func) is None:
+            if self._tree.qualified(call.func) is None:
                 return call.func.value
         return None
 

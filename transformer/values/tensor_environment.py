@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from transformer.recognition.buffers import find_buffers
+from transformer.recognition.roles import Roles
 from transformer.values.tensors import Kinds
 
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
 
-
-def find_tensor_env(script: Script) -> str | None:
+def find_tensor_env(roles: Roles) -> str | None:
     """The environment, as written, where its steps take and return tensors; None where that is not certain.
 
     It is where it is stepped with a network's tensor as it is, and where what it observes goes, as it is, into a
     network and into a torch buffer, which takes no array.
     """
-    step = script.phases.env_step
-    stmt = script.source.statement(step)
+    step = roles.phases.env_step
+    stmt = roles.tree.statement(step)
     if not isinstance(stmt, ast.Assign) or stmt.value is not step or not isinstance(step.func, ast.Attribute):
         return None
-    kinds, target = Kinds(script), stmt.targets[0]
+    kinds, target = Kinds(roles), stmt.targets[0]
     if not step.args or not kinds.tensor(step.args[0]) or not isinstance(target, ast.Tuple) or len(target.elts) < 4:
         return None
     observed = target.elts[0]
@@ -31,9 +28,9 @@ def find_tensor_env(script: Script) -> str | None:
 
     def is_it(node: ast.expr) -> bool:
         same = isinstance(node, ast.Name) and node.id == observed.id
-        return same and stmt in kinds.bindings(observed.id, script.source.statement(node))
+        return same and stmt in kinds.bindings(observed.id, roles.tree.statement(node))
 
-    stored = any(is_it(store.value) for buffer in find_buffers(script) for store in buffer.stores)
-    calls = [n for n in ast.walk(script.phases.collect) if isinstance(n, ast.Call) and kinds.produced(n)]
+    stored = any(is_it(store.value) for buffer in find_buffers(roles) for store in buffer.stores)
+    calls = [n for n in ast.walk(roles.phases.collect) if isinstance(n, ast.Call) and kinds.produced(n)]
     given = any(is_it(argument) for call in calls for argument in call.args)
     return ast.unparse(step.func.value) if stored and given else None

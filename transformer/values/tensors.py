@@ -8,16 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings, Reaching
 from transformer.recognition.called_once import Helper
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, parameters, statements
 from transformer.values.networks.results import Results
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
 
 HOST_METHODS = frozenset("item tolist numpy size dim numel ndimension element_size data_ptr is_contiguous type".split())
 HOST_FUNCTIONS = frozenset(
@@ -34,22 +31,22 @@ NESTED = 4
 class Kinds:
     """Tensor or not, for expressions of the training scope, each where it stands."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._tree = roles, roles.tree
         self._flow: dict[tuple[str, ast.FunctionDef | None], Reaching] = {}
         self._passed: dict[ast.stmt, ast.stmt] = {
-            a: helper.stmt for helper in script.helpers.values() for a in helper.given.values()
+            a: helper.stmt for helper in roles.helpers.values() for a in helper.given.values()
         }
         """The arguments of helpers' calls, and the statement at which each is evaluated."""
         self._known: dict[tuple[str, ast.stmt], bool] = {}
         self._entered: list[ast.FunctionDef] = []
-        facts = script.facts
-        self._producers = {*script.modules, *([facts.policy] if facts.policy else [])}
+        facts = roles.history
+        self._producers = {*roles.modules, *([facts.policy] if facts.policy else [])}
         self._functions = {f.name: f for f in facts.functions.values()}
 
     def tensor(self, node: ast.expr) -> bool:
         """Whether an expression of the script is a tensor, where it stands."""
-        return self._tensor(node, self._script.source.statement(node))
+        return self._tensor(node, self._tree.statement(node))
 
     def tensor_at(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether an expression is a tensor when it is evaluated at `stmt`."""
@@ -86,11 +83,11 @@ class Kinds:
         """Whether a value that a buffer takes is given to a network in the rollout too: it is no number, then."""
         if not isinstance(node, ast.Name):
             return False
-        source = self._script.source
-        bindings = set(self.bindings(node.id, source.statement(node)))
+        statement = self._tree.statement
+        bindings = set(self.bindings(node.id, statement(node)))
         return any(
-            isinstance(a, ast.Name) and a.id == node.id and set(self.bindings(a.id, source.statement(a))) == bindings
-            for call in ast.walk(self._script.phases.collect)
+            isinstance(a, ast.Name) and a.id == node.id and set(self.bindings(a.id, statement(a))) == bindings
+            for call in ast.walk(self._roles.phases.collect)
             if isinstance(call, ast.Call) and self.produced(call)
             for a in call.args
         )
@@ -111,14 +108,14 @@ class Kinds:
 
     def helper_at(self, stmt: ast.stmt) -> Helper | None:
         """The helper in which a statement stands."""
-        if not self._script.helpers or stmt in self._passed:
+        if not self._roles.helpers or stmt in self._passed:
             return None
-        scope = self._script.scope_of(stmt)
-        return self._script.helpers.get(scope) if isinstance(scope, ast.FunctionDef) else None
+        scope = self._tree.scope_of(stmt)
+        return self._roles.helpers.get(scope) if isinstance(scope, ast.FunctionDef) else None
 
     def _reaching(self, name: str, function: ast.FunctionDef | None = None) -> Reaching:
         if (name, function) not in self._flow:
-            body = function.body if function else self._script.scope.body
+            body = function.body if function else self._roles.scope.body
             self._flow[name, function] = Reaching(body, name)
         return self._flow[name, function]
 
@@ -168,7 +165,7 @@ class Kinds:
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._functions:
             return self._returned(name, value)
         if isinstance(value, ast.Call) and self.produced(value):
-            return _result(self._script, stmt, value, name)
+            return _result(self._roles, stmt, value, name)
         if self._is_env(value, "step"):
             return self.in_step(stmt, name)
         if helper := self._called(value):
@@ -179,13 +176,13 @@ class Kinds:
             return self._tensor(value.elt, stmt)
         place, count = _place(stmt, name)
         if place is not None and isinstance(value, ast.Call):
-            if self._script.function_called(value) is not None:
+            if self._tree.function_called(value) is not None:
                 return self._returns_tensor(value, stmt, place, count)
         return self._tensor(value, stmt)
 
     def _called(self, value: ast.expr) -> Helper | None:
         """The helper whose only call a value is."""
-        return next((h for h in self._script.helpers.values() if h.call is value), None)
+        return next((h for h in self._roles.helpers.values() if h.call is value), None)
 
     def _is_dict_of_tensors(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether all values of a dict, made by a comprehension or a display, are tensors."""
@@ -208,11 +205,11 @@ class Kinds:
 
     def _only_tensors_enter(self, name: str) -> bool:
         """Whether all that is written into the dicts of a name, anywhere, are tensors; others may only read them."""
-        parents = self._script.source.parents
-        for node in self._script.nodes:
+        parents = self._tree.parents
+        for node in self._tree.nodes:
             if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
-            if not self._script.is_ours(node):
+            if not self._roles.is_ours(node):
                 continue
             parent = parents[node]
             if isinstance(parent, ast.Subscript) and parent.value is node:
@@ -230,7 +227,7 @@ class Kinds:
 
     def _of_comprehension(self, node: ast.Name, stmt: ast.stmt) -> bool | None:
         """Whether a name that a comprehension binds is a tensor; None where none around it binds it."""
-        for outer in self._script.source.ancestors(node):
+        for outer in self._tree.ancestors(node):
             for generator in getattr(outer, "generators", ()):
                 if node.id in {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}:
                     return self._iterates_tensors(generator, node.id, stmt)
@@ -257,13 +254,13 @@ class Kinds:
 
     def _is_env(self, node: ast.expr, method: str) -> bool:
         """Whether a node calls a method of an environment that is known to return tensors."""
-        env = self._script.facts.tensor_env
+        env = self._roles.history.tensor_env
         if env is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False
         return node.func.attr == method and ast.unparse(node.func.value) == env
 
     def _torch_function(self, call: ast.Call) -> str | None:
-        qualified = self._script.qualified(call.func) or ""
+        qualified = self._tree.qualified(call.func) or ""
         if qualified in ("torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"):
             return "kl_divergence"
         for prefix in ("torch.nn.functional.", "torch."):
@@ -278,7 +275,7 @@ class Kinds:
         if isinstance(node, ast.Call):
             return self._call(node, stmt)
         if isinstance(node, ast.Subscript):
-            storage = self._script.facts.storage
+            storage = self._roles.history.storage
             if isinstance(node.value, ast.Name) and node.value.id == storage:
                 return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
             if isinstance(node.value, ast.Name) and self._is_dict_of_tensors(node.value, stmt):
@@ -333,7 +330,7 @@ class Kinds:
 
     def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:
         """Whether a function of the file, given these arguments, returns a tensor, or one in a place among `count`."""
-        function = self._script.function_called(call)
+        function = self._tree.function_called(call)
         if function is None or self._entered.count(function) == NESTED:
             return False
         self._entered.append(function)
@@ -395,9 +392,9 @@ class _Fill(ast.NodeTransformer):
         return self._given.get(node.id, node)
 
 
-def _result(script: Script, stmt: ast.stmt, call: ast.Call, name: str) -> bool:
+def _result(roles: Roles, stmt: ast.stmt, call: ast.Call, name: str) -> bool:
     """Whether nothing says that the result of a network's call that a statement binds to a name is no tensor."""
-    results = Results(script, call)
+    results = Results(roles, call)
     for target in stmt.targets if isinstance(stmt, ast.Assign) else []:
         if isinstance(target, ast.Name) and target.id == name:
             return results.is_tensor(None)

@@ -47,9 +47,9 @@ def _finding(found: list[ast.Attribute], loop: Loop, heat: Heat) -> tuple[ast.AS
 def _arguments(study: Study) -> set[str]:
     """Names of the script's arguments: parsed, or an instance of a dataclass of the file."""
     found: set[str] = set()
-    for stmt in statements(study.script.tree.body):
+    for stmt in statements(study.tree.root.body):
         found |= _parsed(study, stmt)
-    for node in study.script.nodes:
+    for node in study.tree.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for stmt in statements(node.body):
                 found |= _parsed(study, stmt)
@@ -62,7 +62,7 @@ def _parsed(study: Study, stmt: ast.stmt) -> set[str]:
         return set()
     func = stmt.value.func
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    data = study.script.classes.get(name)
+    data = study.tree.classes.get(name)
     is_data = data is not None and any("dataclass" in ast.unparse(d) for d in data.decorator_list)
     if name in PARSERS or is_data or name in ("Args", "parse_args"):
         return {t.id for t in stmt.targets if isinstance(t, ast.Name)}

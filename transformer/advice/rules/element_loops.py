@@ -11,7 +11,7 @@ from transformer.advice.study import Study, method, receiver
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Loops over a tensor whose elements are asked for their values."""
-    for node in study.script.nodes:
+    for node in study.tree.nodes:
         if not isinstance(node, ast.For):
             continue
         heat = study.hot(node.iter)

@@ -16,7 +16,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     for call, heat in study.hot_calls():
         if study.qualified(call.func) not in FUNCTIONS or not call.args:
             continue
-        stmt = study.source.parents[call]
+        stmt = study.tree.parents[call]
         parts = call.args[0]
         if not isinstance(stmt, ast.Assign) or not isinstance(parts, (ast.Tuple, ast.List)):
             continue

@@ -15,7 +15,7 @@ ARRAYS = ("numpy.arange", "numpy.random.permutation", "numpy.random.choice", "nu
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Tensors indexed with an array; one finding for each array."""
     seen: set[tuple[str, int]] = set()
-    for node in study.script.nodes:
+    for node in study.tree.nodes:
         if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Name) or not study.tensor(node.value):
             continue
         heat = study.hot(node)

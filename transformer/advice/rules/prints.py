@@ -13,7 +13,7 @@ LOGGING = frozenset("add_scalar add_scalars add_histogram log debug info warning
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Calls that print or log a tensor, and text that is made of one."""
-    for node in study.script.nodes:
+    for node in study.tree.nodes:
         heat = study.hot(node) if isinstance(node, (ast.Call, ast.JoinedStr)) else None
         if heat is None:
             continue

@@ -11,7 +11,7 @@ from transformer.advice.study import Study
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Conditions whose truth is a tensor's."""
-    for node in study.script.nodes:
+    for node in study.tree.nodes:
         if not isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
             continue
         heat = study.hot(node.test)

@@ -21,7 +21,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 
 
 def _synchronizes(study: Study, call: ast.Call) -> bool:
-    scope = study.script.scope_of(call)
+    scope = study.tree.scope_of(call)
     return any(
         isinstance(n, ast.Attribute) and n.attr in ("synchronize", "wait", "query", "wait_stream", "wait_event")
         for n in ast.walk(scope)

@@ -26,9 +26,9 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 
 def _feeds_loop(study: Study, call: ast.Call) -> bool:
     """Whether a loop goes over the values: one read instead of one for each element."""
-    outer = study.source.parents[call]
+    outer = study.tree.parents[call]
     if isinstance(outer, ast.Call):  # enumerate, zip
-        outer = study.source.parents[outer]
+        outer = study.tree.parents[outer]
     return method(call) == "tolist" and isinstance(outer, ast.For)
 
 

@@ -13,7 +13,7 @@ FUNCTIONS = frozenset("nonzero unique unique_consecutive masked_select argwhere"
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Calls of such functions, and selections by a mask."""
-    for node in study.script.nodes:
+    for node in study.tree.nodes:
         if isinstance(node, ast.Call):
             found = _call(study, node)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import names_in
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
@@ -29,30 +30,31 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Extract the statements around the loop backwards over time.
 
     Raises:
         Skip: there is none, or it cannot be moved.
     """
-    block = script.phases.block
-    work: list[ast.AST] = [*script.gae_loops, *(helper.call for helper in script.gae_helpers)]
+    roles = state.roles
+    block = roles.phases.block
+    work: list[ast.AST] = [*roles.gae_loops, *(helper.call for helper in roles.gae_helpers)]
     tops = sorted({i for node in work for i, s in enumerate(block) if node in ast.walk(s)})
-    phases = script.phases
+    phases = roles.phases
     tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
     if not tops:
         raise Skip("no loop backwards over the rollout's steps was found between rollout and update")
-    first, last = _widen(script, block, tops[0], tops[-1])
-    edits = Edits(script.source)
+    first, last = _widen(roles, block, tops[0], tops[-1])
+    edits = Edits(state.source)
     doc = "Estimate the advantages and returns of the rollout, backwards in time."
-    script.facts.functions["gae"] = extract(script, edits, block[first : last + 1], "gae", doc)
-    return script.finish(edits)
+    state.history.functions["gae"] = extract(state, edits, block[first : last + 1], "gae", doc)
+    return state.finish(edits)
 
 
-def _widen(script: Script, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:
+def _widen(roles: Roles, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:
     """Include the tensors computed just above for the loop alone, and sums of its results just below."""
-    kinds = Kinds(script)
-    lowest = block.index(script.phases.collect) + 1
+    kinds = Kinds(roles)
+    lowest = block.index(roles.phases.collect) + 1
     while first > lowest:
         stmt = block[first - 1]
         if not isinstance(stmt, ast.Assign) or not all(isinstance(t, ast.Name) for t in stmt.targets):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import changed_in_place, shared
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import backwards, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
@@ -48,25 +49,26 @@ ELEMENTWISE = frozenset(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Rewrite each loop backwards over time.
 
     Raises:
         Skip: no loop has work that can be proved to be elementwise in time.
     """
-    edits, reasons, done = Edits(script.source), [], 0
-    inside = [s for h in script.gae_helpers for s in statements(h.function.body)]
-    for loop in (*script.gae_loops, *(s for s in inside if isinstance(s, ast.For) and backwards(s.iter))):
+    roles = state.roles
+    edits, reasons, done = Edits(state.source), [], 0
+    inside = [s for h in roles.gae_helpers for s in statements(h.function.body)]
+    for loop in (*roles.gae_loops, *(s for s in inside if isinstance(s, ast.For) and backwards(s.iter))):
         try:
-            Hoist(script, loop).rewrite(edits)
+            Hoist(roles, loop).rewrite(edits)
             done += 1
         except Skip as skip:
             reasons.append(f"line {loop.lineno}: {skip}")
     if not done:
         raise Skip("; ".join(reasons) or "no loop backwards over the rollout's steps was found")
-    script.notes.extend(reasons)
-    script.facts.recurrence = not reasons
-    return script.finish(edits)
+    state.notes.extend(reasons)
+    state.history.recurrence = not reasons
+    return state.finish(edits)
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,9 @@ class Boundary:
 class Hoist:
     """The rewriting of one loop."""
 
-    def __init__(self, script: Script, loop: ast.For) -> None:
-        self.script, self.loop, self.source = script, loop, script.source
-        self.dtypes, self.kinds, self.shapes = Dtypes(script), Kinds(script), Shapes(script)
+    def __init__(self, roles: Roles, loop: ast.For) -> None:
+        self.tree, self.loop = roles.tree, loop
+        self.dtypes, self.kinds, self.shapes = Dtypes(roles), Kinds(roles), Shapes(roles)
         count = backwards(loop.iter)
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")
@@ -156,7 +158,7 @@ class Hoist:
                 if name in kept:
                     continue
                 if isinstance(inner, ast.Constant) and ast.dump(inner) == ast.dump(self.boundary.last[name]):
-                    lines.append(f"{name} = {self.source.text(inner)}")
+                    lines.append(f"{name} = {self.tree.text(inner)}")
                     self.bound.discard(name)
                 else:
                     lines.append(f"{name} = {self._joined(name, inner, self.boundary.last[name])}")
@@ -210,10 +212,10 @@ class Hoist:
             if not left:
                 edits.remove(stmt)
             elif len(left) < len(chosen):
-                edits.replace(stmt, "\n".join(f"{n} = {self.source.text(chosen[n])}" for n in left))
+                edits.replace(stmt, "\n".join(f"{n} = {self.tree.text(chosen[n])}" for n in left))
 
     def _check_scope(self) -> None:
-        live = Liveness.of(self.script.scope_of(self.loop).body).after[self.loop]
+        live = Liveness.of(self.tree.scope_of(self.loop).body).after[self.loop]
         results = {n for n in self.bound if n in live}
         whole = {n for n in results if n not in self._carried()}
         if whole:
@@ -255,7 +257,7 @@ class Hoist:
     def _changed(self) -> set[str]:
         """Names that share memory with one that a turn changes in place, the arrays of results aside."""
         results = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)
-                   and isinstance(self.source.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip
+                   and isinstance(self.tree.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip
         body = self.loop.body
         return shared(changed_in_place(body) - results, body, lambda value: False)
 
@@ -281,7 +283,7 @@ class Hoist:
         if isinstance(node, ast.IfExp):
             return not shift and self._choice(node) is not None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if self.script.qualified(node.func) in ("torch.where", "torch.minimum", "torch.maximum", "torch.clamp"):
+            if self.tree.qualified(node.func) in ("torch.where", "torch.minimum", "torch.maximum", "torch.clamp"):
                 return not node.keywords and all(self._elementwise(a, shift) for a in node.args)
             constant = all(isinstance(a, ast.Constant) for a in (*node.args, *(k.value for k in node.keywords)))
             return node.func.attr in ELEMENTWISE and constant and self._elementwise(node.func.value, shift)
@@ -332,8 +334,8 @@ class Hoist:
             if isinstance(part, ast.IfExp):
                 edits.append((part, self._choice(part) or ""))
             elif isinstance(part, ast.Subscript) and (base := self._base(part, False)) is not None:
-                edits.append((part, self.source.text(base) + self._rows(base, _is_one_more(part.slice, self.index))))
-        text = self.source.splice(node, edits)
+                edits.append((part, self.tree.text(base) + self._rows(base, _is_one_more(part.slice, self.index))))
+        text = self.tree.splice(node, edits)
         for part, new in edits:
             if isinstance(part, ast.IfExp):  # what stood in parentheses needs none
                 text = re.sub(rf"(?<![\w\])])\({re.escape(new)}\)", new.replace("\\", r"\\"), text)
@@ -341,7 +343,7 @@ class Hoist:
 
     def _rows(self, base: ast.expr, ahead: bool) -> str:
         """The slice of an array that holds one row for each step: the step's own, or the one ahead of it."""
-        rows, count, text = self.shapes.rows(base), self.shapes.spelled(self.count), self.source.text(self.count)
+        rows, count, text = self.shapes.rows(base), self.shapes.spelled(self.count), self.tree.text(self.count)
         if rows == f"{count} + 1":
             return "[1:]" if ahead else "[:-1]"
         return "" if rows == count else f"[:{text}]"
@@ -374,14 +376,14 @@ class Hoist:
                     f"{ast.unparse(part)} is not known to be float32 as the other steps are (line {part.lineno})"
                 )
         edits = [
-            (n, f"{self.source.text(b)}[1:]")
+            (n, f"{self.tree.text(b)}[1:]")
             for n in ast.walk(inner)
             if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None
         ]
-        ends = self.source.text(last)
+        ends = self.tree.text(last)
         ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
-        row = f"{self.source.text(bases[0])}[:1]"
-        return f"torch.cat([{self.source.splice(inner, edits)}, {ends}.expand_as({row})])"
+        row = f"{self.tree.text(bases[0])}[:1]"
+        return f"torch.cat([{self.tree.splice(inner, edits)}, {ends}.expand_as({row})])"
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
@@ -392,8 +394,8 @@ class Hoist:
             if isinstance(part, ast.Name):
                 edits.substitute(part, f"{part.id}[{self.index}]")
             elif not (isinstance(part, ast.Subscript) and self._base(part, False) is not None):
-                factor = isinstance(parent := self.source.parents[part], ast.BinOp) and isinstance(parent.op, ast.Mult)
-                name = self.script.names.fresh("discount" if factor else "delta")
+                factor = isinstance(parent := self.tree.parents[part], ast.BinOp) and isinstance(parent.op, ast.Mult)
+                name = self.tree.names.fresh("discount" if factor else "delta")
                 lines.append(f"{name} = {self._at_all_steps(part)}")
                 edits.substitute(part, f"{name}[{self.index}]")
         return lines

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.query import backwards
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -38,36 +39,37 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Add the views at the top of each function that holds a recurrence.
 
     Raises:
         Skip: there is none, or it does more than add, subtract, multiply and divide.
     """
-    if script.imports.get("torch") != "torch":
+    tree = state.tree
+    if tree.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
-    edits, reasons, done = Edits(script.source), [], 0
-    for function, loop in _recurrences(script):
+    edits, reasons, done = Edits(state.source), [], 0
+    for function, loop in _recurrences(tree):
         try:
             arrays, numbers = _operands(function, loop)
         except Skip as skip:
             reasons.append(str(skip))
             continue
-        rows, shared = script.names.fresh("rows"), script.names.fresh("shared")
+        rows, shared = tree.names.fresh("rows"), tree.names.fresh("shared")
         edits.before(loop, render("numpy_recurrence", rows=rows, shared=shared, arrays=arrays, numbers=numbers))
-        script.facts.on_device.add(function.name)
+        state.history.on_device.add(function.name)
         done += 1
     if not done:
         raise Skip("; ".join(reasons) or "there is no loop over time of its own that returns nothing")
-    script.notes.extend(reasons)
-    return script.finish(edits)
+    state.notes.extend(reasons)
+    return state.finish(edits)
 
 
-def _recurrences(script: Script) -> Iterator[tuple[ast.FunctionDef, ast.For]]:
+def _recurrences(tree: Tree) -> Iterator[tuple[ast.FunctionDef, ast.For]]:
     """The functions that the compile transform made of loops backwards over time, and their loops."""
-    for function in script.nodes:
+    for function in tree.nodes:
         if isinstance(function, ast.FunctionDef):
-            eager = any(script.qualified(d) == "torch.compiler.disable" for d in function.decorator_list)
+            eager = any(tree.qualified(d) == "torch.compiler.disable" for d in function.decorator_list)
             loop = function.body[-1]
             if eager and isinstance(loop, ast.For) and backwards(loop.iter) is not None:
                 yield function, loop

@@ -6,7 +6,8 @@ import ast
 
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.query import backwards, statements
 from transformer.syntax.rewrite import Edits
@@ -45,54 +46,55 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Add the block above the training loop.
 
     Raises:
         Skip: there is no function to compile.
     """
-    facts, edits = script.facts, Edits(script.source)
-    hook = script.hook(r"\w*forward_\w*")
-    if hook is not None and hook in script.run_by_training:
+    tree, roles = state.tree, state.roles
+    facts, edits = state.history, Edits(state.source)
+    hook = roles.hook(r"\w*forward_\w*")
+    if hook is not None and hook in roles.run_by_training:
         raise Skip(f"line {hook.lineno} registers a hook while training goes on, which compiled code would not see")
     updates = {facts.functions["update"].name: facts.backwards} if "update" in facts.functions else {}
     functions: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
-        definition = script.definition(name)
-        grown, number = _grown(definition), counted(script, definition)
+        definition = tree.definition(name)
+        grown, number = _grown(definition), counted(roles, definition)
         if number:
-            script.notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
+            state.notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
         elif grown:
-            script.notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
+            state.notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
         elif passes <= 1 or (name in updates and facts.traced):
             functions.append(name)
         else:
-            script.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
+            state.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
     if not functions and not facts.policy and "gae" not in facts.functions:
-        raise Skip("; ".join(script.notes) or "neither policy nor gae() nor update() could be made a function")
+        raise Skip("; ".join(state.notes) or "neither policy nor gae() nor update() could be made a function")
     if "gae" in facts.functions:
-        _keep_recurrence_eager(script, edits)
+        _keep_recurrence_eager(state, edits)
     untraced = [n for n in functions if not (n in updates and facts.traced)]
-    kept = script.names.fresh("aot_config") if any(_keeps_graph(script.definition(n)) for n in untraced) else None
+    kept = tree.names.fresh("aot_config") if any(_keeps_graph(tree.definition(n)) for n in untraced) else None
     if kept is not None:
-        add_imports(script.tree, edits, f"from torch._functorch import config as {kept}")
+        add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
     edits.before(
-        script.outermost,
+        roles.outermost,
         render(
             "compile",
             flag=facts.flags["compile"],
             policy=facts.act or facts.policy,  # what a step calls; the other is called once per rollout
-            steady=_is_steady(script),
+            steady=_is_steady(roles),
             gae=facts.functions["gae"].name if "gae" in facts.functions else None,
-            device=script.device,
+            device=roles.device,
             functions=functions,
             kept=kept,
-            options=script.names.fresh("options"),
-            unguarded=script.names.fresh("unguarded") if facts.policy and _is_known(script) else None,
+            options=tree.names.fresh("options"),
+            unguarded=tree.names.fresh("unguarded") if facts.policy and _is_known(roles) else None,
         ),
         gap=1,
     )
-    return script.finish(edits)
+    return state.finish(edits)
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:
@@ -123,33 +125,34 @@ def _grown(function: ast.FunctionDef) -> str | None:
     return None
 
 
-def _is_known(script: Script) -> bool:
+def _is_known(roles: Roles) -> bool:
     """Whether nothing but parameters' values of the policy's network is known to change in training."""
-    target = script.facts.policy_target
-    return target is not None and target.partition(".")[0] not in script.facts.unsteady
+    target = roles.history.policy_target
+    return target is not None and target.partition(".")[0] not in roles.history.unsteady
 
 
-def _is_steady(script: Script) -> bool:
+def _is_steady(roles: Roles) -> bool:
     """Whether the policy reads nothing that may change but tensors that it is given, and parameters.
 
     It must be called in one way: without guards nobody would notice that an argument is left out.
     """
-    calls, capture = script.policy_calls, Capture(script)
-    once = len(calls) == (2 if script.facts.act else 1)  # evaluate-once: one for the eager run, one for the compiled
-    tensors = once and not script.facts.policy_others
+    calls, capture = roles.policy_calls, Capture(roles)
+    once = len(calls) == (2 if roles.history.act else 1)  # evaluate-once: one for the eager run, one for the compiled
+    tensors = once and not roles.history.policy_others
     return tensors and all(capture.obstacle_of_call(call) is None for call in calls)
 
 
-def _keep_recurrence_eager(script: Script, edits: Edits) -> None:
+def _keep_recurrence_eager(state: State, edits: Edits) -> None:
     """Move each loop over time out of gae(), and out of the functions that it calls, into one that stays eager."""
-    name = script.facts.functions["gae"].name
-    function = script.definition(name)
+    tree = state.tree
+    name = state.history.functions["gae"].name
+    function = tree.definition(name)
     doc = "Accumulate backwards in time; torch.compile would unroll this loop over the whole rollout."
-    called = [script.function_called(n) for n in ast.walk(function) if isinstance(n, ast.Call)]
+    called = [tree.function_called(n) for n in ast.walk(function) if isinstance(n, ast.Call)]
     for owner in dict.fromkeys([function, *(f for f in called if f is not None)]):
         for loop in (n for n in ast.walk(owner) if isinstance(n, ast.For)):
-            if backwards(loop.iter) is not None and not script.loops_around(loop):
-                extract_inner(script, edits, owner, loop, "recurrence", doc, "@torch.compiler.disable")
+            if backwards(loop.iter) is not None and not tree.loops_around(loop):
+                extract_inner(state, edits, owner, loop, "recurrence", doc, "@torch.compiler.disable")
 
 
 TRANSFORM = Transform(INFO, apply)

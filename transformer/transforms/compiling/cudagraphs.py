@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
@@ -34,28 +35,29 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Add the block above the training loop.
 
     Raises:
         Skip: there is nothing that a graph could hold, or no device to check.
     """
-    facts, edits = script.facts, Edits(script.source)
-    if script.device is None:
+    roles = state.roles
+    facts, edits = state.history, Edits(state.source)
+    if roles.device is None:
         raise Skip("the script moves nothing to a device")
-    reasons = _obstacles(script)
+    reasons = _obstacles(roles)
     if all(reasons.values()):
         raise Skip("; ".join(f"{name}() is not captured: {why}" for name, why in reasons.items()) or "no function")
-    script.notes += [f"{name}() is not captured: {why}" for name, why in reasons.items() if why]
+    state.notes += [f"{name}() is not captured: {why}" for name, why in reasons.items() if why]
     update = facts.functions.get("update")
     named = {update.name if update else None, facts.policy if facts.act else None}
     captured = [name for name, why in reasons.items() if why is None]
     edits.before(
-        script.outermost,
+        roles.outermost,
         render(
             "cudagraphs",
             flag=facts.flags["cudagraphs"],
-            device=script.device,
+            device=roles.device,
             compile=facts.flags["compile"],
             policy=facts.policy,
             act=facts.act if facts.policy in captured else None,
@@ -65,16 +67,16 @@ def apply(script: Script) -> str:
         ),
         gap=1,
     )
-    add_imports(script.tree, edits, "from tensordict.nn import CudaGraphModule")
-    return script.finish(edits)
+    add_imports(state.tree.root, edits, "from tensordict.nn import CudaGraphModule")
+    return state.finish(edits)
 
 
-def _obstacles(script: Script) -> dict[str, str | None]:
+def _obstacles(roles: Roles) -> dict[str, str | None]:
     """The functions that might be captured, each with what speaks against it."""
-    facts, capture = script.facts, Capture(script)
+    facts, capture = roles.history, Capture(roles)
     found: dict[str, str | None] = {}
     if facts.policy:
-        found[facts.policy] = _against_policy(script, capture)
+        found[facts.policy] = _against_policy(roles, capture)
     for role in ("gae", "update"):
         if role in facts.functions:
             function = facts.functions[role]
@@ -85,18 +87,18 @@ def _obstacles(script: Script) -> dict[str, str | None]:
                 why = why or "whether its last minibatch is smaller cannot be told above the training loop"
             if role == "update" and not facts.static_update:
                 why = why or "it branches on a tensor's value"
-            found[function.name] = why or capture.obstacle(script.definition(function.name))
+            found[function.name] = why or capture.obstacle(roles.tree.definition(function.name))
     return found
 
 
-def _against_policy(script: Script, capture: Capture) -> str | None:
+def _against_policy(roles: Roles, capture: Capture) -> str | None:
     """Why the policy cannot be captured: a graph holds one call, of tensors."""
-    calls = script.policy_calls
-    if script.facts.act:  # of two calls each run makes only one in the steps
+    calls = roles.policy_calls
+    if roles.history.act:  # of two calls each run makes only one in the steps
         calls = [n for n in calls if n.args and not n.keywords]
     if len(calls) > 1:
         return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of other sizes"
-    return _not_tensors(script.facts.policy_others) or capture.obstacle_of_call(calls[0])
+    return _not_tensors(roles.history.policy_others) or capture.obstacle_of_call(calls[0])
 
 
 def _not_tensors(inputs: tuple[str, ...]) -> str | None:

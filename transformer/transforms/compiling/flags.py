@@ -9,11 +9,13 @@ from typing import TypeGuard
 
 from transformer.conversion.result import TransformInfo
 from transformer.recognition.arguments import holds_options
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Transform
 
 INFO = TransformInfo(
@@ -48,18 +50,19 @@ class Definition:
     values: dict[str, str]
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Add the flags; note the expressions that read them."""
-    edits = Edits(script.source)
-    definition = _dataclass(script) or _argparse(script)
-    reader = _reader(script, definition.fields) if definition else None
+    tree = state.tree
+    edits = Edits(state.source)
+    definition = _dataclass(tree) or _argparse(tree)
+    reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
-        reader, flags = _beside(script, edits)
+        reader, flags = _beside(tree, edits)
     else:
         flags = _named(definition.fields)
         edits.after(definition.last, render(definition.template, **flags, **definition.values))
-    script.facts.flags = {flag: f"{reader}.{name}" for flag, name in flags.items()}
-    return script.finish(edits)
+    state.history.flags = {flag: f"{reader}.{name}" for flag, name in flags.items()}
+    return state.finish(edits)
 
 
 def _named(taken: Collection[str]) -> dict[str, str]:
@@ -67,15 +70,15 @@ def _named(taken: Collection[str]) -> dict[str, str]:
     return {flag: flag if flag not in taken else f"lean_{flag}" for flag in FLAGS}
 
 
-def _beside(script: Script, edits: Edits) -> tuple[str, dict[str, str]]:
+def _beside(tree: Tree, edits: Edits) -> tuple[str, dict[str, str]]:
     """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
-    taken = {str(n.value)[2:].replace("-", "_") for n in script.nodes if _is_option(n)}
-    taken |= {n.arg for n in script.nodes if isinstance(n, ast.arg)}
-    taken |= {ast.unparse(n.target) for n in script.nodes if isinstance(n, ast.AnnAssign)}
-    flags, names = script.names.fresh("flags"), _named(taken)
+    taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
+    taken |= {n.arg for n in tree.nodes if isinstance(n, ast.arg)}
+    taken |= {ast.unparse(n.target) for n in tree.nodes if isinstance(n, ast.AnnAssign)}
+    flags, names = tree.names.fresh("flags"), _named(taken)
     options = render("flags_argparse", parser=flags, **names)
-    add_imports(script.tree, edits, "import argparse", "import sys")
-    add_below_imports(script.tree, edits, render("flags_own", flags=flags, options=options))
+    add_imports(tree.root, edits, "import argparse", "import sys")
+    add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options))
     return flags, names
 
 
@@ -83,10 +86,10 @@ def _is_option(node: ast.AST) -> TypeGuard[ast.Constant]:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("--")
 
 
-def _dataclass(script: Script) -> Definition | None:
-    classes = {n.name: n for n in script.tree.body if isinstance(n, ast.ClassDef)}
-    for call in ast.walk(script.tree):
-        if script.calls(call, "tyro.cli") and isinstance(call, ast.Call) and call.args:
+def _dataclass(tree: Tree) -> Definition | None:
+    classes = {n.name: n for n in tree.root.body if isinstance(n, ast.ClassDef)}
+    for call in ast.walk(tree.root):
+        if tree.calls(call, "tyro.cli") and isinstance(call, ast.Call) and call.args:
             cls = classes.get(ast.unparse(call.args[0]))
             fields = [s for s in cls.body if isinstance(s, ast.AnnAssign)] if cls else []
             if cls is None or not fields:
@@ -105,15 +108,15 @@ def _is_text(stmt: ast.stmt) -> bool:
     return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant) and isinstance(stmt.value.value, str)
 
 
-def _argparse(script: Script) -> Definition | None:
+def _argparse(tree: Tree) -> Definition | None:
     parsers = {}
-    for node in script.nodes:
-        if isinstance(node, ast.Assign) and script.calls(node.value, "argparse.ArgumentParser"):
+    for node in tree.nodes:
+        if isinstance(node, ast.Assign) and tree.calls(node.value, "argparse.ArgumentParser"):
             parsers[ast.unparse(node.targets[0])] = node
     for parser, made in parsers.items():
         added = [
             s
-            for s in statements(script.scope_of(made).body)
+            for s in statements(tree.scope_of(made).body)
             if isinstance(s, ast.Expr)
             and isinstance(s.value, ast.Call)
             and isinstance(s.value.func, ast.Attribute)
@@ -122,7 +125,7 @@ def _argparse(script: Script) -> Definition | None:
         ]
         if added:
             names = frozenset(filter(None, (_destination(s.value) for s in added if isinstance(s.value, ast.Call))))
-            anchors: list[ast.stmt] = [made, *(s for s in added if s in script.source.block(made))]
+            anchors: list[ast.stmt] = [made, *(s for s in added if s in tree.block(made))]
             return Definition(anchors[-1], names, "flags_argparse", {"parser": parser})
     return None
 
@@ -136,18 +139,19 @@ def _destination(call: ast.Call) -> str | None:
     return long[0].lstrip("-").replace("-", "_") if long else None
 
 
-def _reader(script: Script, fields: frozenset[str]) -> str | None:
+def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
     """The expression in the training scope on which the most argument names are read; it must be what was parsed."""
+    tree = roles.tree
     counts: dict[str, int] = {}
     values: dict[str, ast.expr] = {}
-    for node in script.nodes:
+    for node in tree.nodes:
         if not isinstance(node, ast.Attribute) or node.attr not in fields:
             continue
-        if isinstance(node.value, (ast.Name, ast.Attribute)) and script.scope_of(node) is script.scope:
+        if isinstance(node.value, (ast.Name, ast.Attribute)) and tree.scope_of(node) is roles.scope:
             reader = ast.unparse(node.value)
             values[reader] = node.value
             counts[reader] = counts.get(reader, 0) + 1
-    parsed = [reader for reader in sorted(counts) if holds_options(script, values[reader], script.scope)]
+    parsed = [reader for reader in sorted(counts) if holds_options(tree, values[reader], roles.scope)]
     return max(parsed, key=lambda k: counts[k]) if parsed else None
 
 

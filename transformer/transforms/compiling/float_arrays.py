@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
@@ -34,46 +35,48 @@ INFO = TransformInfo(
 CONSTRUCTORS = ("torch.Tensor", "torch.FloatTensor")
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Put a function in the place of the constructors, in the networks and in what was extracted.
 
     Raises:
         Skip: they do not make tensors of what may be an array, or not float32.
     """
-    found = list(dict.fromkeys(_made_of_arrays(script)))
+    tree = state.tree
+    found = list(dict.fromkeys(_made_of_arrays(state.roles)))
     if not found:
         raise Skip("nothing that is compiled makes tensors of arrays with torch.Tensor()")
-    if any((script.qualified(n) or "").startswith("torch.set_default_") for n in script.nodes):
+    if any((tree.qualified(n) or "").startswith("torch.set_default_") for n in tree.nodes):
         raise Skip("the script sets another default for torch.Tensor()")
-    if script.imports.get("torch") != "torch":
+    if tree.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
-    numpy = next((name for name, module in script.imports.items() if module == "numpy"), None)
-    if numpy is None and script.names.taken("numpy"):
+    numpy = next((name for name, module in tree.imports.items() if module == "numpy"), None)
+    if numpy is None and tree.names.taken("numpy"):
         raise Skip("the name numpy stands for something else than the module")
-    edits, name = Edits(script.source), script.names.fresh("float_tensor")
+    edits, name = Edits(state.source), tree.names.fresh("float_tensor")
     for call in found:
         edits.substitute(call.func, name)
-    places = [s for call in found for s in (call, *script.source.ancestors(call)) if s in script.tree.body]
+    places = [s for call in found for s in (call, *tree.ancestors(call)) if s in tree.root.body]
     first = min((s for s in places if isinstance(s, ast.stmt)), key=lambda s: s.lineno)
     edits.before(first, render("float_tensor", float_tensor=name, numpy=numpy or "numpy"), gap=2)
     if numpy is None:
-        add_imports(script.tree, edits, "import numpy")
-    return script.finish(edits)
+        add_imports(tree.root, edits, "import numpy")
+    return state.finish(edits)
 
 
-def _made_of_arrays(script: Script) -> Iterator[ast.Call]:
+def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
     """The constructors' calls in what is compiled, with one argument that is known to be an array or a tensor."""
-    kinds, known = Kinds(script), KnownArrays(script)
-    extracted = [script.definition(f.name) for role, f in script.facts.functions.items() if role != "rollout"]
-    reached: list[ast.AST] = [*script.network_classes, *extracted]
+    tree = roles.tree
+    kinds, known = Kinds(roles), KnownArrays(roles)
+    extracted = [tree.definition(f.name) for role, f in roles.history.functions.items() if role != "rollout"]
+    reached: list[ast.AST] = [*roles.network_classes, *extracted]
     for part in reached:  # which grows
         for node in ast.walk(part):
             if not isinstance(node, ast.Call):
                 continue
-            function = script.function_called(node)
+            function = tree.function_called(node)
             if function is not None and function not in reached:
                 reached.append(function)
-            if script.calls(node, *CONSTRUCTORS) and len(node.args) == 1 and not node.keywords:
+            if tree.calls(node, *CONSTRUCTORS) and len(node.args) == 1 and not node.keywords:
                 if not kinds.tensor(node.args[0]) and known.kind(node.args[0]) is not None:
                     yield node
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import scope_access
 from transformer.recognition import other_gradients
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.query import names_in, parameters
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -46,33 +48,34 @@ TRACED = frozenset("Adam AdamW RMSprop SGD".split())
 """Optimizers whose step() is known to compile without a graph break."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Put other functions in the place of the three calls in update(), for each of its optimizers.
 
     Raises:
         Skip: update() is not made of plain backward passes, each with the plain steps of its optimizers behind it.
     """
-    hook = script.hook(r"|\w*(backward|grad|step)_\w*")
+    tree, roles = state.tree, state.roles
+    hook = roles.hook(r"|\w*(backward|grad|step)_\w*")
     if hook is not None:
         raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
-    definition = script.definition(script.facts.functions["update"].name)
-    passes = _plain_update(script, definition)
+    definition = tree.definition(state.history.functions["update"].name)
+    passes = _plain_update(tree, definition)
     for one in passes:
         for name in one.optimizers:
-            _check_optimizer(script, name, definition)
-    clipped = _also_clipped(script, definition, passes)
-    if script.names.taken("inspect") and script.imports.get("inspect") != "inspect":
+            _check_optimizer(roles, name, definition)
+    clipped = _also_clipped(roles, definition, passes)
+    if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
-    edits, setup, traceable = Edits(script.source), [], ""
+    edits, setup, traceable = Edits(state.source), [], ""
     for one in passes:
-        zero_grad, backward = (script.names.fresh(n) for n in ("zero_grad", "backward"))
-        steps = [script.names.fresh("optimizer_step") for _ in one.steps]
-        traceable = traceable or script.names.fresh("traceable")
-        script.facts.on_device.update((zero_grad, backward, *steps))
+        zero_grad, backward = (tree.names.fresh(n) for n in ("zero_grad", "backward"))
+        steps = [tree.names.fresh("optimizer_step") for _ in one.steps]
+        traceable = traceable or tree.names.fresh("traceable")
+        state.history.on_device.update((zero_grad, backward, *steps))
         edits.substitute(one.zero_grads[0], f"{zero_grad}()")
         for call in (*one.zero_grads[1:], *one.backwards[:-1]):
-            edits.remove(script.source.statement(call))
-        losses = [script.source.text(_receiver(call)) for call in one.backwards]
+            edits.remove(tree.statement(call))
+        losses = [tree.text(_receiver(call)) for call in one.backwards]
         kept = [f"{k.arg}={ast.unparse(k.value)}" for k in one.backwards[-1].keywords]
         edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
         for call, step in zip(one.steps, steps, strict=True):
@@ -82,7 +85,7 @@ def apply(script: Script) -> str:
     code = render(
         "traceable",
         traceable=traceable,
-        flag=script.facts.flags["compile"],
+        flag=state.history.flags["compile"],
         several=len(passes) > 1,
         shared=any(len(one.steps) > 1 for one in passes),
         clipped=bool(clipped),
@@ -90,10 +93,10 @@ def apply(script: Script) -> str:
         summed=any(len(one.backwards) > 1 for one in passes),
     )
     edits.before(definition, code, gap=1 if definition.col_offset else 2)
-    edits.before(script.outermost, "\n".join(setup))
-    add_imports(script.tree, edits, "import inspect")
-    script.facts.traced = True
-    return script.finish(edits)
+    edits.before(roles.outermost, "\n".join(setup))
+    add_imports(tree.root, edits, "import inspect")
+    state.history.traced = True
+    return state.finish(edits)
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def _receiver(call: ast.Call) -> ast.expr:
     return call.func.value
 
 
-def _plain_update(script: Script, function: ast.FunctionDef) -> list[_Pass]:
+def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
     """The calls of zero_grad(), backward() and step() in update(), each a statement of its own, in this order.
 
     Raises:
@@ -125,7 +128,7 @@ def _plain_update(script: Script, function: ast.FunctionDef) -> list[_Pass]:
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             raise Skip(f"line {node.lineno} uses gradients one by one")
-        if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (script.qualified(node) or ""):
+        if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (tree.qualified(node) or ""):
             raise Skip(f"line {node.lineno} talks to other processes")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORDER:
             calls.append(node)
@@ -139,11 +142,11 @@ def _plain_update(script: Script, function: ast.FunctionDef) -> list[_Pass]:
         kept = (len(passes) > 1 or call in summed) and [k.arg for k in call.keywords] == ["retain_graph"]
         if call.args or (call.keywords and not kept and not _is_default(call)):
             raise Skip(f"{ast.unparse(call.func)}() on line {call.lineno} takes arguments")
-        stmt = script.source.parents[call]
+        stmt = tree.parents[call]
         if not isinstance(stmt, ast.Expr) or stmt not in function.body:
             raise Skip(f"line {call.lineno} is not a statement of its own that always runs")
     for one in passes:
-        _check_pass(script, function, one)
+        _check_pass(tree, function, one)
     stepped = [name for one in passes for name in one.optimizers]
     for name in stepped:
         if stepped.count(name) > 1:
@@ -163,7 +166,7 @@ def _passes(calls: list[ast.Call]) -> list[_Pass]:
     return [_Pass(*(calls[g.start(i) : g.end(i)] for i in (1, 2, 3))) for g in groups]
 
 
-def _check_pass(script: Script, function: ast.FunctionDef, one: _Pass) -> None:
+def _check_pass(tree: Tree, function: ast.FunctionDef, one: _Pass) -> None:
     """The optimizers that step are those whose gradients are cleared; and nothing stands between losses.
 
     Raises:
@@ -176,7 +179,7 @@ def _check_pass(script: Script, function: ast.FunctionDef, one: _Pass) -> None:
     for name in one.optimizers:
         if name not in cleared:
             raise Skip(f"the gradients of {name} are not cleared before they are computed")
-    places = [function.body.index(script.source.statement(call)) for call in one.backwards]
+    places = [function.body.index(tree.statement(call)) for call in one.backwards]
     if places[-1] - places[0] >= len(places):
         raise Skip(
             f"between the backward passes on lines {one.backwards[0].lineno} and "
@@ -189,7 +192,7 @@ def _is_default(call: ast.Call) -> bool:
     return [ast.unparse(k) for k in call.keywords] == ["set_to_none=True"]
 
 
-def _also_clipped(script: Script, function: ast.FunctionDef, passes: list[_Pass]) -> str:
+def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass]) -> str:
     """Parameters that update() clips and that its optimizers may not all hold, as written; none for the empty text.
 
     A pass computes the gradients of its own optimizers' parameters, so with several none may clip others.
@@ -202,38 +205,38 @@ def _also_clipped(script: Script, function: ast.FunctionDef, passes: list[_Pass]
         if not isinstance(node, ast.Call) or "clip_grad" not in ast.unparse(node.func):
             continue
         one = next((p for p in passes if p.backwards[-1].lineno < node.lineno < p.steps[-1].lineno), None)
-        own = [o for o in script.optimizers if one is not None and o.name in one.optimizers]
+        own = [o for o in roles.optimizers if one is not None and o.name in one.optimizers]
         given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "parameters")]
-        if one is not None and given and other_gradients.held_by(script, given[0], own):
+        if one is not None and given and other_gradients.held_by(roles, given[0], own):
             continue
         if one is None or not given or len(passes) > 1:
             raise Skip(f"line {node.lineno} may clip gradients of several optimizers")
         local = scope_access(function.body).binds | set(parameters(function))
-        if names_in(given) & (script.variant | local):
+        if names_in(given) & (roles.variant | local):
             raise Skip(f"line {node.lineno} may clip gradients that the optimizer does not use")
-        also[script.source.text(given[0])] = None
+        also[roles.tree.text(given[0])] = None
     if len(also) > 1:
         raise Skip("different parameters are clipped, not all of which the optimizer may hold")
     return next(iter(also), "")
 
 
-def _check_optimizer(script: Script, name: str, update: ast.FunctionDef) -> None:
+def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef) -> None:
     """The optimizer is one that can be traced, and only update() gives it gradients.
 
     Raises:
         Skip: it is not.
     """
-    made = [o for o in script.optimizers if o.name == name]
+    made = [o for o in roles.optimizers if o.name == name]
     if len(made) != 1 or made[0].kind not in TRACED:
         kind = made[0].kind if made else None
         raise Skip(f"{name} is {f'torch.optim.{kind}' if kind else 'not known'}, whose step() may not be traceable")
     if any(k.arg in ("fused", "differentiable", None) for k in made[0].call.keywords):
         raise Skip(f"{name} is made with options under which its step() may not be traceable")
-    if name not in script.facts.steady_rates:
+    if name not in roles.history.steady_rates:
         raise Skip(f"the learning rate of {name} is a float that may change: each value would be compiled anew")
-    for changed in script.facts.restructured.values():
+    for changed in roles.history.restructured.values():
         raise Skip(changed)
-    used = other_gradients.outside(script, update, made[0])
+    used = other_gradients.outside(roles, update, made[0])
     if used is not None:
         raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")
 

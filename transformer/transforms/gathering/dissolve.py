@@ -10,10 +10,10 @@ from typing import cast
 import libcst as cst
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script, changed
+from transformer.state import State
 from transformer.syntax.query import bind_arguments, first_parameter
 from transformer.syntax.refit import Remembering, refit
-from transformer.syntax.tree import Line
+from transformer.syntax.rewrite import Line
 from transformer.transforms.base import Skip, Transform
 from transformer.transforms.gathering.inline import gather, inlined, recognised, without
 from transformer.transforms.gathering.inlining import NotInlined
@@ -45,48 +45,50 @@ WIDTH = 88
 """Columns for the names of a declaration."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Dissolve the first class that trains.
 
     Raises:
         Skip: there is none, or its object must stay one, or this would not bring the training to where it is made.
     """
     reasons = []
-    for cls in training_classes(script):
+    for cls in training_classes(state.tree):
         try:
-            return _dissolved(script, cls)
+            return _dissolved(state, cls)
         except (Kept, NotInlined) as kept:
             reasons.append(f"{cls.name} stays a class: {kept}")
     raise Skip("; ".join(reasons) or "no class of this file trains")
 
 
-def _dissolved(script: Script, cls: ast.ClassDef) -> str:
-    parts = understand(script, cls)
-    code = dissolved(script, parts)
-    state, kept = gather(changed(script, code))
-    if not recognised(state) or getattr(state.scope, "name", None) != getattr(parts.scope, "name", None):
+def _dissolved(state: State, cls: ast.ClassDef) -> str:
+    parts = understand(state.tree, cls)
+    code = dissolved(state, parts)
+    gathered, kept = gather(state.after(code))
+    if not recognised(gathered.roles) or getattr(gathered.roles.scope, "name", None) != getattr(
+        parts.scope, "name", None
+    ):
         raise Kept(next(iter(kept.values()), "its functions would not meet in one training loop"))
     return code
 
 
-def dissolved(script: Script, parts: Dissolved) -> str:
+def dissolved(state: State, parts: Dissolved) -> str:
     """The script without the object.
 
     Raises:
         NotInlined: what `__init__` did cannot stand where the object was made.
     """
-    init = script.names.fresh("init")
-    split = changed(script, _Module(script, parts, init).code())
-    return inlined(split, next(c for f, c in only_calls(split).items() if f.name == init))
+    init = state.tree.names.fresh("init")
+    split = state.after(_Module(state, parts, init).code())
+    return inlined(split, next(c for f, c in only_calls(split.tree).items() if f.name == init))
 
 
 class _Module(cst.CSTTransformer):
     """The module with the object's methods as functions, and its creation as a call of one of them."""
 
-    def __init__(self, script: Script, parts: Dissolved, init: str) -> None:
+    def __init__(self, state: State, parts: Dissolved, init: str) -> None:
         super().__init__()
-        self._script, self._parts, self._init = script, parts, init
-        pairs = script.source.pairs
+        self._state, self._parts, self._init = state, parts, init
+        pairs = state.source.pairs
         self._cls = pairs[parts.cls].node
         self._stmt = pairs[parts.stmt].line
         self._scope = pairs[parts.scope].node if isinstance(parts.scope, ast.FunctionDef) else None
@@ -94,7 +96,7 @@ class _Module(cst.CSTTransformer):
 
     def code(self) -> str:
         """The new text."""
-        return self._script.source.module.visit(self).code
+        return self._state.source.module.visit(self).code
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
         """Look for the scope that makes the object, and no further."""
@@ -163,15 +165,15 @@ class _Module(cst.CSTTransformer):
 
     def _created(self) -> list[cst.SimpleStatementLine]:
         """What evaluates the arguments, and the call of what was `__init__`."""
-        source, creation, lines = self._script.source, self._parts.creation, []
+        creation, lines = self._parts.creation, []
         variables = {param: self._parts.names[attribute] for attribute, param in self._parts.passed.items()}
         bound = bind_arguments(self._parts.init, creation, creation.func)
         assert bound is not None, "the object was found"
         texts = []
         for param, value in list(bound.given.items())[1:]:
-            text = source.text(value)
+            text = self._state.tree.text(value)
             if not isinstance(value, (ast.Name, ast.Constant)) and variables:
-                name = variables.get(param) or self._script.names.fresh(param)
+                name = variables.get(param) or self._state.tree.names.fresh(param)
                 lines.append(_line(f"{name} = {text}"))
                 text = name
             texts.append(f"{param}={text}" if any(param == k.arg for k in creation.keywords) else text)
@@ -180,15 +182,15 @@ class _Module(cst.CSTTransformer):
     def _functions(self, gap: int) -> list[cst.BaseStatement]:
         """The methods as functions, with the comments of the class above the first."""
         node = cast(cst.ClassDef, self._cls)
-        pairs, parts = self._script.source.pairs, self._parts
+        pairs, parts = self._state.source.pairs, self._parts
         made: list[cst.FunctionDef] = []
         for method in (parts.init, *parts.methods):
             own = cast(cst.FunctionDef, pairs[method].node)
             name = self._init if method is parts.init else parts.names[method.name]
-            as_function = _Method(self._script, parts, method, name)
+            as_function = _Method(self._state, parts, method, name)
             function = cast(cst.FunctionDef, own.visit(as_function))
             column = self._parts.scope.body[0].col_offset if self._scope is not None else 0
-            (line,) = refit([function], as_function.before, self._script.source, method.col_offset, column)
+            (line,) = refit([function], as_function.before, self._state.source, method.col_offset, column)
             made.append(cast(cst.FunctionDef, line))
         doc = ast.get_docstring(parts.cls)
         words = [cst.EmptyLine(comment=cst.Comment(f"# {line}".rstrip())) for line in (doc or "").splitlines()]
@@ -222,15 +224,15 @@ class _Comments(cst.CSTVisitor):
 class _Method(Remembering):
     """A method as a function."""
 
-    def __init__(self, script: Script, parts: Dissolved, method: ast.FunctionDef, name: str) -> None:
+    def __init__(self, state: State, parts: Dissolved, method: ast.FunctionDef, name: str) -> None:
         super().__init__()
         self._parts, self._name = parts, name
         self._receiver = first_parameter(method)
-        self._method = script.source.pairs[method].node
+        self._method = state.source.pairs[method].node
         self._names = dict(parts.names)
         if method is parts.init:
             self._names |= parts.passed
-        self._stored = {id(script.source.pairs[f].node): names for f, names in parts.stored.items()}
+        self._stored = {id(state.source.pairs[f].node): names for f, names in parts.stored.items()}
         self._keyword = "nonlocal" if isinstance(parts.scope, ast.FunctionDef) else "global"
         self._init = self._method if method is parts.init else None
         self._dropped = set(parts.passed.values()) if method is parts.init else set()

@@ -9,10 +9,12 @@ from typing import cast
 import libcst as cst
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script, Unconvertible, changed
+from transformer.recognition.refusals import Unconvertible
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.refit import Remembering, refit
-from transformer.syntax.rewrite import Edits, lines_of
-from transformer.syntax.tree import Line
+from transformer.syntax.rewrite import Edits, Line, lines_of
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
 from transformer.transforms.gathering.only_calls import (
@@ -52,84 +54,84 @@ MOST = 20
 """So many calls are replaced at the most."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Replace calls until environment and optimizer are stepped in one loop.
 
     Raises:
         Skip: they are already, or no call stands between them, or a function must stay one.
     """
-    state, kept = gather(script)
-    if not recognised(state) and kept:
+    gathered, kept = gather(state)
+    if not recognised(gathered.roles) and kept:
         raise Skip(next(iter(kept.values())))
-    if recognised(state) and state is script:
+    if recognised(gathered.roles) and gathered is state:
         raise Skip(ALREADY)
-    script.module = state.source.module if state is not script else None
-    return state.code
+    state.edited = gathered.source.module if gathered is not state else None
+    return gathered.tree.code
 
 
-def gather(script: Script) -> tuple[Script, dict[str, str]]:
+def gather(state: State) -> tuple[State, dict[str, str]]:
     """The state in which calls are replaced until nothing is left to, and why functions stay, by their names."""
-    state, kept = script, dict[str, str]()
+    now, kept = state, dict[str, str]()
     for _ in range(MOST):
-        calls = {f: c for f, c in only_calls(state).items() if f.name not in kept}
-        only = training_to_inline(state, calls)
-        if only is None and recognised(state):
-            only = advantages_to_inline(state, calls) or computation_to_inline(state, calls)
+        calls = {f: c for f, c in only_calls(now.tree).items() if f.name not in kept}
+        only = training_to_inline(now.roles, calls)
+        if only is None and recognised(now.roles):
+            only = advantages_to_inline(now.roles, calls) or computation_to_inline(now.roles, calls)
         elif only is None:
-            only = call_to_inline(state, calls)
+            only = call_to_inline(now.roles, calls)
         if only is None:
             break
         try:
-            state = changed(state, inlined(state, only))
+            now = now.after(inlined(now, only))
         except NotInlined as refused:
             where = f"{only.function.name}() (line {only.function.lineno})"
             kept[only.function.name] = f"{where} cannot be put in the place of its call: {refused}"
-    return state, kept
+    return now, kept
 
 
-def recognised(script: Script) -> bool:
+def recognised(roles: Roles) -> bool:
     """Whether rollout and update stand in one training loop."""
     try:
-        _ = script.phases
+        _ = roles.phases
     except Unconvertible:
         return False
     return True
 
 
-def inlined(script: Script, only: OnlyCall) -> str:
+def inlined(state: State, only: OnlyCall) -> str:
     """The script with a function's statements in the place of its call.
 
     Raises:
         NotInlined: they would do something else there, or this cannot be told.
     """
-    inlining = plan(script, only)
-    edits, stmt = Edits(script.source), inlining.stmt
+    inlining = plan(state, only)
+    edits, stmt = Edits(state.source), inlining.stmt
     renamed = _Rename(inlining.names)
     doc = ast.get_docstring(only.function)
-    body = _body(script, only.function)
+    body = _body(state, only.function)
     if doc is not None and isinstance(body[0], cst.SimpleStatementLine):
         rest = body[0].body[1:]  # behind a semicolon
         body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
-    named = [script.source.pairs[alias].line for alias in inlining.aliases]
+    named = [state.source.pairs[alias].line for alias in inlining.aliases]
     lines = [cast(Line, line.visit(renamed)) for line in without(body, lambda s: s in named or _declares(s))]
     shift = 4 * len(only.function.decorator_list)
-    lines = refit(lines, renamed.before, script.source, only.function.body[0].col_offset, stmt.col_offset + shift)
+    lines = refit(lines, renamed.before, state.source, only.function.body[0].col_offset, stmt.col_offset + shift)
     for decorator in only.function.decorator_list:
         lines = [cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(lines))]
-    above = [f"{name} = {script.source.text(value)}" for name, value in inlining.bindings]
-    below = _assigned(script, inlining, renamed)
+    above = [f"{name} = {state.tree.text(value)}" for name, value in inlining.bindings]
+    below = _assigned(state.tree, inlining, renamed)
     lines = [*_parsed("\n".join(above)), *_returning(lines, _parsed(below))]
     if doc and lines:
         comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
     edits.replace(stmt, lines or "pass")
     edits.remove(only.function)
-    return script.finish(edits)
+    return state.finish(edits)
 
 
-def _body(script: Script, function: ast.FunctionDef) -> Sequence[Line]:
+def _body(state: State, function: ast.FunctionDef) -> Sequence[Line]:
     """The function's lines, with the comments beside its head and at its end."""
-    node = cast(cst.FunctionDef, script.source.pairs[function].node)
+    node = cast(cst.FunctionDef, state.source.pairs[function].node)
     if isinstance(node.body, cst.IndentedBlock):
         lines = list(cast(Sequence[Line], node.body.body))
         beside = node.body.header.comment
@@ -162,16 +164,16 @@ def _declares(line: Line) -> bool:
     return bool(small) and all(isinstance(part, (cst.Global, cst.Nonlocal)) for part in small)
 
 
-def _assigned(script: Script, inlining: Inlining, renamed: _Rename) -> str:
+def _assigned(tree: Tree, inlining: Inlining, renamed: _Rename) -> str:
     """The statement that does with the results what the call's statement did."""
 
     def text(value: ast.expr) -> str:
-        code = script.source.text(value) if value in script.source.parents else ast.unparse(value)
+        code = tree.text(value) if value in tree.parents else ast.unparse(value)
         return cst.Module([]).code_for_node(cast(cst.BaseExpression, cst.parse_expression(code).visit(renamed)))
 
     if inlining.value is not None:
         return text(inlining.value)
-    targets = ", ".join(script.source.text(t) for t, _ in inlining.results)
+    targets = ", ".join(tree.text(t) for t, _ in inlining.results)
     return f"{targets} = {', '.join(text(v) for _, v in inlining.results)}" if targets else ""
 
 

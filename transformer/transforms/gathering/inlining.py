@@ -12,7 +12,7 @@ import libcst as cst
 from transformer.dataflow.access import Names, access, block_names, free_names, scope_access
 from transformer.dataflow.closures import Nested, kept_for_later
 from transformer.dataflow.liveness import Liveness
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.query import HARMLESS, TRY, bind_arguments, parameters, statements
 from transformer.transforms.gathering.only_calls import OnlyCall, root_of
 
@@ -39,22 +39,22 @@ class Inlining:
     """Its statements that only gave something another name."""
 
 
-def plan(script: Script, only: OnlyCall) -> Inlining:
+def plan(state: State, only: OnlyCall) -> Inlining:
     """Find the names.
 
     Raises:
         NotInlined: the statements would do something else there, or this cannot be told.
     """
-    return _Planner(script, only).plan()
+    return _Planner(state, only).plan()
 
 
 class _Planner:
-    def __init__(self, script: Script, only: OnlyCall) -> None:
-        self.script = script
+    def __init__(self, state: State, only: OnlyCall) -> None:
+        self.state, self.tree = state, state.tree
         self.function = only.function
         self.call = only.call
         self.receiver = only.receiver
-        self.scope = script.scope_of(only.call)
+        self.scope = state.tree.scope_of(only.call)
         inner = scope_access(self.function.body)
         self.declared = {
             n for s in statements(self.function.body) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names
@@ -90,7 +90,7 @@ class _Planner:
         function = self.function
         for decorator in function.decorator_list:
             plain = isinstance(decorator, ast.Call) and not decorator.args and not decorator.keywords
-            if not plain or not self.script.calls(decorator, *HARMLESS):
+            if not plain or not self.tree.calls(decorator, *HARMLESS):
                 raise NotInlined(f"line {decorator.lineno} decorates it")
         for node in (n for s in function.body for n in ast.walk(s)):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
@@ -106,10 +106,10 @@ class _Planner:
         for stmt in returns:
             if stmt is not last:
                 raise NotInlined(f"line {stmt.lineno} returns before its end")
-        if self.kept and self.script.loops_around(self.call):
+        if self.kept and self.tree.loops_around(self.call):
             name, line = next(iter(self.kept.items()))
             raise NotInlined(f"line {line} may keep {name} for later")
-        outer = self.script.scope_of(function)
+        outer = self.tree.scope_of(function)
         if not isinstance(self.scope, ast.Module) and outer is not self.scope:
             own = scope_access(self.scope.body).binds | set(parameters(self.scope))
             for name in sorted(self.free & own):
@@ -125,7 +125,7 @@ class _Planner:
             return False
         if isinstance(declaration, ast.Global):
             return isinstance(self.scope, ast.Module)
-        return self.script.scope_of(self.function) is self.scope
+        return self.tree.scope_of(self.function) is self.scope
 
     @cached_property
     def kept(self) -> dict[str, int]:
@@ -133,7 +133,7 @@ class _Planner:
         for node in (n for s in self.function.body for n in ast.walk(s)):
             if isinstance(node, ast.ClassDef):
                 raise NotInlined(f"line {node.lineno} makes a class")
-        return kept_for_later(self.script, self.function.body, self.locals)
+        return kept_for_later(self.tree, self.function.body, self.locals)
 
     def check_steady(self, stmt: ast.stmt, names: dict[str, str]) -> None:
         """Refuse where functions made inside would see a variable of the function change below the call."""
@@ -145,7 +145,7 @@ class _Planner:
 
     def statement(self) -> ast.Assign | ast.Expr:
         """The statement of the call."""
-        stmt = self.script.source.parents[self.call]
+        stmt = self.tree.parents[self.call]
         if isinstance(stmt, ast.Expr):
             return stmt
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
@@ -212,7 +212,7 @@ class _Planner:
         found: dict[str, ast.Assign] = {}
         for stmt in self.function.body:
             if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
-                name, line = stmt.targets[0].id, self.script.source.pairs[stmt].line
+                name, line = stmt.targets[0].id, self.state.source.pairs[stmt].line
                 bound = [s for s in statements(self.function.body) if name in access(s).binds | block_names(s)]
                 alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
                 own = name in self.bound and name not in self.params
@@ -241,19 +241,19 @@ class _Planner:
 
     def is_option(self, attribute: str) -> bool:
         """Whether attributes of this name are what the file sets before training, and never changes."""
-        declared, by_name = False, self.script.names.taken("setattr")
-        for node in self.script.nodes:
+        declared, by_name = False, self.tree.names.taken("setattr")
+        for node in self.tree.nodes:
             if isinstance(node, ast.FunctionDef) and node.name == attribute:
                 return False  # a method, or a property
             if by_name and isinstance(node, ast.Constant) and node.value == attribute:
                 return False
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == attribute:
-                declared = declared or isinstance(self.script.source.parents[node], ast.ClassDef)
+                declared = declared or isinstance(self.tree.parents[node], ast.ClassDef)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 declared = declared or node.value.replace("-", "_") == f"__{attribute}"
             elif isinstance(node, ast.Attribute) and node.attr == attribute and not isinstance(node.ctx, ast.Load):
-                scope = self.script.scope_of(node)
-                if self.script.loops_around(node) or not (scope is self.scope or _makes(scope)):
+                scope = self.tree.scope_of(node)
+                if self.tree.loops_around(node) or not (scope is self.scope or _makes(scope)):
                     return False
                 declared = True
         return declared
@@ -282,7 +282,7 @@ class _Planner:
             argument = given.get(name)
             same = argument is not None and ast.unparse(argument) == name
             if taken and (name not in replaceable or (name in self.read_by(given) and not same)):
-                names[name] = self.script.names.fresh(name)
+                names[name] = self.tree.names.fresh(name)
             else:
                 names[name] = name
         return names
@@ -302,7 +302,7 @@ class _Planner:
     def guarded(self, stmt: ast.stmt) -> set[str]:
         """Names that may be read after an exception in the function."""
         names: set[str] = set()
-        for outer in self.script.source.ancestors(stmt):
+        for outer in self.tree.ancestors(stmt):
             if outer is self.scope:
                 break
             if isinstance(outer, TRY):
@@ -332,7 +332,7 @@ class _Planner:
     @cached_property
     def shared(self) -> set[str]:
         """Variables that functions bind for others."""
-        return {n for s in self.script.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+        return {n for s in self.tree.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
 
     @cached_property
     def used(self) -> Names:
@@ -348,7 +348,7 @@ class _Planner:
             name
             for node in ast.walk(self.scope)
             if isinstance(node, Nested) and node is not self.scope and node is not self.function
-            if self.function not in self.script.source.ancestors(node)
+            if self.function not in self.tree.ancestors(node)
             for name in free_names(node)
         )
 

@@ -9,10 +9,10 @@ from typing import TypeGuard
 
 from transformer.dataflow.access import free_names, scope_access
 from transformer.recognition.buffers import find_allocations
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import looks_up_names, texts_of
 from transformer.syntax.query import backwards, parameters, statements
-from transformer.syntax.tree import Loop
+from transformer.syntax.tree import Loop, Tree
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
 """Methods of modules that return the module."""
@@ -34,13 +34,13 @@ class OnlyCall:
     """The object whose method is called."""
 
 
-def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
+def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
     """Functions of the file that are used nowhere but in one call."""
     defined: dict[str, list[ast.AST]] = {}
     names: dict[str, list[ast.AST]] = {}
     attributes: dict[str, list[ast.Attribute]] = {}
-    texts = texts_of(script)
-    for node in script.nodes:
+    texts = texts_of(tree)
+    for node in tree.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             defined.setdefault(node.name, []).append(node)
         elif isinstance(node, ast.Name):
@@ -50,20 +50,20 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
     found: dict[ast.FunctionDef, OnlyCall] = {}
     for name, nodes in defined.items():
         function = nodes[0]
-        if len(nodes) > 1 or not isinstance(function, ast.FunctionDef) or name in script.imports:
+        if len(nodes) > 1 or not isinstance(function, ast.FunctionDef) or name in tree.imports:
             continue
-        owner = script.source.parents[function]
-        if name in texts and looks_up_names(script, owner):
+        owner = tree.parents[function]
+        if name in texts and looks_up_names(tree, owner):
             continue
         uses = attributes.get(name, []) if isinstance(owner, ast.ClassDef) else names.get(name, [])
-        call = script.source.parents[uses[0]] if len(uses) == 1 else None
-        if not isinstance(call, ast.Call) or call.func is not uses[0] or function in script.source.ancestors(call):
+        call = tree.parents[uses[0]] if len(uses) == 1 else None
+        if not isinstance(call, ast.Call) or call.func is not uses[0] or function in tree.ancestors(call):
             continue
-        if isinstance(owner, ast.ClassDef) and any(_in_class_body(script, n, owner) for n in names.get(name, [])):
+        if isinstance(owner, ast.ClassDef) and any(_in_class_body(tree, n, owner) for n in names.get(name, [])):
             continue  # `act = method` below it
         if isinstance(owner, ast.ClassDef):
             receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
-            if receiver is None or not _is_instance(script, receiver, owner):
+            if receiver is None or not _is_instance(tree, receiver, owner):
                 continue
             found[function] = OnlyCall(call, function, receiver)
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
@@ -71,10 +71,10 @@ def only_calls(script: Script) -> dict[ast.FunctionDef, OnlyCall]:
     return found
 
 
-def _in_class_body(script: Script, name: ast.AST, owner: ast.ClassDef) -> bool:
+def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:
     """Whether a name is evaluated where a class is made, in its body or among the parameters of its methods."""
     below = name
-    for outer in script.source.ancestors(name):
+    for outer in tree.ancestors(name):
         if outer is owner:
             return True
         if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -85,17 +85,17 @@ def _in_class_body(script: Script, name: ast.AST, owner: ast.ClassDef) -> bool:
     return False
 
 
-def _is_instance(script: Script, value: ast.expr, owner: ast.ClassDef) -> bool:
+def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     """Whether a name stands for an object of just this class: `self` in its methods, or what its call has made."""
-    if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in script.classes.values()):
+    if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in tree.classes.values()):
         return False
-    scope = script.scope_of(value)
+    scope = tree.scope_of(value)
     if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
-        return script.class_of_self(value, scope) is owner and not scope.decorator_list
+        return tree.class_of_self(value, scope) is owner and not scope.decorator_list
     bound = [
         n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == value.id and isinstance(n.ctx, ast.Store)
     ]
-    made = [script.source.parents[n] for n in bound]
+    made = [tree.parents[n] for n in bound]
     values = [m.value for m in made if isinstance(m, ast.Assign) and len(m.targets) == 1]
     first, *others = values if len(values) == len(made) > 0 else [value]
     made_by = _bare(first)
@@ -110,52 +110,54 @@ def _bare(value: ast.expr) -> ast.expr:
     return value
 
 
-def call_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+def call_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
     """A call in the training loop behind which the rollout or the update stands; None where there is none."""
-    environment, optimizer = (_reaching(script, calls, s) for s in (script.env_steps, script.optimizer_steps))
+    tree = roles.tree
+    environment, optimizer = (_reaching(tree, calls, s) for s in (roles.env_steps, roles.optimizer_steps))
     loops = [
         loop
-        for loop in (n for n in script.nodes if isinstance(n, (ast.For, ast.While)))
-        if _steps(script, calls, loop, script.env_steps, environment)
-        and _steps(script, calls, loop, script.optimizer_steps, optimizer)
+        for loop in (n for n in tree.nodes if isinstance(n, (ast.For, ast.While)))
+        if _steps(tree, calls, loop, roles.env_steps, environment)
+        and _steps(tree, calls, loop, roles.optimizer_steps, optimizer)
     ]
     for loop in loops:
-        inside = _entered(script, calls, loop)
-        if any(other is not loop and (other in inside or script.scope_of(other) in inside) for other in loops):
+        inside = _entered(tree, calls, loop)
+        if any(other is not loop and (other in inside or tree.scope_of(other) in inside) for other in loops):
             continue
-        for steps, reaching in ((script.optimizer_steps, optimizer), (script.env_steps, environment)):
-            if not any(loop in script.loops_around(step) for step in steps):
-                return next(c for c in calls.values() if c.function in reaching and loop in script.loops_around(c.call))
+        for steps, reaching in ((roles.optimizer_steps, optimizer), (roles.env_steps, environment)):
+            if not any(loop in tree.loops_around(step) for step in steps):
+                return next(c for c in calls.values() if c.function in reaching and loop in tree.loops_around(c.call))
     return None
 
 
-def advantages_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+def advantages_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
     """The call of a function that estimates the advantages of what it is not given; None where there is none."""
-    buffers = set(find_allocations(script))
+    buffers = set(find_allocations(roles))
     for only in calls.values():
         takes = only.receiver is not None or not buffers.isdisjoint(free_names(only.function))
-        if takes and script.phases.loop in script.loops_around(only.call) and _goes_back(only.function):
+        if takes and roles.phases.loop in roles.tree.loops_around(only.call) and _goes_back(only.function):
             return only
     return None
 
 
-def computation_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+def computation_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
     """The call of a function in a minibatch's computation, which may read tensors on the host; None where none is."""
     for only in calls.values():
-        if script.loops_around(only.call)[:1] == [script.minibatch_loop]:
+        if roles.tree.loops_around(only.call)[:1] == [roles.minibatch_loop]:
             return only
     return None
 
 
-def training_to_inline(script: Script, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+def training_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
     """The call of a function that trains networks with an optimizer made outside of it; None where none does."""
-    stepping = _reaching(script, calls, script.env_steps)
+    tree = roles.tree
+    stepping = _reaching(tree, calls, roles.env_steps)
     for only in calls.values():
         function = only.function
-        if function not in stepping or script.loops_around(only.call) or only.receiver is not None:
+        if function not in stepping or tree.loops_around(only.call) or only.receiver is not None:
             continue
         own = scope_access(function.body).binds
-        cleared = [n.func.value for n in script.nodes if clears_gradients(n) and script.scope_of(n) is function]
+        cleared = [n.func.value for n in tree.nodes if clears_gradients(n) and tree.scope_of(n) is function]
         if any(isinstance(root := root_of(held), ast.Name) and root.id not in own for held in cleared):
             return only
     return None
@@ -179,13 +181,13 @@ def _goes_back(function: ast.FunctionDef) -> bool:
 
 
 def _reaching(
-    script: Script, calls: dict[ast.FunctionDef, OnlyCall], steps: Iterable[ast.Call]
+    tree: Tree, calls: dict[ast.FunctionDef, OnlyCall], steps: Iterable[ast.Call]
 ) -> Collection[ast.FunctionDef]:
     """The functions that make one of the steps, themselves or in the functions that they call."""
     found: set[ast.FunctionDef] = set()
     stack: list[ast.AST] = list(steps)
     while stack:
-        scope = script.scope_of(stack.pop())
+        scope = tree.scope_of(stack.pop())
         if isinstance(scope, ast.FunctionDef) and scope in calls and scope not in found:
             found.add(scope)
             stack.append(calls[scope].call)
@@ -193,7 +195,7 @@ def _reaching(
 
 
 def _steps(
-    script: Script,
+    tree: Tree,
     calls: dict[ast.FunctionDef, OnlyCall],
     loop: Loop,
     steps: Iterable[ast.Call],
@@ -201,15 +203,15 @@ def _steps(
 ) -> bool:
     """Whether a loop makes one of the steps, itself or in a function that it calls."""
     nodes = [*steps, *(calls[f].call for f in reaching)]
-    return any(loop in script.loops_around(node) for node in nodes)
+    return any(loop in tree.loops_around(node) for node in nodes)
 
 
-def _entered(script: Script, calls: dict[ast.FunctionDef, OnlyCall], loop: Loop) -> set[ast.AST]:
+def _entered(tree: Tree, calls: dict[ast.FunctionDef, OnlyCall], loop: Loop) -> set[ast.AST]:
     """A loop's nodes, and the functions that it calls, and that these call."""
     nodes = set(ast.walk(loop))
     grown = True
     while grown:
-        inside = {c.function for c in calls.values() if c.call in nodes or script.scope_of(c.call) in nodes}
+        inside = {c.function for c in calls.values() if c.call in nodes or tree.scope_of(c.call) in nodes}
         grown = not inside <= nodes
         nodes |= inside
     return nodes

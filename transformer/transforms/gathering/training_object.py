@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.access import block_names, free_names, scope_access
-from transformer.recognition.roles import Script
 from transformer.syntax.name_lookups import looks_up_names, texts_of
 from transformer.syntax.query import HARMLESS, bind_arguments, first_parameter, names_in, parameters
-from transformer.syntax.tree import Scope
+from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.only_calls import clears_gradients
 
 PLAIN_DECORATORS = (*HARMLESS, "torch.enable_grad")
@@ -48,27 +47,27 @@ class Dissolved:
     """For each function in the class, the variables that it binds for others."""
 
 
-def training_classes(script: Script) -> list[ast.ClassDef]:
+def training_classes(tree: Tree) -> list[ast.ClassDef]:
     """Classes of the file in whose methods gradients are cleared."""
     found: dict[ast.ClassDef, None] = {}
-    for node in script.nodes:
+    for node in tree.nodes:
         if clears_gradients(node):
-            found |= {c: None for c in script.source.ancestors(node) if isinstance(c, ast.ClassDef)}
+            found |= {c: None for c in tree.ancestors(node) if isinstance(c, ast.ClassDef)}
     return list(found)
 
 
-def understand(script: Script, cls: ast.ClassDef) -> Dissolved:
+def understand(tree: Tree, cls: ast.ClassDef) -> Dissolved:
     """Find the object and the names.
 
     Raises:
         Kept: the object may be used in ways that variables and functions do not allow for, or this cannot be told.
     """
-    return _Object(script, cls).dissolved()
+    return _Object(tree, cls).dissolved()
 
 
 class _Object:
-    def __init__(self, script: Script, cls: ast.ClassDef) -> None:
-        self.script = script
+    def __init__(self, tree: Tree, cls: ast.ClassDef) -> None:
+        self.tree = tree
         self.cls = cls
         self.functions = [f for f in cls.body if isinstance(f, ast.FunctionDef)]
         self.init = next((f for f in self.functions if f.name == "__init__"), None)
@@ -78,7 +77,7 @@ class _Object:
         self.check_class()
         self.check_methods()
         creation = self.creation
-        stmt = self.script.source.statement(creation)
+        stmt = self.tree.statement(creation)
         name = self.name_of(stmt)
         self.check_uses(stmt, name)
         assert isinstance(stmt, (ast.Assign, ast.Expr))
@@ -109,7 +108,7 @@ class _Object:
     def check_class(self) -> None:
         """Refuse classes that are more than methods."""
         cls = self.cls
-        if cls not in self.script.tree.body:
+        if cls not in self.tree.root.body:
             raise Kept("it is not defined at the top of the file")
         if self.init is None:
             raise Kept("it has no __init__()")
@@ -131,7 +130,7 @@ class _Object:
             for decorator in method.decorator_list:
                 inner = decorator.func if isinstance(decorator, ast.Call) else decorator
                 plain = ast.unparse(decorator) in ("staticmethod", "property")
-                if self.script.qualified(inner) not in PLAIN_DECORATORS and not plain:
+                if self.tree.qualified(inner) not in PLAIN_DECORATORS and not plain:
                     raise Kept(f"line {decorator.lineno} decorates {method.name}()")
             receiver = first_parameter(method)
             if receiver is None and not _is(method, "staticmethod"):
@@ -163,7 +162,7 @@ class _Object:
 
     def check_use(self, name: ast.Name) -> None:
         """Refuse a name of the object that does anything but get at an attribute."""
-        user = self.script.source.parents[name]
+        user = self.tree.parents[name]
         if not isinstance(user, ast.Attribute):
             raise Kept(f"line {name.lineno} hands the object on")
         if user.attr in {f.name for f in self.functions} and not isinstance(user.ctx, ast.Load):
@@ -179,22 +178,22 @@ class _Object:
     @cached_property
     def creation(self) -> ast.Call:
         """The only use of the class."""
-        uses = [n for n in self.script.nodes if isinstance(n, ast.Name) and n.id == self.cls.name]
-        call = self.script.source.parents[uses[0]] if len(uses) == 1 else None
+        uses = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id == self.cls.name]
+        call = self.tree.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not uses[0]:
             raise Kept("it is not used in one call alone")
-        if self.cls.name in texts_of(self.script) and looks_up_names(self.script, self.script.tree):
+        if self.cls.name in texts_of(self.tree) and looks_up_names(self.tree, self.tree.root):
             raise Kept("its name is a text of the script, which looks names up")
-        if self.script.loops_around(call):
+        if self.tree.loops_around(call):
             raise Kept(f"line {call.lineno} makes it in a loop")
-        if self.cls in self.script.source.ancestors(call):
+        if self.cls in self.tree.ancestors(call):
             raise Kept("it is made in a method of its own")
         return call
 
     @cached_property
     def scope(self) -> Scope:
         """Where the object is made."""
-        return self.script.scope_of(self.creation)
+        return self.tree.scope_of(self.creation)
 
     def name_of(self, stmt: ast.stmt) -> str | None:
         """The name that the object is given by the statement that makes it; None where a method is called at once."""
@@ -211,9 +210,9 @@ class _Object:
 
     def check_uses(self, stmt: ast.stmt, name: str | None) -> None:
         """Refuse where the object is handed on, or used by other functions."""
-        for node in self.script.nodes:
+        for node in self.tree.nodes:
             if isinstance(node, ast.Name) and node.id == name and node not in ast.walk(stmt):
-                if self.script.scope_of(node) is not self.scope:
+                if self.tree.scope_of(node) is not self.scope:
                     if not self.binds_itself(node):
                         raise Kept(f"line {node.lineno} uses it in another function")
                     continue
@@ -222,14 +221,14 @@ class _Object:
                     raise Kept(f"line {node.lineno} uses it above")
             elif isinstance(node, ast.JoinedStr) and any(_spells(part, name) for part in node.values):
                 raise Kept(f"line {node.lineno} prints the expression itself")
-            elif isinstance(node, (ast.Lambda, ast.comprehension)) and self.script.scope_of(node) is self.scope:
+            elif isinstance(node, (ast.Lambda, ast.comprehension)) and self.tree.scope_of(node) is self.scope:
                 own = parameters(node) if isinstance(node, ast.Lambda) else names_in([node.target])
                 if name in own:
                     raise Kept(f"line {node.lineno if isinstance(node, ast.Lambda) else 0} has a {name} of its own")
 
     def binds_itself(self, name: ast.Name) -> bool:
         """Whether a name in a function is a variable of that function."""
-        function = self.script.scope_of(name)
+        function = self.tree.scope_of(name)
         return isinstance(function, ast.FunctionDef) and name.id not in free_names(function)
 
     def check_scope(self) -> None:
@@ -247,7 +246,7 @@ class _Object:
 
     def is_super(self, name: ast.Name) -> bool:
         """Whether a name is that of `super().__init__()`, which does nothing here."""
-        around = list(self.script.source.ancestors(name))[:4]
+        around = list(self.tree.ancestors(name))[:4]
         return (
             name.id == "super"
             and ast.unparse(around[3]) == "super().__init__()"
@@ -268,16 +267,16 @@ class _Object:
     def attributes_in(self, function: ast.FunctionDef) -> Iterator[ast.Attribute]:
         """Uses of attributes in a function of the class itself, those in functions inside left out."""
         for uses in self.attributes.values():
-            yield from (u for u in uses if self.script.scope_of(u) is function)
+            yield from (u for u in uses if self.tree.scope_of(u) is function)
 
     @cached_property
     def outside(self) -> dict[str, list[ast.Attribute]]:
         """The places where an attribute of the object is used in the scope that made it."""
-        stmt = self.script.source.statement(self.creation)
+        stmt = self.tree.statement(self.creation)
         name = self.name_of(stmt)
         found: dict[str, list[ast.Attribute]] = {}
-        for node in self.script.nodes:
-            if isinstance(node, ast.Attribute) and self.script.scope_of(node) is self.scope:
+        for node in self.tree.nodes:
+            if isinstance(node, ast.Attribute) and self.tree.scope_of(node) is self.scope:
                 if node.value is self.creation or (isinstance(node.value, ast.Name) and node.value.id == name):
                     found.setdefault(node.attr, []).append(node)
         return found
@@ -309,9 +308,9 @@ class _Object:
         """Whether an argument is a variable that never changes; one can be made of an expression."""
         if not isinstance(argument, ast.Name):
             return not isinstance(argument, ast.Constant)
-        stores = [n for n in self.script.nodes if isinstance(n, ast.Name) and n.id == argument.id and not _loads(n)]
-        declared = {n for s in self.script.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
-        here = [n for n in stores if self.script.scope_of(n) is self.scope]
+        stores = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id == argument.id and not _loads(n)]
+        declared = {n for s in self.tree.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+        here = [n for n in stores if self.tree.scope_of(n) is self.scope]
         given = isinstance(self.scope, ast.FunctionDef) and argument.id in parameters(self.scope)
         return len(here) + given == 1 and argument.id not in declared
 
@@ -339,7 +338,7 @@ class _Object:
                 users = methods
             taken = part in self.around or part in names.values() or hasattr(builtins, part)
             fresh = taken or any(part in self.words_in(m) for m in users)
-            names[part] = self.script.names.fresh(part) if fresh else part
+            names[part] = self.tree.names.fresh(part) if fresh else part
         return names
 
     @cached_property
@@ -353,7 +352,7 @@ class _Object:
 
     def method_of(self, node: ast.AST) -> ast.FunctionDef | None:
         """The method around a node."""
-        around = list(self.script.source.ancestors(node))
+        around = list(self.tree.ancestors(node))
         return next((m for m in self.functions if m in around), None)
 
     @cached_property
@@ -364,7 +363,7 @@ class _Object:
         if isinstance(self.scope, ast.FunctionDef):
             found |= set(parameters(self.scope))
         inside = set(ast.walk(self.cls))
-        for node in self.script.nodes:
+        for node in self.tree.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and node not in inside:
                 found |= free_names(node)
         for method in self.functions:

@@ -9,10 +9,12 @@ from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import NONE, access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.on_host import names_entry, recorded
@@ -68,37 +70,39 @@ class Step:
     """Whether the actions have one number per environment."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Split what a step computes.
 
     Raises:
         Skip: the steps use more than actions, or one call for all steps may return something else.
     """
-    rollout = script.rollout
-    if not isinstance(rollout, ast.For) or script.facts.policy is None:
+    roles = state.roles
+    rollout = roles.rollout
+    if not isinstance(rollout, ast.For) or state.history.policy is None:
         raise Skip("no network is called for the actions in a loop over the steps")
-    if script.imports.get("torch") != "torch":
+    if state.tree.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
-    step = _find_step(script, rollout)
-    records = {key: (stmt, value) for stmt, key, value in recorded(script, rollout)}
-    same = [".to(torch.float32)"] if script.facts.single_precision else []  # no linear layer takes other observations
+    step = _find_step(roles, rollout)
+    records = {key: (stmt, value) for stmt, key, value in recorded(roles, rollout)}
+    same = [".to(torch.float32)"] if state.history.single_precision else []  # no linear layer takes other observations
     observations = _whole(records, step.observation, same)
     actions = _whole(records, step.targets[step.place], [".flatten()"] if step.flat else [])
-    late = _late(script, rollout, step, records)
-    _check_sizes(script, [observations, actions], list(late))
-    _check_untouched(script, rollout, step, records[observations][0])
-    return _rewrite(script, rollout, step, records, observations, actions, late)
+    late = _late(roles, rollout, step, records)
+    _check_sizes(roles, [observations, actions], list(late))
+    _check_untouched(state.tree, rollout, step, records[observations][0])
+    return _rewrite(state, rollout, step, records, observations, actions, late)
 
 
-def _find_step(script: Script, rollout: ast.For) -> Step:
+def _find_step(roles: Roles, rollout: ast.For) -> Step:
     """The one call of the policy, where it is as one expects.
 
     Raises:
         Skip: it is not.
     """
-    calls = script.policy_calls
-    stmt = script.source.statement(calls[0])
-    if len(calls) > 1 or rollout not in script.loops_around(calls[0]):
+    tree = roles.tree
+    calls = roles.policy_calls
+    stmt = tree.statement(calls[0])
+    if len(calls) > 1 or rollout not in tree.loops_around(calls[0]):
         raise Skip(f"line {calls[-1].lineno} calls the policy outside the steps, or for a second time")
     target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
     names = tuple(e.id for e in target.elts if isinstance(e, ast.Name)) if isinstance(target, ast.Tuple) else ()
@@ -107,15 +111,15 @@ def _find_step(script: Script, rollout: ast.For) -> Step:
         raise Skip(f"line {stmt.lineno} does not unpack what the policy returns into names")
     if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
         raise Skip(f"line {stmt.lineno} gives the policy more than the observations")
-    cls, method = Results(script, call).called
+    cls, method = Results(roles, call).called
     if cls is None or method is None:
         raise Skip(f"it is not known what {ast.unparse(call.func)}() runs")
     parameter, place = _given_action(method, len(names))
-    why = Rowwise(script, cls).obstacle(method.name) or Capture(script).obstacle_of_call(call)
+    why = Rowwise(roles, cls).obstacle(method.name) or Capture(roles).obstacle_of_call(call)
     if why is not None:
         raise Skip(why)
     assert isinstance(stmt, ast.Assign)
-    return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(script, method, parameter))
+    return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(tree, method, parameter))
 
 
 def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
@@ -145,7 +149,7 @@ def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
     raise Skip(f"{method.name} (line {method.lineno}) takes no actions that it would draw otherwise, and returns")
 
 
-def _draws_numbers(script: Script, method: ast.FunctionDef, parameter: str) -> bool:
+def _draws_numbers(tree: Tree, method: ast.FunctionDef, parameter: str) -> bool:
     """Whether a method draws its actions from one categorical distribution, as they come: a number per row."""
     assigned = [s for s in statements(method.body) if isinstance(s, ast.Assign) and len(s.targets) == 1]
     targets = [ast.unparse(s.targets[0]) for s in assigned]
@@ -155,7 +159,7 @@ def _draws_numbers(script: Script, method: ast.FunctionDef, parameter: str) -> b
         return False
     drawn_from = draw.args[0] if isinstance(draw.func, ast.Name) and draw.args else getattr(draw.func, "value", None)
     made = values.get(ast.unparse(drawn_from)) if drawn_from is not None else None
-    name = (script.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
+    name = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
     return name.startswith("torch.distributions.") and name.endswith(".Categorical")
 
 
@@ -191,14 +195,14 @@ def _whole(records: Records, name: str, changing_nothing: list[str]) -> str:
     raise Skip(f"{name} is not recorded as it is")
 
 
-def _late(script: Script, rollout: ast.For, step: Step, records: Records) -> dict[str, str]:
+def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[str, str]:
     """The keys of what can wait for the end of the rollout, each with the result that it is made of.
 
     Raises:
         Skip: a step uses more than the actions, or records nothing else.
     """
     found: dict[str, str] = {}
-    live = Liveness.of(script.scope.body, NONE, script.counted).after[rollout]
+    live = Liveness.of(roles.scope.body, NONE, roles.counted).after[rollout]
     for place, name in enumerate(step.targets):
         if place == step.place:
             if step.targets.count(name) > 1:
@@ -213,12 +217,12 @@ def _late(script: Script, rollout: ast.For, step: Step, records: Records) -> dic
             raise Skip(f"{name} (line {line}) is used for more than to be recorded")
         for key in keys:
             stmt, value = records[key]
-            names = names_in([value]) & script.variant - {name}
+            names = names_in([value]) & roles.variant - {name}
             called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in ast.walk(value))
-            read = sum(names_entry(script, n, key) for n in ast.walk(rollout))
+            read = sum(names_entry(roles, n, key) for n in ast.walk(rollout))
             if names or called or read > 1 or step.targets.count(name) > 1:
                 raise Skip(f"what line {stmt.lineno} records is used in the step, or hangs on more than {name}")
-            if len(script.source.block(stmt)) == 1:
+            if len(roles.tree.block(stmt)) == 1:
                 raise Skip(f"line {stmt.lineno} stands alone in its block")
             found[key] = name
     if not found:
@@ -226,19 +230,19 @@ def _late(script: Script, rollout: ast.For, step: Step, records: Records) -> dic
     return found
 
 
-def _check_sizes(script: Script, whole: list[str], late: list[str]) -> None:
+def _check_sizes(roles: Roles, whole: list[str], late: list[str]) -> None:
     """All that is recorded must have a row per environment: rows of steps can then be put one below the other.
 
     Raises:
         Skip: this is not known.
     """
-    sizes = script.facts.storage_sizes
+    sizes = roles.history.storage_sizes
     rows = {tuple(sizes[key][0][:2]) for key in (*whole, *late)}
     if len(rows) != 1 or len(rows.pop()) != 2 or any(len(sizes[key][0]) != 2 or not sizes[key][1] for key in late):
         raise Skip("what is recorded is not known to have a row per environment")
 
 
-def _check_untouched(script: Script, rollout: ast.For, step: Step, record: ast.Assign) -> None:
+def _check_untouched(tree: Tree, rollout: ast.For, step: Step, record: ast.Assign) -> None:
     """What the policy sees must be what is recorded.
 
     Raises:
@@ -265,7 +269,7 @@ def _check_untouched(script: Script, rollout: ast.For, step: Step, record: ast.A
 
 
 def _rewrite(
-    script: Script,
+    state: State,
     rollout: ast.For,
     step: Step,
     records: Records,
@@ -273,12 +277,13 @@ def _rewrite(
     actions: str,
     late: dict[str, str],
 ) -> str:
-    facts, names, text, edits = script.facts, script.names, script.source.text, Edits(script.source)
+    tree = state.tree
+    facts, names, text, edits = state.history, tree.names, tree.text, Edits(state.source)
     assert facts.policy is not None
     act, flag = names.fresh("act"), facts.flags["compile"]
     named = f"{facts.policy} = {facts.policy_target}"
-    last = next(s for s in script.setup if isinstance(s, ast.Assign) and text(s) == named)
-    block, gap = script.source.block(last), 1 if last.col_offset else 2
+    last = next(s for s in state.roles.setup if isinstance(s, ast.Assign) and text(s) == named)
+    block, gap = tree.block(last), 1 if last.col_offset else 2
     edits.before(
         block[block.index(last) + 1],
         "\n" * gap
@@ -317,7 +322,7 @@ def _rewrite(
         ),
     )
     facts.act = act
-    return script.finish(edits)
+    return state.finish(edits)
 
 
 TRANSFORM = Transform(INFO, apply)

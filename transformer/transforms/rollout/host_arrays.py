@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
@@ -52,31 +53,32 @@ class Carried:
     """Whether it is given one dimension where it is recorded."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Rewrite what is recorded, and the statement that stacks it.
 
     Raises:
         Skip: nothing that is recorded is known to be an array of the environment's.
     """
-    facts, rollout, kinds = script.facts, script.rollout, Kinds(script)
+    tree, roles = state.tree, state.roles
+    facts, rollout, kinds = state.history, roles.rollout, Kinds(roles)
     if not isinstance(rollout, ast.For) or facts.tensor_env:
         raise Skip("the environment returns tensors" if facts.tensor_env else "the rollout is not a for loop")
-    numpy = next((name for name, module in script.imports.items() if module == "numpy"), None)
-    stacked = _stacked(script, rollout)
+    numpy = next((name for name, module in tree.imports.items() if module == "numpy"), None)
+    stacked = _stacked(roles, rollout)
     if numpy is None or stacked is None:
         raise Skip("numpy is not imported" if numpy is None else "the storage has more than one dtype")
-    edits, arrays = Edits(script.source), []
-    for stmt, key, value in recorded(script, rollout):
-        if sum(names_entry(script, n, key) for n in ast.walk(rollout)) != 1:
+    edits, arrays = Edits(state.source), []
+    for stmt, key, value in recorded(roles, rollout):
+        if sum(names_entry(roles, n, key) for n in ast.walk(rollout)) != 1:
             continue
-        chain = find_chain(script, value)
-        if chain is not None and Hosts(script, kinds, rollout).is_host(chain.base, stmt):
-            made = f"{numpy}.array({script.source.text(chain.base)}){'.ravel()' if chain.flat else ''}"
-        elif (carried := _carried(script, kinds, rollout, value, stmt)) is not None:
+        chain = find_chain(roles, value)
+        if chain is not None and Hosts(roles, kinds, rollout).is_host(chain.base, stmt):
+            made = f"{numpy}.array({tree.text(chain.base)}){'.ravel()' if chain.flat else ''}"
+        elif (carried := _carried(roles, kinds, rollout, value, stmt)) is not None:
             made = carried.name + (".ravel()" if carried.flat else "")
             edits.before(rollout, f"{carried.name} = {carried.name}.cpu().numpy().copy()")
-            edits.substitute(carried.made, f"{numpy}.array({script.source.text(carried.base)})")
-            again = script.source.splice(carried.made, [(carried.base, carried.name)])
+            edits.substitute(carried.made, f"{numpy}.array({tree.text(carried.base)})")
+            again = tree.splice(carried.made, [(carried.base, carried.name)])
             edits.after(rollout, f"{carried.name} = {again}")
         else:
             continue
@@ -97,33 +99,34 @@ def apply(script: Script) -> str:
             tensors=tuple_of(tensors),
             arrays=tuple_of(arrays),
             numpy=numpy,
-            batch_size=script.source.text(size),
-            target=", ".join(script.source.text(a) for a in call.args),
+            batch_size=tree.text(size),
+            target=", ".join(tree.text(a) for a in call.args),
         ),
     )
-    return script.finish(edits)
+    return state.finish(edits)
 
 
-def _stacked(script: Script, rollout: ast.For) -> ast.Assign | None:
+def _stacked(roles: Roles, rollout: ast.For) -> ast.Assign | None:
     """The statement below the rollout that stacks what was recorded, if it casts all to one dtype."""
-    block = script.source.block(rollout)
+    block = roles.tree.block(rollout)
     for stmt in block[block.index(rollout) + 1 :]:
-        if isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [script.facts.storage]:
+        if isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [roles.history.storage]:
             call = stmt.value
             moved = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "to"
-            return stmt if moved and set(script.facts.storage_dtypes.values()) == {"torch.float32"} else None
+            return stmt if moved and set(roles.history.storage_dtypes.values()) == {"torch.float32"} else None
     return None
 
 
-def _carried(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
+def _carried(roles: Roles, kinds: Kinds, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
     """The tensor that a step records as it was left by the step before, where nothing else reads it."""
-    recorded_tensor = unwrapped(script, value)
+    tree = roles.tree
+    recorded_tensor = unwrapped(roles, value)
     if recorded_tensor is None:
         return None
     value, calls = recorded_tensor
     if not isinstance(value, ast.Name) or not kinds.tensor_before(value.id, rollout):
         return None
-    name, hosts = value.id, Hosts(script, kinds, rollout)
+    name, hosts = value.id, Hosts(roles, kinds, rollout)
     found: list[Carried] = []
     for bound in statements(rollout.body):
         if name not in access(bound).binds:
@@ -131,7 +134,7 @@ def _carried(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr, st
         if not isinstance(bound, ast.Assign):
             return None
         for made in values(bound, name):
-            chain = find_chain(script, made)
+            chain = find_chain(roles, made)
             if chain is not None and bound in rollout.body and hosts.is_host(chain.base, bound):
                 found.append(Carried(name, made, chain.base, flattens(calls)))
             elif not hosts.binds(name, bound):
@@ -139,29 +142,29 @@ def _carried(script: Script, kinds: Kinds, rollout: ast.For, value: ast.expr, st
     if len(found) != 1:
         return None
     inside = {id(n) for n in ast.walk(found[0].base)} | {id(value)}
-    for node in script.nodes:
+    for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue
-        if script.scope_of(node) is not script.scope and script.is_ours(node):
+        if tree.scope_of(node) is not roles.scope and roles.is_ours(node):
             return None  # a function may read it during the rollout
-        if rollout not in script.loops_around(node):
+        if rollout not in tree.loops_around(node):
             continue
-        if not hosts.is_array(node, script.source.statement(node)) and not _is_tested(script, node):
+        if not hosts.is_array(node, tree.statement(node)) and not _is_tested(roles, node):
             return None
     return found[0]
 
 
-def _is_tested(script: Script, node: ast.Name) -> bool:
+def _is_tested(roles: Roles, node: ast.Name) -> bool:
     """Whether a tensor is only read as `for i, d in enumerate(dones.tolist())`, and `d` only for its truth."""
-    method = script.source.parents[node]
+    method = roles.tree.parents[node]
     if not isinstance(method, ast.Attribute) or method.attr != "tolist":
         return False
-    loop = next(n for n in script.source.ancestors(node) if isinstance(n, ast.stmt))
+    loop = next(n for n in roles.tree.ancestors(node) if isinstance(n, ast.stmt))
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or len(loop.target.elts) != 2:
         return False
     counted = isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter) == f"enumerate({node.id}.tolist())"
     element = loop.target.elts[1]
-    return counted and isinstance(element, ast.Name) and script.only_tested(element.id)
+    return counted and isinstance(element, ast.Name) and roles.only_tested(element.id)
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
@@ -38,34 +39,35 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Leave out the cast of the observations, in the rollout and in the storage.
 
     Raises:
         Skip: they are not known to be only recorded, and given to networks that divide them first.
     """
-    facts, rollout, kinds = script.facts, script.rollout, Kinds(script)
+    roles = state.roles
+    facts, rollout, kinds = state.history, roles.rollout, Kinds(roles)
     assert isinstance(rollout, ast.For), "else there were no host arrays"
-    if any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in script.nodes):
+    if any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in state.tree.nodes):
         raise Skip("the script sets a default dtype")
-    edits, reasons = Edits(script.source), []
-    for _, key, value in list(recorded(script, rollout)):
-        name = _observation(script, rollout, value)
+    edits, reasons = Edits(state.source), []
+    for _, key, value in list(recorded(roles, rollout)):
+        name = _observation(roles, rollout, value)
         if name is None:
             continue
         try:
-            _narrow(script, kinds, rollout, edits, key, name)
+            _narrow(roles, kinds, rollout, edits, key, name)
         except Skip as skip:
             reasons.append(str(skip))
         else:
             facts.storage_dtypes[key] = "torch.uint8"
-    after = script.finish(edits)
-    if after == script.code:
+    after = state.finish(edits)
+    if after == state.tree.code:
         raise Skip("; ".join(dict.fromkeys(reasons)) or "the rollout records no observation as it is")
     return after
 
 
-def _observation(script: Script, rollout: ast.For, value: ast.expr) -> ast.Name | None:
+def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | None:
     """The name that a step records, where the rollout makes it of an array."""
     while (
         isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("clone", "detach")
@@ -74,30 +76,31 @@ def _observation(script: Script, rollout: ast.For, value: ast.expr) -> ast.Name 
     if not isinstance(value, ast.Name):
         return None
     made = [v for s in statements(rollout.body) for v in values(s, value.id) if value.id in access(s).binds]
-    return value if any(find_chain(script, v) for v in made) else None
+    return value if any(find_chain(roles, v) for v in made) else None
 
 
-def _narrow(script: Script, kinds: Kinds, rollout: ast.For, edits: Edits, key: str, name: ast.Name) -> None:
+def _narrow(roles: Roles, kinds: Kinds, rollout: ast.For, edits: Edits, key: str, name: ast.Name) -> None:
     """Edit all that concerns one entry of the storage.
 
     Raises:
         Skip: it may be seen by something that does not divide it.
     """
-    made = list(_made(script, kinds, rollout, name.id))
+    tree = roles.tree
+    made = list(_made(roles, kinds, rollout, name.id))
     inside = {id(n) for _, _, base in made for n in ast.walk(base)} | {id(name)}
-    seen = _check_reads(script, kinds, rollout, name.id, inside)
-    seen += _check_batch(script, kinds, key)
+    seen = _check_reads(roles, kinds, rollout, name.id, inside)
+    seen += _check_batch(roles, kinds, key)
     if not seen:
         raise Skip(f"no network is given {name.id}")
-    stacked = next(n for n in script.nodes if isinstance(n, ast.Tuple) and _lists(n, key, script.facts.storage_dtypes))
+    stacked = next(n for n in tree.nodes if isinstance(n, ast.Tuple) and _lists(n, key, roles.history.storage_dtypes))
     for stmt, whole, base in made:
-        text = script.source.text(base)
-        edits.substitute(whole, f"torch.as_tensor({text}).to({script.device}, non_blocking=True, copy=True)")
+        text = tree.text(base)
+        edits.substitute(whole, f"torch.as_tensor({text}).to({roles.device}, non_blocking=True, copy=True)")
         edits.after(stmt, render("pixels", name=name.id))
     left = [str(e.value) for e in stacked.elts if isinstance(e, ast.Constant) and e.value != key]
     edits.substitute(stacked, tuple_of(left))
-    rows = f'[t["{key}"] for t in {script.facts.transitions}]'
-    edits.after(script.source.statement(stacked), f'{script.facts.storage}["{key}"] = torch.stack({rows})')
+    rows = f'[t["{key}"] for t in {roles.history.transitions}]'
+    edits.after(tree.statement(stacked), f'{roles.history.storage}["{key}"] = torch.stack({rows})')
 
 
 def _lists(node: ast.Tuple, key: str, keys: dict[str, str]) -> bool:
@@ -106,33 +109,33 @@ def _lists(node: ast.Tuple, key: str, keys: dict[str, str]) -> bool:
     return len(listed) == len(node.elts) and key in listed and set(listed) <= set(keys)
 
 
-def _made(script: Script, kinds: Kinds, rollout: ast.For, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
+def _made(roles: Roles, kinds: Kinds, rollout: ast.For, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
     """Where a tensor is made of what the environment returned: the statement, the value, and the array in it.
 
     Raises:
         Skip: it may be made of something else.
     """
-    hosts = Hosts(script, kinds, rollout)
-    for stmt in statements(script.scope.body):
+    hosts = Hosts(roles, kinds, rollout)
+    for stmt in statements(roles.scope.body):
         if name not in access(stmt).binds:
             continue
         for value in values(stmt, name):
-            chain = find_chain(script, value)
+            chain = find_chain(roles, value)
             if chain is None:
-                if not hosts.binds(name, stmt) and not _resets(script, value):
+                if not hosts.binds(name, stmt) and not _resets(roles, value):
                     raise Skip(f"line {stmt.lineno} may make {name} of something else than the environment's arrays")
             elif not chain.single or chain.flat or not isinstance(stmt, ast.Assign):
                 raise Skip(f"line {stmt.lineno} does not cast {name} to float32")
-            elif not hosts.is_host(chain.base, stmt) and not _reset(script, kinds, chain.base, stmt):
+            elif not hosts.is_host(chain.base, stmt) and not _reset(roles, kinds, chain.base, stmt):
                 raise Skip(f"line {stmt.lineno} may make {name} of something else than the environment's arrays")
             else:
                 yield stmt, value, chain.base
 
 
-def _resets(script: Script, node: ast.expr) -> bool:
+def _resets(roles: Roles, node: ast.expr) -> bool:
     """`envs.reset()`, or its first part."""
     call = node.value if isinstance(node, ast.Subscript) else node
-    step = script.phases.env_step.func
+    step = roles.phases.env_step.func
     if (
         not isinstance(call, ast.Call)
         or not isinstance(call.func, ast.Attribute)
@@ -142,83 +145,86 @@ def _resets(script: Script, node: ast.expr) -> bool:
     return call.func.attr == "reset" and ast.unparse(call.func.value) == ast.unparse(step.value)
 
 
-def _reset(script: Script, kinds: Kinds, node: ast.expr, stmt: ast.stmt) -> bool:
+def _reset(roles: Roles, kinds: Kinds, node: ast.expr, stmt: ast.stmt) -> bool:
     """Whether an array is what the environment's reset returned."""
     if not isinstance(node, ast.Name):
-        return _resets(script, node)
+        return _resets(roles, node)
     bindings = list(kinds.bindings(node.id, stmt))
     return bool(bindings) and all(
-        b is not None and all(_resets(script, v) for v in values(b, node.id)) for b in bindings
+        b is not None and all(_resets(roles, v) for v in values(b, node.id)) for b in bindings
     )
 
 
-def _check_reads(script: Script, kinds: Kinds, rollout: ast.For, name: str, inside: set[int]) -> int:
+def _check_reads(roles: Roles, kinds: Kinds, rollout: ast.For, name: str, inside: set[int]) -> int:
     """The number of calls that are given an observation.
 
     Raises:
         Skip: something else reads it.
     """
-    hosts, found = Hosts(script, kinds, rollout), 0
-    for node in script.nodes:
+    tree = roles.tree
+    hosts, found = Hosts(roles, kinds, rollout), 0
+    for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue
-        if script.scope_of(node) is not script.scope:
-            if script.is_ours(node):
+        if tree.scope_of(node) is not roles.scope:
+            if roles.is_ours(node):
                 raise Skip(f"a function reads {name} on line {node.lineno}")
             continue
-        if kinds.produced(script.source.parents[node]) and divided_first(script, node):
+        if kinds.produced(tree.parents[node]) and divided_first(roles, node):
             found += 1
-        elif not hosts.is_array(node, script.source.statement(node)):
+        elif not hosts.is_array(node, tree.statement(node)):
             raise Skip(f"line {node.lineno} does not divide {name} by a number first")
     return found
 
 
-def _check_batch(script: Script, kinds: Kinds, key: str) -> int:
+def _check_batch(roles: Roles, kinds: Kinds, key: str) -> int:
     """The number of calls that are given minibatches of an entry.
 
     Raises:
         Skip: something else reads the entry.
     """
+    tree = roles.tree
     flat = set()
-    for node in script.nodes:
-        if isinstance(node, ast.Name) and node.id == script.facts.storage and isinstance(node.ctx, ast.Load):
-            entry = script.source.parents[node]
+    for node in tree.nodes:
+        if isinstance(node, ast.Name) and node.id == roles.history.storage and isinstance(node.ctx, ast.Load):
+            entry = tree.parents[node]
             if not isinstance(entry, ast.Subscript) or not isinstance(entry.slice, ast.Constant):
                 raise Skip(f"line {node.lineno} uses the storage as a whole")
             if entry.slice.value == key:
-                flat.add(_flattened(script, entry))
+                flat.add(_flattened(roles, entry))
     found = 0
-    for node in script.nodes:
+    for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id not in flat or not isinstance(node.ctx, ast.Load):
             continue
-        part = script.source.parents[node]
-        if script.scope_of(node) is not script.scope and not script.is_ours(node):
+        part = tree.parents[node]
+        if tree.scope_of(node) is not roles.scope and not roles.is_ours(node):
             continue
-        given = isinstance(part, ast.Subscript) and part.value is node and kinds.produced(script.source.parents[part])
-        if not given or not isinstance(part, ast.Subscript) or not divided_first(script, part):
+        given = isinstance(part, ast.Subscript) and part.value is node and kinds.produced(tree.parents[part])
+        if not given or not isinstance(part, ast.Subscript) or not divided_first(roles, part):
             raise Skip(f"line {node.lineno} does not divide {node.id} by a number first")
         found += 1
     return found
 
 
-def _flattened(script: Script, entry: ast.Subscript) -> str:
+def _flattened(roles: Roles, entry: ast.Subscript) -> str:
     """The name of `storage["obs"].flatten(0, 1)`.
 
     Raises:
         Skip: it has none, or others too.
     """
+    tree = roles.tree
     node: ast.AST = entry
-    while isinstance(method := script.source.parents[node], ast.Attribute) and method.attr in (
+    while isinstance(method := tree.parents[node], ast.Attribute) and method.attr in (
         "reshape",
         "flatten",
         "view",
     ):
-        node = script.source.parents[method]
-    stmt = script.source.parents[node]
+        node = tree.parents[method]
+    stmt = tree.parents[node]
     if not isinstance(stmt, ast.Assign) or stmt.value is not node or len(stmt.targets) != 1:
         raise Skip(f"line {entry.lineno} does more than flatten {ast.unparse(entry)}")
     target = stmt.targets[0]
-    if not isinstance(target, ast.Name) or len(list(script.assignments(target.id))) != 1:
+    if not isinstance(target, ast.Name) or len(list(roles.assignments(target.id))) != 1:
         raise Skip(f"line {entry.lineno} does more than flatten {ast.unparse(entry)}")
     return target.id
 

@@ -9,10 +9,9 @@ from typing import cast
 import libcst as cst
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.query import HARMLESS
-from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Line
+from transformer.syntax.rewrite import Edits, Line
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -34,18 +33,19 @@ INFO = TransformInfo(
 NOTHING = "no torch.no_grad() stands around the rollout loop"
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Divide the block.
 
     Raises:
         Skip: there is none, or the loop's header may compute with gradients.
     """
-    loop = script.rollout
-    around = script.source.parents[loop] if loop is not None else None
-    if loop is None or not isinstance(around, ast.With) or around is not script.phases.collect:
+    tree = state.tree
+    loop = state.roles.rollout
+    around = tree.parents[loop] if loop is not None else None
+    if loop is None or not isinstance(around, ast.With) or around is not state.roles.phases.collect:
         raise Skip(NOTHING)
     enter = around.items[0].context_expr
-    if len(around.items) > 1 or not isinstance(enter, ast.Call) or not script.calls(enter, *HARMLESS):
+    if len(around.items) > 1 or not isinstance(enter, ast.Call) or not tree.calls(enter, *HARMLESS):
         raise Skip(NOTHING)
     if around.items[0].optional_vars is not None or enter.args or enter.keywords:
         raise Skip(f"line {around.lineno} does more than entering torch.no_grad()")
@@ -53,20 +53,20 @@ def apply(script: Script) -> str:
         raise Skip(f"the rollout loop has an else block (line {loop.orelse[0].lineno})")
     if isinstance(loop, ast.For) and not _counts(loop.iter):
         raise Skip(f"line {loop.lineno} runs over more than numbers")
-    switch = next((n for n in script.nodes if isinstance(n, ast.Attribute) and n.attr == "set_grad_enabled"), None)
+    switch = next((n for n in tree.nodes if isinstance(n, ast.Attribute) and n.attr == "set_grad_enabled"), None)
     if switch is not None:
         raise Skip(f"line {switch.lineno} switches gradients in another way")
-    edits, block = Edits(script.source), around.body
-    edits.replace(around, _divided(edits, script, around, block.index(loop)))
-    return script.finish(edits)
+    edits, block = Edits(state.source), around.body
+    edits.replace(around, _divided(edits, state, around, block.index(loop)))
+    return state.finish(edits)
 
 
-def _divided(edits: Edits, script: Script, around: ast.With, place: int) -> list[Line]:
+def _divided(edits: Edits, state: State, around: ast.With, place: int) -> list[Line]:
     """The statements above the loop, the loop, and those below it, each under a `with` of its own."""
     whole = edits.lines_of(around)
     assert isinstance(whole, cst.With) and isinstance(whole.body, cst.IndentedBlock)
     lines = cast(Sequence[Line], whole.body.body)
-    at = lines.index(script.source.pairs[around.body[place]].line)
+    at = lines.index(state.source.pairs[around.body[place]].line)
     loop = lines[at]
     assert isinstance(loop, (cst.For, cst.While))
 

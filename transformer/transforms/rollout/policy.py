@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.device.waits import arguments
 from transformer.values.tensors import Kinds
@@ -31,37 +33,38 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Bind the name below the last statement that sets the network up, and call it in the rollout.
 
     Raises:
         Skip: no such call, or its callee may not be the same in each call.
     """
-    callee = _action_callee(script)
+    tree, roles = state.tree, state.roles
+    callee = _action_callee(roles)
     if callee is None:
         raise Skip("no call of a trained network decides on the actions")
-    calls = [c for c in _calls_before_update(script) if ast.unparse(c.func) == ast.unparse(callee)]
-    bare = next((c for c in calls if not _without_gradients(script, c)), None)
+    calls = [c for c in _calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
+    bare = next((c for c in calls if not _without_gradients(tree, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
-    _check_constant(script, callee)
-    edits, policy = Edits(script.source), script.names.fresh("policy")
+    _check_constant(roles, callee)
+    edits, policy = Edits(state.source), tree.names.fresh("policy")
     for call in calls:
         edits.substitute(call.func, policy)
-    edits.after(_last_setup(script, _root(callee)), f"{policy} = {ast.unparse(callee)}")
-    script.facts.policy, script.facts.policy_target = policy, ast.unparse(callee)
-    kinds = Kinds(script)
-    script.facts.policy_others = tuple(
-        ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(script, kinds, value)
+    edits.after(_last_setup(roles, _root(callee)), f"{policy} = {ast.unparse(callee)}")
+    state.history.policy, state.history.policy_target = policy, ast.unparse(callee)
+    kinds = Kinds(roles)
+    state.history.policy_others = tuple(
+        ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, kinds, value)
     )
-    return script.finish(edits)
+    return state.finish(edits)
 
 
-def _calls_before_update(script: Script) -> list[ast.Call]:
+def _calls_before_update(roles: Roles) -> list[ast.Call]:
     """Calls of trained networks, or of their methods, in the rollout and the advantages."""
-    p = script.phases
+    p = roles.phases
     nodes = (n for stmt in p.block[: p.block.index(p.learn)] for n in ast.walk(stmt))
-    found = [n for n in nodes if isinstance(n, ast.Call) and _root(n.func) in script.modules]
+    found = [n for n in nodes if isinstance(n, ast.Call) and _root(n.func) in roles.modules]
     return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 
 
@@ -71,72 +74,73 @@ def _root(callee: ast.expr) -> str:
     return value.id if isinstance(value, ast.Name) else ""
 
 
-def _without_gradients(script: Script, node: ast.AST) -> bool:
-    for outer in script.source.ancestors(node):
+def _without_gradients(tree: Tree, node: ast.AST) -> bool:
+    for outer in tree.ancestors(node):
         if isinstance(outer, ast.With):
-            if any(script.calls(i.context_expr, "torch.no_grad", "torch.inference_mode") for i in outer.items):
+            if any(tree.calls(i.context_expr, "torch.no_grad", "torch.inference_mode") for i in outer.items):
                 return True
     return False
 
 
-def _action_callee(script: Script) -> ast.expr | None:
+def _action_callee(roles: Roles) -> ast.expr | None:
     """The callee whose result reaches the environment's step."""
-    step = script.phases.env_step
+    step = roles.phases.env_step
     wanted = names_in([*step.args, *(k.value for k in step.keywords)])
     for _ in range(4):  # action -> clipped action -> numpy action: a short chain of assignments
-        for stmt in statements(script.phases.block):
+        for stmt in statements(roles.phases.block):
             if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
-                if isinstance(stmt.value, ast.Call) and _root(stmt.value.func) in script.modules:
+                if isinstance(stmt.value, ast.Call) and _root(stmt.value.func) in roles.modules:
                     return stmt.value.func
                 wanted |= names_in([stmt.value])
     return None
 
 
-def _check_constant(script: Script, callee: ast.expr) -> None:
+def _check_constant(roles: Roles, callee: ast.expr) -> None:
     """The callee is the same object, or the same method of it, in each call.
 
     Raises:
         Skip: this is not known.
     """
+    tree = roles.tree
     network = _root(callee)
-    if network in script.variant:
+    if network in roles.variant:
         raise Skip(f"the training loop binds {network}")
-    bound = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == network and not isinstance(n.ctx, ast.Load)]
-    inner = next((n for n in bound if script.is_ours(n) and script.scope_of(n) is not script.scope), None)
+    bound = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == network and not isinstance(n.ctx, ast.Load)]
+    inner = next((n for n in bound if roles.is_ours(n) and tree.scope_of(n) is not roles.scope), None)
     if inner is not None:
         raise Skip(f"line {inner.lineno} binds {network} in a function")
     if not isinstance(callee, ast.Attribute):
         return
     method = callee.attr
-    for stmt, value in script.assignments(network):
+    for stmt, value in roles.assignments(network):
         moved = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to"
-        call = script.constructor(value)
+        call = tree.constructor(value)
         if call is None and not (moved and network in names_in([value])):
             raise Skip(f"line {stmt.lineno} makes {network} of a class that is not in this file")
-        cls = script.classes[ast.unparse(call.func)] if call is not None else None
-        for kind in script.used_classes(cls) if cls is not None else ():
+        cls = tree.classes[ast.unparse(call.func)] if call is not None else None
+        for kind in tree.used_classes(cls) if cls is not None else ():
             special = [s for s in kind.body if isinstance(s, ast.FunctionDef) and s.name.startswith("__getattr")]
             if special:
                 raise Skip(f"{kind.name} looks attributes up itself (line {special[0].lineno})")
         if cls is not None and not any(isinstance(s, ast.FunctionDef) and s.name == method for s in cls.body):
             raise Skip(f"{cls.name} does not define {method}() itself")
-    for node in script.nodes:
+    for node in tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr == method and not isinstance(node.ctx, ast.Load):
             raise Skip(f"line {node.lineno} sets {ast.unparse(node)}")
         if isinstance(node, ast.Name) and node.id in ("setattr", "delattr", "exec", "eval"):
             raise Skip(f"line {node.lineno} may set {method} by its name")
 
 
-def _is_tensor(script: Script, kinds: Kinds, value: ast.expr) -> bool:
+def _is_tensor(tree: Tree, kinds: Kinds, value: ast.expr) -> bool:
     """Whether an argument is known to be a tensor, a tuple of tensors, or a constant."""
-    named = isinstance(value, ast.Name) and kinds.tensors_before(value.id, script.source.statement(value))
+    named = isinstance(value, ast.Name) and kinds.tensors_before(value.id, tree.statement(value))
     return named or isinstance(value, ast.Constant) or kinds.tensor(value)
 
 
-def _last_setup(script: Script, network: str) -> ast.stmt:
+def _last_setup(roles: Roles, network: str) -> ast.stmt:
     """The last statement above the training loop, in its block, that mentions the network or an optimizer."""
-    names = {network, *(o.name for o in script.optimizers)}
-    anchors = [s for s in script.setup if names_in([s]) & names]
+    names = {network, *(o.name for o in roles.optimizers)}
+    anchors = [s for s in roles.setup if names_in([s]) & names]
     if not anchors:
         raise Skip("the networks are not made in the block of the training loop")
     return anchors[-1]

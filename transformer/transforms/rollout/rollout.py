@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.transforms.extraction import extract
@@ -27,26 +27,27 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Extract the loop, with the lists it fills and the TensorDict made of them.
 
     Raises:
         Skip: it cannot be moved.
     """
-    block, loop = script.phases.block, script.phases.collect
-    if script.rollout is None or loop is not script.rollout:
+    roles = state.roles
+    block, loop = roles.phases.block, roles.phases.collect
+    if roles.rollout is None or loop is not roles.rollout:
         raise Skip("the rollout loop stands inside another statement")
     first = last = block.index(loop)
     if first and _empty_container(block[first - 1]):
         first -= 1
     following = block[last + 1 : last + 2]
-    if following and script.facts.storage and _assigns(following[0], script.facts.storage):
+    if following and state.history.storage and _assigns(following[0], state.history.storage):
         last += 1
-    script.facts.step_counter = script.step_counter
-    edits = Edits(script.source)
+    state.history.step_counter = roles.step_counter
+    edits = Edits(state.source)
     doc = "Step the environments num_steps times with the present policy."
-    script.facts.functions["rollout"] = extract(script, edits, block[first : last + 1], "rollout", doc)
-    return script.finish(edits)
+    state.history.functions["rollout"] = extract(state, edits, block[first : last + 1], "rollout", doc)
+    return state.finish(edits)
 
 
 def _empty_container(stmt: ast.stmt) -> bool:

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.device.graph_capture import SAMPLED
 
@@ -32,34 +33,35 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Put a function in the place of `distribution.sample()` in the networks' methods.
 
     Raises:
         Skip: there is no such call, or a distribution of the script's own draws in its own way.
     """
-    if script.imports.get("torch") != "torch":
+    tree = state.tree
+    if tree.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
-    for cls in script.classes.values():
+    for cls in tree.classes.values():
         bases = {ast.unparse(base).rpartition(".")[2] for base in cls.bases}
         if bases & SAMPLED and any(isinstance(s, ast.FunctionDef) and s.name == "sample" for s in cls.body):
             raise Skip(f"{cls.name} (line {cls.lineno}) draws in its own way")
-    classes = [cls for cls in script.classes.values() if any(_draws(cls))]
+    classes = [cls for cls in tree.classes.values() if any(_draws(cls))]
     if not classes:
         raise Skip("no network draws from a distribution")
-    edits, name = Edits(script.source), script.names.fresh("sample")
-    for call, shape in _made_empty(script, classes):
+    edits, name = Edits(state.source), tree.names.fresh("sample")
+    for call, shape in _made_empty(tree, classes):
         # torch.compile takes the shape for the elements
-        edits.substitute(call, f'torch.empty({script.source.text(shape)}, dtype=torch.float32, device="cpu")')
+        edits.substitute(call, f'torch.empty({tree.text(shape)}, dtype=torch.float32, device="cpu")')
     for cls in classes:
         for call in _draws(cls):
             assert isinstance(call.func, ast.Attribute)
-            edits.substitute(call, f"{name}({script.source.text(call.func.value)})")
+            edits.substitute(call, f"{name}({tree.text(call.func.value)})")
     first = min(classes, key=lambda c: c.lineno)
-    script.facts.on_device.add(name)
-    script.facts.sampler = name
+    state.history.on_device.add(name)
+    state.history.sampler = name
     edits.before(first, render("sample", sample=name), gap=1 if first.col_offset else 2)
-    return script.finish(edits)
+    return state.finish(edits)
 
 
 def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
@@ -70,10 +72,10 @@ def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
                 yield node
 
 
-def _made_empty(script: Script, classes: list[ast.ClassDef]) -> Iterator[tuple[ast.Call, ast.expr]]:
+def _made_empty(tree: Tree, classes: list[ast.ClassDef]) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Calls `torch.FloatTensor(x.shape)`, which make a tensor to be filled with random numbers, and the shape."""
     for node in (n for cls in classes for n in ast.walk(cls)):
-        if isinstance(node, ast.Call) and script.calls(node, "torch.FloatTensor") and len(node.args) == 1:
+        if isinstance(node, ast.Call) and tree.calls(node, "torch.FloatTensor") and len(node.args) == 1:
             shape = node.args[0]
             if isinstance(shape, ast.Attribute) and shape.attr == "shape" and not node.keywords:
                 yield node, shape

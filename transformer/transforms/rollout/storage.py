@@ -12,12 +12,14 @@ from transformer.dataflow.liveness import exposed
 from transformer.dataflow.memory import holders
 from transformer.recognition.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
 from transformer.recognition.environment import is_made_with, is_vector
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import singular
 from transformer.syntax.query import is_number, names_in, pairwise, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.kept_references import keeper, kept_beyond
 from transformer.values.networks.results import Results
@@ -51,37 +53,38 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Replace the buffers that are only written in the rollout and only read after it.
 
     Raises:
         Skip: there are not at least two such buffers, or the rollout may end early.
     """
-    rollout = script.rollout
+    roles = state.roles
+    rollout = roles.rollout
     if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
         raise Skip("the rollout is not a for loop over a step index")
-    if rollout is not script.phases.collect:
+    if rollout is not roles.phases.collect:
         raise Skip("the rollout loop stands inside another statement")
     steps = _count(rollout.iter)
     if steps is None:
         raise Skip("the rollout does not run over range(number of steps)")
     for node in statements(rollout.body):
-        if isinstance(node, ast.Break) and script.loops_around(node)[0] is rollout:
+        if isinstance(node, ast.Break) and state.tree.loops_around(node)[0] is rollout:
             raise Skip(f"the break on line {node.lineno} may end the rollout before the buffers are full")
     if rollout.orelse:
         raise Skip("the rollout loop has an else block")
-    changed = _changed(script, rollout, steps)
+    changed = _changed(roles, rollout, steps)
     if changed is not None:
         raise Skip(changed)
-    kinds = Kinds(script)
+    kinds = Kinds(roles)
     reasons: dict[str, str] = {}
-    replaced = list(find_buffers(script))
+    replaced = list(find_buffers(roles))
     while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
         for buffer in replaced:
-            shape = dimensions(script, buffer.call)
-            if shape[:1] != [script.spelled(steps)]:
+            shape = dimensions(roles, buffer.call)
+            if shape[:1] != [roles.spelled(steps)]:
                 reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: its length is not the rollout's"
-            reason = _obstacle(script, kinds, rollout, buffer, replaced)
+            reason = _obstacle(roles, kinds, rollout, buffer, replaced)
             if reason:
                 reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: {reason}"
         left = [b for b in replaced if b.name not in reasons]
@@ -90,8 +93,8 @@ def apply(script: Script) -> str:
         replaced = left
     if len(replaced) < 2:
         raise Skip("; ".join(reasons.values()) or "the rollout writes no preallocated torch buffers at its step index")
-    script.notes.extend(reasons.values())
-    return _rewrite(script, kinds, rollout, replaced, steps)
+    state.notes.extend(reasons.values())
+    return _rewrite(state, kinds, rollout, replaced, steps)
 
 
 def _count(iterable: ast.expr) -> ast.expr | None:
@@ -103,10 +106,10 @@ def _count(iterable: ast.expr) -> ast.expr | None:
     return None
 
 
-def _changed(script: Script, rollout: ast.For, steps: ast.expr) -> str | None:
+def _changed(roles: Roles, rollout: ast.For, steps: ast.expr) -> str | None:
     """Why the steps of a rollout may not be its rows, one after the other."""
     assert isinstance(rollout.target, ast.Name)
-    node = script.changed_by_training(steps)
+    node = roles.changed_by_training(steps)
     if node is not None:
         return f"line {node.lineno} changes the number of steps"
     for stmt in statements(rollout.body):
@@ -115,8 +118,9 @@ def _changed(script: Script, rollout: ast.For, steps: ast.expr) -> str | None:
     return None
 
 
-def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
+def _obstacle(roles: Roles, kinds: Kinds, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
     """Why a buffer cannot become an entry of the TensorDict."""
+    tree = roles.tree
     if len(buffer.stores) != 1:
         return "it is written more than once per step"
     if any(k.arg not in ("dtype", "device") for k in buffer.call.keywords):
@@ -124,76 +128,76 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
     store, value = buffer.stores[0].stmt, buffer.stores[0].value
     if len(store.targets) != 1:
         return f"line {store.lineno} assigns it together with other targets"
-    for outer in script.source.ancestors(store):
+    for outer in tree.ancestors(store):
         if outer is rollout:
             break
         if not isinstance(outer, ast.With):
             return f"line {store.lineno} writes it only under a condition"
     for node in statements(rollout.body):
-        if isinstance(node, ast.Continue) and script.loops_around(node)[0] is rollout and node.lineno < store.lineno:
+        if isinstance(node, ast.Continue) and tree.loops_around(node)[0] is rollout and node.lineno < store.lineno:
             return f"the continue on line {node.lineno} may skip its write"
-    if not _is_tensor(script, kinds, buffer.stores[0]):
+    if not _is_tensor(roles, kinds, buffer.stores[0]):
         return f"the value written on line {store.lineno} is not known to be a tensor"
-    if not _has_rows_of_environments(script, buffer):
+    if not _has_rows_of_environments(roles, buffer):
         return "its rows may be of another size than the number of environments"
-    width = dimensions(script, buffer.call)[1:2]
-    many = is_matrix(script, buffer.call) or is_vector(script, width)
-    if not _Rows(script, kinds, "".join(width), many).hold(value, store):
+    width = dimensions(roles, buffer.call)[1:2]
+    many = is_matrix(roles, buffer.call) or is_vector(roles, width)
+    if not _Rows(roles, kinds, "".join(width), many).hold(value, store):
         return f"the value written on line {store.lineno} is not known to have an element per environment"
     bound = [
         n
-        for n in script.nodes
+        for n in tree.nodes
         if isinstance(n, ast.Name) and n.id == buffer.name and isinstance(n.ctx, ast.Store)
-        if not isinstance(script.source.parents[n], ast.AugAssign)  # which changes it in place, as it does an entry
+        if not isinstance(tree.parents[n], ast.AugAssign)  # which changes it in place, as it does an entry
     ]
-    if sum(script.is_ours(n) for n in bound) != 1:
+    if sum(roles.is_ours(n) for n in bound) != 1:
         return "its name is bound more than once"
     if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
         return "it is allocated together with what stays"
-    kept = _kept(script, kinds, buffer)
+    kept = _kept(roles, kinds, buffer)
     if kept is not None:
         return kept
-    for use in _uses(script, buffer, replaced):
-        where = script.source.ancestors(use)
-        if any(isinstance(n, ast.JoinedStr) for n in script.source.ancestors(use)):
+    for use in _uses(roles, buffer, replaced):
+        where = tree.ancestors(use)
+        if any(isinstance(n, ast.JoinedStr) for n in tree.ancestors(use)):
             return f"line {use.lineno} reads it inside an f-string"
-        if script.scope_of(use) is not script.scope or any(isinstance(n, (ast.Lambda, ast.ClassDef)) for n in where):
+        if tree.scope_of(use) is not roles.scope or any(isinstance(n, (ast.Lambda, ast.ClassDef)) for n in where):
             return f"a function reads it on line {use.lineno}"
-        if _read_back(script, rollout, buffer, use):
+        if _read_back(tree, rollout, buffer, use):
             continue
-        if use.lineno <= (rollout.end_lineno or 0) and not _shaped_like(script, buffer, use):
+        if use.lineno <= (rollout.end_lineno or 0) and not _shaped_like(roles, buffer, use):
             return f"line {use.lineno} uses it before the rollout is complete"
         if isinstance(use.ctx, ast.Del):
             return f"line {use.lineno} deletes it"
     return None
 
 
-def _has_rows_of_environments(script: Script, buffer: Buffer) -> bool:
+def _has_rows_of_environments(roles: Roles, buffer: Buffer) -> bool:
     """Whether nothing speaks against a buffer's second size being the number of environments.
 
     Where buffers differ in it, those are of another size that the environment is not made with.
     """
-    width = dimensions(script, buffer.call)[1:2]
-    widths = {tuple(dimensions(script, b.call)[1:2]) for b in find_buffers(script)} - {()}
-    return not width or len(widths) < 2 or width[0].endswith("num_envs") or is_made_with(script, width)
+    width = dimensions(roles, buffer.call)[1:2]
+    widths = {tuple(dimensions(roles, b.call)[1:2]) for b in find_buffers(roles)} - {()}
+    return not width or len(widths) < 2 or width[0].endswith("num_envs") or is_made_with(roles, width)
 
 
-def _is_tensor(script: Script, kinds: Kinds, store: Store) -> bool:
+def _is_tensor(roles: Roles, kinds: Kinds, store: Store) -> bool:
     """Whether what a step writes is a tensor."""
-    if store.value is script.phases.env_step and isinstance(script.phases.env_step.func, ast.Attribute):
+    if store.value is roles.phases.env_step and isinstance(roles.phases.env_step.func, ast.Attribute):
         return kinds.in_step(store.stmt, ast.unparse(store.target))
     if store.unpacked:
         call = store.value
-        return isinstance(call, ast.Call) and kinds.produced(call) and Results(script, call).is_tensor(*_place(store))
+        return isinstance(call, ast.Call) and kinds.produced(call) and Results(roles, call).is_tensor(*_place(store))
     return kinds.tensor(store.value) or kinds.must_be_tensor(store.value)
 
 
-def _part_is_new(script: Script, store: Store) -> bool:
+def _part_is_new(roles: Roles, store: Store) -> bool:
     """Whether a part that a network returned shares memory with nothing."""
     call = store.value
-    if not isinstance(call, ast.Call) or call is script.phases.env_step:
+    if not isinstance(call, ast.Call) or call is roles.phases.env_step:
         return False
-    return Results(script, call).is_new(*_place(store))
+    return Results(roles, call).is_new(*_place(store))
 
 
 def _place(store: Store) -> tuple[int, int]:
@@ -202,75 +206,77 @@ def _place(store: Store) -> tuple[int, int]:
     return parts.index(store.target), len(parts)
 
 
-def _kept(script: Script, kinds: Kinds, buffer: Buffer) -> str | None:
+def _kept(roles: Roles, kinds: Kinds, buffer: Buffer) -> str | None:
     """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for under another name."""
-    turn = script.phases.loop.body
+    turn = roles.phases.loop.body
     others = holders(buffer.name, turn, kinds.produced)
-    again = sorted(others & exposed(turn, script.counted) & script.variant)
+    again = sorted(others & exposed(turn, roles.counted) & roles.variant)
     if again:
         return f"{again[0]} may hold its memory from turn to turn"
-    call = keeper(script, turn, {buffer.name, *others})
+    call = keeper(roles, turn, {buffer.name, *others})
     if call is not None:
         return f"line {call.lineno} gives it to {ast.unparse(call.func)}(), which may keep it from turn to turn"
-    line = kept_beyond(turn, {buffer.name, *others}, exposed(turn, script.counted), kinds.tensor)
+    line = kept_beyond(turn, {buffer.name, *others}, exposed(turn, roles.counted), kinds.tensor)
     return f"line {line} keeps it from turn to turn" if line is not None else None
 
 
-def _uses(script: Script, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
+def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
     """Every use of a buffer but its store and the allocations that go."""
     ours = {id(n) for s in buffer.stores for n in ast.walk(s.target)}
     ours |= {id(n) for b in replaced for n in ast.walk(b.stmt)}
     return [
         n
-        for n in script.nodes
-        if isinstance(n, ast.Name) and n.id == buffer.name and id(n) not in ours and script.is_ours(n)
+        for n in roles.tree.nodes
+        if isinstance(n, ast.Name) and n.id == buffer.name and id(n) not in ours and roles.is_ours(n)
     ]
 
 
-def _read_back(script: Script, rollout: ast.For, buffer: Buffer, use: ast.Name) -> ast.Subscript | None:
+def _read_back(tree: Tree, rollout: ast.For, buffer: Buffer, use: ast.Name) -> ast.Subscript | None:
     """The `buffer[step]` that reads, below the step's write, what the step has written."""
-    node, store = script.source.parents[use], buffer.stores[0].stmt
+    node, store = tree.parents[use], buffer.stores[0].stmt
     if (
         not isinstance(node, ast.Subscript)
         or not isinstance(node.ctx, ast.Load)
-        or rollout not in script.loops_around(use)
+        or rollout not in tree.loops_around(use)
     ):
         return None
     if ast.unparse(node) != ast.unparse(buffer.stores[0].target):
         return None
-    outer = script.source.parents[node]
+    outer = tree.parents[node]
     changed = isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load)
     if changed or (isinstance(outer, ast.Attribute) and outer.attr.endswith("_")):
         return None
-    around = [script.source.statement(use), *script.source.ancestors(use)]
+    around = [tree.statement(use), *tree.ancestors(use)]
     above: ast.AST = store
     while isinstance(above, (ast.Assign, ast.With)):
-        block = script.source.block(above)
+        block = tree.block(above)
         if any(s in around for s in block[block.index(above) + 1 :]):
             return node
-        above = script.source.parents[above]
+        above = tree.parents[above]
     return None
 
 
-def _shaped_like(script: Script, buffer: Buffer, use: ast.Name) -> tuple[ast.Call, str] | None:
+def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call, str] | None:
     """A `torch.zeros_like(buffer)` among the setup, and the same tensor by the shape that the buffer would have had."""
-    call = script.source.parents[use]
-    if not isinstance(call, ast.Call) or not script.calls(call, "torch.zeros_like", "torch.ones_like"):
+    tree = roles.tree
+    call = tree.parents[use]
+    if not isinstance(call, ast.Call) or not tree.calls(call, "torch.zeros_like", "torch.ones_like"):
         return None
-    given = {k.arg: script.source.text(k.value) for k in call.keywords}
-    if script.source.statement(use) not in script.setup or set(given) - {"dtype", "device"}:
+    given = {k.arg: tree.text(k.value) for k in call.keywords}
+    if tree.statement(use) not in roles.setup or set(given) - {"dtype", "device"}:
         return None
-    own = {k.arg: script.source.text(k.value) for k in buffer.call.keywords}
-    moved = isinstance(outer := script.source.parents[call], ast.Attribute) and outer.attr in ("to", "cuda")
-    if script.device and not moved and any(script.device == ast.unparse(n) for n in ast.walk(buffer.stmt)):
-        own["device"] = script.device
-    shape = [script.source.text(a) for a in buffer.call.args]
+    own = {k.arg: tree.text(k.value) for k in buffer.call.keywords}
+    moved = isinstance(outer := tree.parents[call], ast.Attribute) and outer.attr in ("to", "cuda")
+    if roles.device and not moved and any(roles.device == ast.unparse(n) for n in ast.walk(buffer.stmt)):
+        own["device"] = roles.device
+    shape = [tree.text(a) for a in buffer.call.args]
     made = ast.unparse(call.func).removesuffix("_like")
     return call, f"{made}({', '.join([*shape, *(f'{k}={v}' for k, v in {**own, **given}.items())])})"
 
 
-def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: ast.expr) -> str:
-    edits, names, freshness = Edits(script.source), script.names, Freshness(script, kinds, rollout.body)
+def _rewrite(state: State, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: ast.expr) -> str:
+    tree, roles = state.tree, state.roles
+    edits, names, freshness = Edits(state.source), tree.names, Freshness(roles, kinds, rollout.body)
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
     dtypes = {b.dtype for b in buffers}
     common = dtypes.pop() if len(dtypes) == 1 else None
@@ -278,15 +284,15 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
     again: dict[ast.expr, str] = {
         node: f'{transition}["{b.name}"]'
         for b in buffers
-        for use in _uses(script, b, buffers)
-        if (node := _read_back(script, rollout, b, use)) is not None
+        for use in _uses(roles, b, buffers)
+        if (node := _read_back(tree, rollout, b, use)) is not None
     }
     for buffer in buffers:
         edits.remove(buffer.stmt)
         store = buffer.stores[0]
         part = names.fresh(singular(buffer.name)) if store.unpacked else None
-        read = any(_read_back(script, rollout, buffer, use) for use in _uses(script, buffer, buffers))
-        value = _recorded(script, freshness, buffer, buffer.dtype if read or not common else None, part, again)
+        read = any(_read_back(tree, rollout, buffer, use) for use in _uses(roles, buffer, buffers))
+        value = _recorded(roles, freshness, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
             value += ".clone()"  # whoever reads it may change it
         line = f'{transition}["{buffer.name}"] = {value}'
@@ -295,22 +301,22 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
             edits.after(store.stmt, line)
         else:
             recorded[store.target] = line
-        for use in _uses(script, buffer, buffers):
-            like = _shaped_like(script, buffer, use) if use.lineno < rollout.lineno else None
-            if node := _read_back(script, rollout, buffer, use):
+        for use in _uses(roles, buffer, buffers):
+            like = _shaped_like(roles, buffer, use) if use.lineno < rollout.lineno else None
+            if node := _read_back(tree, rollout, buffer, use):
                 edits.substitute(node, again[node])
             elif like:
                 edits.substitute(*like)
             else:
                 edits.substitute(use, f'{storage}["{buffer.name}"]')
     for stmt in {b.stores[0].stmt: None for b in buffers if not b.stores[0].unpacked}:
-        lines = [recorded.get(t) or f"{script.source.text(t)} = {_with(script, v, again)}" for t, v in pairwise(stmt)]
+        lines = [recorded.get(t) or f"{tree.text(t)} = {_with(tree, v, again)}" for t, v in pairwise(stmt)]
         edits.replace(stmt, "\n".join(lines))
     edits.before(rollout, f"{transitions} = []")
     edits.before(rollout.body[0], f"{transition} = {{}}\n{transitions}.append({transition})")
-    target = ", ".join(filter(None, (script.device, common)))
-    count = script.source.text(steps)
-    widths = {tuple(dimensions(script, b.call)[1:2]) for b in buffers}
+    target = ", ".join(filter(None, (roles.device, common)))
+    count = tree.text(steps)
+    widths = {tuple(dimensions(roles, b.call)[1:2]) for b in buffers}
     sizes = [count, *widths.pop()] if len(widths) == 1 else [count]
     edits.after(
         rollout,
@@ -319,22 +325,22 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
             target=target,
         ),
     )  # fmt: skip
-    add_imports(script.tree, edits, "from tensordict import TensorDict")
-    script.facts.transition, script.facts.transitions = transition, transitions
-    script.facts.storage, script.facts.storage_steps = storage, script.spelled(steps)
-    script.facts.storage_dtypes = {b.name: b.dtype for b in buffers}
-    script.facts.storage_sizes = {b.name: leading_sizes(script, b.call) for b in buffers}
-    return script.finish(edits)
+    add_imports(tree.root, edits, "from tensordict import TensorDict")
+    state.history.transition, state.history.transitions = transition, transitions
+    state.history.storage, state.history.storage_steps = storage, roles.spelled(steps)
+    state.history.storage_dtypes = {b.name: b.dtype for b in buffers}
+    state.history.storage_sizes = {b.name: leading_sizes(roles, b.call) for b in buffers}
+    return state.finish(edits)
 
 
-def _with(script: Script, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
+def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
     """The text of a value, with texts in the place of some of its parts."""
     inside = {id(n) for n in ast.walk(value)}
-    return script.source.splice(value, [(node, text) for node, text in texts.items() if id(node) in inside])
+    return tree.splice(value, [(node, text) for node, text in texts.items() if id(node) in inside])
 
 
 def _recorded(
-    script: Script,
+    roles: Roles,
     freshness: Freshness,
     buffer: Buffer,
     dtype: str | None,
@@ -346,16 +352,16 @@ def _recorded(
     `part` is the name that the value is unpacked into, if it is; `again` what is read of the same step's records.
     """
     value = buffer.stores[0].value
-    text = part or _with(script, value, again)
+    text = part or _with(roles.tree, value, again)
     if not part and isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp)):
         text = f"({text})"
-    if is_matrix(script, buffer.call) and (part or not _is_flat(value)):
+    if is_matrix(roles, buffer.call) and (part or not _is_flat(value)):
         text += ".flatten()"
-    if is_matrix(script, buffer.call) and _may_be_one_number(script, value):
-        text += f".expand({dimensions(script, buffer.call)[1]})"
+    if is_matrix(roles, buffer.call) and _may_be_one_number(roles, value):
+        text += f".expand({dimensions(roles, buffer.call)[1]})"
     if dtype:
         text += f".to({dtype})"
-    if not (_part_is_new(script, buffer.stores[0]) if part else freshness.is_fresh(value)):
+    if not (_part_is_new(roles, buffer.stores[0]) if part else freshness.is_fresh(value)):
         text += ".clone()"
     return text
 
@@ -373,9 +379,9 @@ ELEMENTWISE = frozenset(
 """Functions of torch and numpy whose result has an element for each of an argument's."""
 
 
-def _may_be_one_number(script: Script, value: ast.expr) -> bool:
+def _may_be_one_number(roles: Roles, value: ast.expr) -> bool:
     """Whether a value is taken from the infos, where an environment may put one number for all."""
-    named = [script.only_value(n.id) or n for n in ast.walk(value) if isinstance(n, ast.Name)]
+    named = [roles.only_value(n.id) or n for n in ast.walk(value) if isinstance(n, ast.Name)]
     return any(
         isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant) and isinstance(n.slice.value, str)
         for part in (value, *named)
@@ -390,7 +396,7 @@ class _Rows:
     They are not broadcast where they are written into a buffer, whose second size is `width` as written, or empty.
     """
 
-    script: Script
+    roles: Roles
     kinds: Kinds
     width: str
     many: bool
@@ -421,11 +427,11 @@ class _Rows:
 
     def _returned(self, call: ast.Call, stmt: ast.stmt, depth: int) -> bool:
         """Whether a call returns such a row."""
-        if _resets(call) or (call is self.script.phases.env_step and isinstance(call.func, ast.Attribute)):
+        if _resets(call) or (call is self.roles.phases.env_step and isinstance(call.func, ast.Attribute)):
             return self.many
         if not isinstance(call.func, ast.Attribute):
             return False
-        qualified = self.script.qualified(call.func) or ""
+        qualified = self.roles.tree.qualified(call.func) or ""
         if qualified in ("torch.zeros", "torch.ones", "torch.empty"):
             return bool(call.args) and self._is_width(call.args[0])
         if qualified.startswith(("torch.", "numpy.")):
@@ -443,7 +449,7 @@ class _Rows:
             return bool(size.elts) and self._is_width(size.elts[0])
         if is_number(size, 1):
             return False
-        name = self.script.spelled(size)
+        name = self.roles.spelled(size)
         return not self.width or name.rpartition(".")[2] == self.width.rpartition(".")[2]
 
 

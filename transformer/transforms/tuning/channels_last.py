@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.networks.images import REORDERS
 
@@ -42,20 +44,21 @@ PUT_FIRST = REORDERS | {"T", "mT"}
 """Ways in which a network that is given the channels last puts them first; its images then have the layout already."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Give weights and the flat images of a batch another layout.
 
     Raises:
         Skip: no network of the file convolves images, or one depends on their layout.
     """
-    if script.device is None:
+    roles = state.roles
+    if roles.device is None:
         raise Skip("the script moves nothing to a device")
-    made = {name: cls for name in script.modules if (cls := _convolving(script, name)) is not None}
+    made = {name: cls for name in roles.modules if (cls := _convolving(roles, name)) is not None}
     if not made:
         raise Skip("no network that is trained, of a class of this file, has convolutions")
-    _check_weights(script)
-    edits = Edits(script.source)
-    flag, device = script.facts.flags["compile"], script.device
+    _check_weights(state.tree)
+    edits = Edits(state.source)
+    flag, device = state.history.flags["compile"], roles.device
     for name, (stmt, _) in made.items():
         edits.after(stmt, render("channels_last_weights", flag=flag, device=device, network=name))
     reorders = any(
@@ -65,46 +68,47 @@ def apply(script: Script) -> str:
         for n in ast.walk(c)
     )
     if not reorders:
-        for name in _images(script, set(made)):
-            flattening = _flattening(script, name)
+        for name in _images(roles, set(made)):
+            flattening = _flattening(roles, name)
             if flattening is not None:
                 edits.after(flattening, render("channels_last_images", flag=flag, images=name))
-    return script.finish(edits)
+    return state.finish(edits)
 
 
-def _convolving(script: Script, name: str) -> tuple[ast.Assign, list[ast.ClassDef]] | None:
+def _convolving(roles: Roles, name: str) -> tuple[ast.Assign, list[ast.ClassDef]] | None:
     """The statement that makes a network with convolutions, and the classes of its parts.
 
     Raises:
         Skip: the layout of its tensors matters.
     """
-    made = list(script.assignments(name))
-    constructor = script.constructor(made[0][1]) if made else None
+    tree = roles.tree
+    made = list(roles.assignments(name))
+    constructor = tree.constructor(made[0][1]) if made else None
     if constructor is None:
         return None
-    parts = script.used_classes(script.classes[ast.unparse(constructor.func)])
+    parts = tree.used_classes(tree.classes[ast.unparse(constructor.func)])
     nodes = [n for c in parts for n in ast.walk(c)]
-    if not any((script.qualified(n) or "").startswith("torch.nn.Conv2d") for n in nodes):
+    if not any((tree.qualified(n) or "").startswith("torch.nn.Conv2d") for n in nodes):
         return None
     for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in LAYOUT:
             raise Skip(f"line {node.lineno} depends on the layout of a tensor in memory")
-    if len(made) > 1 or script.scope_of(made[0][0]) is not script.scope or made[0][0] not in script.setup:
+    if len(made) > 1 or tree.scope_of(made[0][0]) is not roles.scope or made[0][0] not in roles.setup:
         raise Skip(f"{name} is made more than once, or not directly above the training loop")
     return made[0][0], parts
 
 
-def _check_weights(script: Script) -> None:
+def _check_weights(tree: Tree) -> None:
     """Nothing asks for the layout of weights and gradients, as `param.grad.view(-1)` does.
 
     Raises:
         Skip: something does.
     """
     weights = set()
-    for node in script.nodes:
+    for node in tree.nodes:
         if isinstance(node, (ast.For, ast.comprehension)) and "parameters" in ast.unparse(node.iter):
             weights |= names_in([node.target])
-    for node in script.nodes:
+    for node in tree.nodes:
         if not isinstance(node, (ast.Attribute, ast.Name)):
             continue
         name = node.attr if isinstance(node, ast.Attribute) else node.id
@@ -116,10 +120,10 @@ def _check_weights(script: Script) -> None:
             raise Skip(f"line {node.lineno} depends on the layout of weights in memory")
 
 
-def _images(script: Script, networks: set[str]) -> list[str]:
+def _images(roles: Roles, networks: set[str]) -> list[str]:
     """What update() gives to a network by minibatches, as `b_obs[mb_inds]`: names that it takes as parameters."""
-    function = script.facts.functions["update"]
-    definition = script.definition(function.name)
+    function = roles.history.functions["update"]
+    definition = roles.tree.definition(function.name)
     found: dict[str, None] = {}
     for call in ast.walk(definition):
         if isinstance(call, ast.Call) and names_in([call.func]) & networks:
@@ -130,10 +134,10 @@ def _images(script: Script, networks: set[str]) -> list[str]:
     return list(found)
 
 
-def _flattening(script: Script, name: str) -> ast.Assign | None:
+def _flattening(roles: Roles, name: str) -> ast.Assign | None:
     """The one statement of the training loop that makes a flat tensor, where nothing depends on its layout."""
-    made = [s for s in statements(script.outermost.body) if isinstance(s, ast.Assign) and name in names_in(s.targets)]
-    for node in script.nodes:
+    made = [s for s in statements(roles.outermost.body) if isinstance(s, ast.Assign) and name in names_in(s.targets)]
+    for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr in LAYOUT and name in names_in([node.value]):
             return None
     if len(made) != 1 or not isinstance(made[0].targets[0], ast.Name) or len(made[0].targets) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
@@ -32,22 +32,23 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Add the call at the end of the training loop.
 
     Raises:
         Skip: the script uses the collector itself, or no turn of the loop comes to its end.
     """
-    loop, last = script.phases.loop, script.phases.loop.body[-1]
-    if script.names.taken("gc"):
-        raise Skip("the script uses the garbage collector itself" if "gc" in script.imports else "the name gc is taken")
+    tree = state.tree
+    loop, last = state.roles.phases.loop, state.roles.phases.loop.body[-1]
+    if tree.names.taken("gc"):
+        raise Skip("the script uses the garbage collector itself" if "gc" in tree.imports else "the name gc is taken")
     if isinstance(last, (ast.Break, ast.Continue, ast.Return, ast.Raise)):
         raise Skip(f"the training loop ends with line {last.lineno}")
-    edits, collected = Edits(script.source), script.names.fresh("collected")
+    edits, collected = Edits(state.source), tree.names.fresh("collected")
     edits.before(loop, f"{collected} = False")
     edits.after(last, render("collect_once", collected=collected))
-    add_imports(script.tree, edits, "import gc")
-    return script.finish(edits)
+    add_imports(tree.root, edits, "import gc")
+    return state.finish(edits)
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.imports import add_imports, is_future, is_standard
 from transformer.syntax.query import is_number
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -40,74 +41,75 @@ OF_OPENMP = ("OMP_", "GOMP_", "KMP_")
 """How the names of the variables begin that OpenMP libraries read."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Set the variable above the first import that may load torch: it is read when the library is loaded.
 
     Raises:
         Skip: no environment runs beside the script's own thread, or the script decides about threads itself.
     """
-    if not any(_parallel(script, node) for node in script.nodes):
+    tree = state.tree
+    if not any(_parallel(tree, node) for node in tree.nodes):
         raise Skip("the environments are stepped in the script's own thread")
-    _check_own_settings(script)
-    place = _first_import(script)
-    if script.names.taken("os") and script.imports.get("os") != "os":
+    _check_own_settings(tree)
+    place = _first_import(tree)
+    if tree.names.taken("os") and tree.imports.get("os") != "os":
         raise Skip("the name os is taken")
-    edits, above = Edits(script.source), script.tree.body[:place]
-    first = script.tree.body[place]
+    edits, above = Edits(state.source), tree.root.body[:place]
+    first = tree.root.body[place]
     block = render("idle_threads")
     if any(isinstance(s, (ast.Import, ast.ImportFrom)) and not is_future(s) for s in above):
         add_imports(ast.Module(above, []), edits, "import os")
     else:
         block = f"import os\n\n{block}"
-    for stmt in script.tree.body[place:]:
+    for stmt in tree.root.body[place:]:
         if isinstance(stmt, ast.Import) and [ast.unparse(a) for a in stmt.names] == ["os"]:
             edits.remove(stmt)  # it stands above now
     edits.before(first, f"\n{block}" if above else block, gap=1)
-    return script.finish(edits)
+    return state.finish(edits)
 
 
-def _parallel(script: Script, node: ast.AST) -> bool:
+def _parallel(tree: Tree, node: ast.AST) -> bool:
     """Whether a node names, or makes, environments that run in threads or processes of their own."""
     if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-        name = script.qualified(node) or ""
+        name = tree.qualified(node) or ""
         return name.startswith("envpool.make") or name.rpartition(".")[2] in PARALLEL
     if not isinstance(node, ast.Call):
         return False
     given = {k.arg: k.value for k in node.keywords}
-    if script.calls(node, "gymnasium.make_vec"):
+    if tree.calls(node, "gymnasium.make_vec"):
         mode = node.args[2] if len(node.args) > 2 else given.get("vectorization_mode")
         return mode is not None and (
             (isinstance(mode, ast.Constant) and mode.value == "async")
-            or (script.qualified(mode) or "").endswith("VectorizeMode.ASYNC")
+            or (tree.qualified(mode) or "").endswith("VectorizeMode.ASYNC")
         )
-    if script.calls(node, "gym.vector.make", "gymnasium.vector.make"):
+    if tree.calls(node, "gym.vector.make", "gymnasium.vector.make"):
         chosen = node.args[2] if len(node.args) > 2 else given.get("asynchronous")
         return not (isinstance(chosen, ast.Constant) and chosen.value is False)
     return False
 
 
-def _check_own_settings(script: Script) -> None:
+def _check_own_settings(tree: Tree) -> None:
     """The script leaves the threads of torch as they are.
 
     Raises:
         Skip: it does not.
     """
-    for node in script.nodes:
+    for node in tree.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(OF_OPENMP):
             raise Skip(f"line {node.lineno} names a variable of OpenMP itself")
-        if script.calls(node, "torch.set_num_threads"):
+        if tree.calls(node, "torch.set_num_threads"):
             assert isinstance(node, ast.Call)
             if any(is_number(a, 1) for a in (*node.args, *(k.value for k in node.keywords))):
                 raise Skip(f"line {node.lineno} leaves torch a single thread")
 
 
-def _first_import(script: Script) -> int:
+def _first_import(tree: Tree) -> int:
     """The place among the module's statements of the first import that is not of the standard library.
 
     Raises:
         Skip: there is none, or one may be hidden in a block above it.
     """
-    for place, stmt in enumerate(script.tree.body):
+    for place, stmt in enumerate(tree.root.body):
         if isinstance(stmt, (ast.Import, ast.ImportFrom)):
             if not _is_standard(stmt):
                 return place

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
@@ -35,37 +36,39 @@ ADDED = ("ctypes", "sys")
 """The modules that the emitted lines use."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Set the thresholds above the training loop.
 
     Raises:
         Skip: no large blocks come and go, or the script's own names or settings are in the way.
     """
-    nodes = (n for c in script.network_classes for n in ast.walk(c))
-    if not any((script.qualified(n) or "").startswith("torch.nn.Conv") for n in nodes):
+    tree, roles = state.tree, state.roles
+    nodes = (n for c in roles.network_classes for n in ast.walk(c))
+    if not any((tree.qualified(n) or "").startswith("torch.nn.Conv") for n in nodes):
         raise Skip("no network that is trained, of a class of this file, has convolutions")
     for name in ADDED:
-        if script.names.taken(name) and script.imports.get(name) != name:
+        if tree.names.taken(name) and tree.imports.get(name) != name:
             raise Skip(f"the name {name} is taken")
-    for node in script.nodes:
+    for node in tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr in ("mallopt", "malloc_trim"):
             raise Skip(f"line {node.lineno} steers the C library's memory itself")
-    edits = Edits(script.source)
-    _free_rows(script, edits)
-    edits.before(script.outermost, render("keep_memory", libc=script.names.fresh("libc")), gap=1)
-    add_imports(script.tree, edits, *(f"import {name}" for name in ADDED))
-    return script.finish(edits)
+    edits = Edits(state.source)
+    _free_rows(roles, edits)
+    edits.before(roles.outermost, render("keep_memory", libc=tree.names.fresh("libc")), gap=1)
+    add_imports(tree.root, edits, *(f"import {name}" for name in ADDED))
+    return state.finish(edits)
 
 
-def _free_rows(script: Script, edits: Edits) -> None:
+def _free_rows(roles: Roles, edits: Edits) -> None:
     """Empty the list of the rollout's rows below its last use, unless it goes with the function that has it."""
-    name = script.facts.transitions
-    uses = [n for n in ast.walk(script.outermost) if isinstance(n, ast.Name) and n.id == name]
+    tree = roles.tree
+    name = roles.history.transitions
+    uses = [n for n in ast.walk(roles.outermost) if isinstance(n, ast.Name) and n.id == name]
     if not uses:
         return
     uses.sort(key=lambda n: n.lineno)
-    first, last = script.source.statement(uses[0]), script.source.statement(uses[-1])
-    if last in script.source.block(first):
+    first, last = tree.statement(uses[0]), tree.statement(uses[-1])
+    if last in tree.block(first):
         edits.after(last, f"{name}.clear()  # the storage has copies; minibatches can use the memory")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.query import is_number
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -32,32 +33,33 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Wrap the training loop's range.
 
     Raises:
         Skip: the loop is no range, or the script has a progress bar.
     """
-    loop = script.phases.loop
-    if any(q.split(".")[0] in ("tqdm", "progressbar", "alive_progress") for q in script.imports.values()):
+    tree = state.tree
+    loop = state.roles.phases.loop
+    if any(q.split(".")[0] in ("tqdm", "progressbar", "alive_progress") for q in tree.imports.values()):
         raise Skip("the script has a progress bar of its own")
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
         raise Skip("the training loop is not a for loop over iterations")
     if not isinstance(loop.iter, ast.Call) or ast.unparse(loop.iter.func) != "range" or len(loop.iter.args) > 2:
         raise Skip("the training loop does not run over a range of iterations")
-    counter = script.step_counter
+    counter = state.roles.step_counter
     if counter is None:
         raise Skip("no counter of environment steps that begins at 0 was found in the rollout")
     for module in ("time", "tqdm"):
-        if script.names.taken(module) and not _is_module(script, module):
+        if tree.names.taken(module) and not _is_module(tree, module):
             raise Skip("the name time or tqdm stands for something else")
     start = loop.iter.args[0] if len(loop.iter.args) == 2 else ast.Constant(0)
-    burnin = script.facts.flags["measure_burnin"]
-    first = burnin if is_number(start, 0) else f"{burnin} + {script.source.text(start)}"
-    names = script.names
-    edits = Edits(script.source)
+    burnin = state.history.flags["measure_burnin"]
+    first = burnin if is_number(start, 0) else f"{burnin} + {tree.text(start)}"
+    names = tree.names
+    edits = Edits(state.source)
     pbar = names.fresh("pbar")
-    edits.before(loop, f"{pbar} = tqdm.tqdm({script.source.text(loop.iter)})")
+    edits.before(loop, f"{pbar} = tqdm.tqdm({tree.text(loop.iter)})")
     edits.substitute(loop.iter, pbar)
     edits.before(
         loop.body[0],
@@ -66,14 +68,14 @@ def apply(script: Script) -> str:
             step=names.fresh("burnin_step"), time=names.fresh("burnin_time"),
         ),
     )  # fmt: skip
-    add_imports(script.tree, edits, "import time", "import tqdm")
-    return script.finish(edits)
+    add_imports(tree.root, edits, "import time", "import tqdm")
+    return state.finish(edits)
 
 
-def _is_module(script: Script, name: str) -> bool:
+def _is_module(tree: Tree, name: str) -> bool:
     """Whether a name is an imported module and nothing else in the file."""
-    rebound = any(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in script.nodes)
-    return script.imports.get(name) == name and not rebound
+    rebound = any(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in tree.nodes)
+    return tree.imports.get(name) == name and not rebound
 
 
 TRANSFORM = Transform(INFO, apply)

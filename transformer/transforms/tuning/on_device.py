@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.device.waits import parts_of
 
@@ -50,33 +52,33 @@ FILLED = ("torch.zeros", "torch.ones", "torch.full")
 """Functions that fill a tensor with one number."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Rewrite the advantages, the update, and the networks' methods.
 
     Raises:
         Skip: nothing is made on the host there.
     """
-    edits = Edits(script.source)
-    for stmt in _computing(script):
-        changes = [c for n in _own_nodes(stmt) if (c := _made_on_device(script, n)) is not None]
+    edits = Edits(state.source)
+    for stmt in _computing(state.roles):
+        changes = [c for n in _own_nodes(stmt) if (c := _made_on_device(state.roles, n)) is not None]
         for node, text in changes:
             if not any(node is not other and node in ast.walk(other) for other, _ in changes):
                 edits.substitute(node, text)
-    after = script.finish(edits)
-    if after == script.code:
+    after = state.finish(edits)
+    if after == state.tree.code:
         raise Skip("advantages, update and networks make nothing on the host and move it")
     return after
 
 
-def _computing(script: Script) -> Iterator[ast.stmt]:
+def _computing(roles: Roles) -> Iterator[ast.stmt]:
     """The statements of the training loop but the rollout's, and of the methods of the networks' classes."""
-    phases = script.phases
+    phases = roles.phases
     for stmt in phases.block:
         if stmt is not phases.collect:
             yield from statements([stmt])
-    for cls in script.network_classes:
+    for cls in roles.network_classes:
         for method in cls.body:
-            once = isinstance(method, ast.FunctionDef) and method.name == "__init__" and not script.is_distribution(cls)
+            once = isinstance(method, ast.FunctionDef) and method.name == "__init__" and not roles.is_distribution(cls)
             if isinstance(method, ast.FunctionDef) and not once:
                 yield from statements(method.body)
 
@@ -90,27 +92,28 @@ def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
         stack += [n for n in ast.iter_child_nodes(node) if not isinstance(n, (ast.stmt, ast.excepthandler))]
 
 
-def _made_on_device(script: Script, node: ast.AST) -> tuple[ast.expr, str] | None:
+def _made_on_device(roles: Roles, node: ast.AST) -> tuple[ast.expr, str] | None:
     """An expression that makes a tensor on the host and moves it, and what makes it on the device."""
+    tree = roles.tree
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         return _written_slice(node)
     if not isinstance(node, ast.Call):
         return None
-    if script.calls(node, "torch.tensor") and (place := _keyword(node, "device")) is not None:
-        filled = _filled(script, node, script.source.text(place))
+    if tree.calls(node, "torch.tensor") and (place := _keyword(node, "device")) is not None:
+        filled = _filled(tree, node, tree.text(place))
         return (node, filled) if filled else None
     if not isinstance(node.func, ast.Attribute) or node.func.attr != "to" or node.keywords or len(node.args) != 1:
         return None
-    place, made, text = node.args[0], node.func.value, script.source.text
-    if not isinstance(made, ast.Call) or not _is_device(script, place):
+    place, made, text = node.args[0], node.func.value, tree.text
+    if not isinstance(made, ast.Call) or not _is_device(roles, place):
         return None
-    if script.calls(made, "torch.tensor") and _keyword(made, "device") is None:
-        filled = _filled(script, made, text(place))
+    if tree.calls(made, "torch.tensor") and _keyword(made, "device") is None:
+        filled = _filled(tree, made, text(place))
         return (node, filled) if filled else None
-    if script.calls(made, *FILLED) and _keyword(made, "device") is None and not _starred(made):
+    if tree.calls(made, *FILLED) and _keyword(made, "device") is None and not _starred(made):
         return node, f"{text(made)[:-1].rstrip().rstrip(',')}, device={text(place)})"
     if isinstance(made.func, ast.Attribute) and made.func.attr == "type" and len(made.args) == 1 and not made.keywords:
-        kind = script.qualified(made.args[0]) or ""
+        kind = tree.qualified(made.args[0]) or ""
         if kind in DTYPES:
             module = text(made.args[0]).rpartition(".")[0]
             cast = made.func.value
@@ -145,12 +148,12 @@ def _starred(call: ast.Call) -> bool:
     return any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
 
 
-def _is_device(script: Script, node: ast.expr) -> bool:
+def _is_device(roles: Roles, node: ast.expr) -> bool:
     """Whether an argument of `.to()` is a device: the script's, or that of another tensor."""
-    return ast.unparse(node) == script.device or (isinstance(node, ast.Attribute) and node.attr == "device")
+    return ast.unparse(node) == roles.device or (isinstance(node, ast.Attribute) and node.attr == "device")
 
 
-def _filled(script: Script, call: ast.Call, place: str) -> str | None:
+def _filled(tree: Tree, call: ast.Call, place: str) -> str | None:
     """`torch.full()` for `torch.tensor()` of one number, perhaps in lists of one element."""
     if len(call.args) != 1 or any(k.arg not in ("device", "dtype") for k in call.keywords):
         return None
@@ -165,8 +168,8 @@ def _filled(script: Script, call: ast.Call, place: str) -> str | None:
     shape = f"({sizes.strip() if sizes.count(',') == 1 else sizes.strip(', ')})"
     module = ast.unparse(call.func).rpartition(".")[0]
     dtype = _keyword(call, "dtype")
-    given = f", dtype={script.source.text(dtype)}" if dtype is not None else ""
-    return f"{module}.full({shape}, {script.source.text(value)}{given}, device={place})"
+    given = f", dtype={tree.text(dtype)}" if dtype is not None else ""
+    return f"{module}.full({shape}, {tree.text(value)}{given}, device={place})"
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -6,9 +6,11 @@ import ast
 
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.memory import changed_in_place, shared
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.arrays import KnownArrays
 from transformer.values.tensors import Kinds
@@ -34,26 +36,27 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Rewrite the transfers of the rollout loop.
 
     Raises:
         Skip: there is none that blocks.
     """
-    rollout, device = script.rollout, script.device
+    tree, roles = state.tree, state.roles
+    rollout, device = roles.rollout, roles.device
     if rollout is None:
         raise Skip("the rollout loop is gone")
-    edits, kinds, known = Edits(script.source), Kinds(script), KnownArrays(script)
+    edits, kinds, known = Edits(state.source), Kinds(roles), KnownArrays(roles)
     for stmt in statements(rollout.body):
         changes = [
-            c for n in _own_nodes(stmt) if device and (c := _transfer(script, kinds, known, n, device)) is not None
+            c for n in _own_nodes(stmt) if device and (c := _transfer(tree, kinds, known, n, device)) is not None
         ]
         if changes:
-            edits.replace(stmt, script.source.splice(stmt, changes))
+            edits.replace(stmt, tree.splice(stmt, changes))
         if isinstance(stmt, ast.For):
-            _edit_loop(script, edits, kinds, stmt)
-    after = script.finish(edits)
-    if after == script.code:
+            _edit_loop(roles, edits, kinds, stmt)
+    after = state.finish(edits)
+    if after == tree.code:
         raise Skip("the rollout has no blocking transfer of the environment's arrays")
     return after
 
@@ -64,9 +67,7 @@ def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
     return []
 
 
-def _transfer(
-    script: Script, kinds: Kinds, known: KnownArrays, call: ast.AST, device: str
-) -> tuple[ast.expr, str] | None:
+def _transfer(tree: Tree, kinds: Kinds, known: KnownArrays, call: ast.AST, device: str) -> tuple[ast.expr, str] | None:
     """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is no tensor and no size."""
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return None
@@ -75,26 +76,26 @@ def _transfer(
     made = call.func.value
     if not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
         return None
-    source, array = script.source, made.args[0]
+    array = made.args[0]
     if kinds.tensor(array):
         return None
-    if script.calls(made, "torch.Tensor", "torch.FloatTensor"):
+    if tree.calls(made, "torch.Tensor", "torch.FloatTensor"):
         if not isinstance(array, (ast.List, ast.ListComp, ast.Tuple)) and known.kind(array) is None:
             return None  # it may be a size
         module = ast.unparse(made.func).rpartition(".")[0]
-        dtype = f"{module}.get_default_dtype()" if _sets_default(script) else f"{module}.float32"
-        text = f"{module}.as_tensor({source.text(array)}).to({device}, {dtype}, non_blocking=True)"
+        dtype = f"{module}.get_default_dtype()" if _sets_default(tree) else f"{module}.float32"
+        text = f"{module}.as_tensor({tree.text(array)}).to({device}, {dtype}, non_blocking=True)"
         return call, text
-    if script.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
-        return call, f"{source.text(made)}.to({device}, non_blocking=True)"
+    if tree.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
+        return call, f"{tree.text(made)}.to({device}, non_blocking=True)"
     return None
 
 
-def _sets_default(script: Script) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in script.nodes)
+def _sets_default(tree: Tree) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in tree.nodes)
 
 
-def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
+def _edit_loop(roles: Roles, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
     """`for i, d in enumerate(next_done)` over a tensor, where `d` is only asked for its truth."""
     call, target = loop.iter, loop.target
     if not isinstance(call, ast.Call) or ast.unparse(call.func) != "enumerate" or len(call.args) != 1:
@@ -106,7 +107,7 @@ def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> Non
         return
     if array.id in shared(changed_in_place(loop.body), loop.body, lambda value: False):
         return  # a turn may change an element that a later one asks for
-    if script.only_tested(target.elts[1].id):
+    if roles.only_tested(target.elts[1].id):
         edits.substitute(array, f"{array.id}.tolist()")
 
 

@@ -7,10 +7,11 @@ import ast
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import changed_in_place
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Loop
+from transformer.syntax.tree import Loop, Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.transforms.extraction import extract, signature
 from transformer.values.tensors import Kinds, inlined
@@ -38,69 +39,70 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Extract from every loop in the training loop, but the minibatch loop, that steps an optimizer.
 
     Raises:
         Skip: there is no such loop, or none that can be moved.
     """
-    loops = _further_loops(script)
+    loops = _further_loops(state.roles)
     if not loops:
         raise Skip("the minibatch loop is the only one that steps an optimizer")
-    edits, reasons = Edits(script.source), []
+    edits, reasons = Edits(state.source), []
     for loop in loops:
         try:
-            _extract(script, edits, loop)
+            _extract(state, edits, loop)
         except Skip as skip:
             reasons.append(str(skip))
     if len(reasons) == len(loops):
         raise Skip("; ".join(reasons))
-    script.notes.extend(reasons)
-    return script.finish(edits)
+    state.notes.extend(reasons)
+    return state.finish(edits)
 
 
-def _further_loops(script: Script) -> list[Loop]:
+def _further_loops(roles: Roles) -> list[Loop]:
     """The innermost loops around optimizer steps that belong neither to the minibatch loop nor to the rollout."""
-    p = script.phases
-    around = {p.loop, *script.loops_around(p.loop), *p.steps, *p.updates}
+    p = roles.phases
+    around = {p.loop, *roles.tree.loops_around(p.loop), *p.steps, *p.updates}
     found: dict[Loop, None] = {}
-    for step in script.optimizer_steps:
-        loops = script.loops_around(step)
-        if script.outermost in loops and script.minibatch_loop not in loops and loops[0] not in around:
+    for step in roles.optimizer_steps:
+        loops = roles.tree.loops_around(step)
+        if roles.outermost in loops and roles.minibatch_loop not in loops and loops[0] not in around:
             found[loops[0]] = None
     return list(found)
 
 
-def _extract(script: Script, edits: Edits, loop: Loop) -> None:
+def _extract(state: State, edits: Edits, loop: Loop) -> None:
     """Move the gathering up, and the computation into a function.
 
     Raises:
         Skip: it cannot be moved.
     """
-    region = _region(script, loop)
+    roles = state.roles
+    region = _region(roles, loop)
     passes = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
     if not passes:
         raise Skip(f"the loop on line {loop.lineno} steps an optimizer but calls no backward()")
     doc = "Optimize the networks on one minibatch of a further training phase."
-    above = _gathers(script, region)
-    sig = signature(script, region, above=above)
-    carried = [r for r in sig.results if r in sig.params and Kinds(script).tensor_after(r, region[-1])]
+    above = _gathers(roles, region)
+    sig = signature(roles, region, above=above)
+    carried = [r for r in sig.results if r in sig.params and Kinds(roles).tensor_after(r, region[-1])]
     if carried:
         raise Skip(f"{carried[0]} is carried from one turn of the loop on line {loop.lineno} to the next")
-    function = extract(script, edits, region, "update_auxiliary", doc, detach=True, above=above)
-    script.facts.functions[function.name] = function
-    script.facts.auxiliary[function.name] = passes
+    function = extract(state, edits, region, "update_auxiliary", doc, detach=True, above=above)
+    state.history.functions[function.name] = function
+    state.history.auxiliary[function.name] = passes
 
 
-def _region(script: Script, loop: Loop) -> list[ast.stmt]:
+def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
     """From the first call of a network to the last step of an optimizer, in the innermost block that holds both.
 
     Raises:
         Skip: there is no such region.
     """
-    block, kinds = loop.body, Kinds(script)
+    block, kinds = loop.body, Kinds(roles)
     while True:
-        trains = [s for s in block if any(n in script.optimizer_steps or _method(n) == "backward" for n in ast.walk(s))]
+        trains = [s for s in block if any(n in roles.optimizer_steps or _method(n) == "backward" for n in ast.walk(s))]
         if len(trains) != 1 or not isinstance(trains[0], (ast.Try, ast.With)):
             break
         block = trains[0].body
@@ -115,9 +117,9 @@ def _region(script: Script, loop: Loop) -> list[ast.stmt]:
     return block[block.index(first) : block.index(trains[-1]) + 1]
 
 
-def _gathers(script: Script, region: list[ast.stmt]) -> list[ast.stmt]:
+def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
     """Statements that take a minibatch's rows out of tensors, and depend on nothing that is computed in the region."""
-    kinds, found = Kinds(script), list[ast.stmt]()
+    kinds, found = Kinds(roles), list[ast.stmt]()
     touched = changed_in_place(region)
     for at, stmt in enumerate(region):
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
@@ -128,29 +130,29 @@ def _gathers(script: Script, region: list[ast.stmt]) -> list[ast.stmt]:
         name, reads = stmt.targets[0].id, names_in([stmt.value])
         if name in seen or reads & (bound | touched) or not kinds.tensor(stmt.value):
             continue
-        if _only_gathers(script, stmt.value):
+        if _only_gathers(roles.tree, stmt.value):
             found.append(stmt)
     return found
 
 
-def _only_gathers(script: Script, node: ast.expr) -> bool:
+def _only_gathers(tree: Tree, node: ast.expr) -> bool:
     """Whether an expression only picks, moves, casts or reshapes: it computes nothing and changes nothing."""
     if isinstance(node, (ast.Name, ast.Constant)):
         return True
     if isinstance(node, ast.Attribute):
-        return _only_gathers(script, node.value)
+        return _only_gathers(tree, node.value)
     if isinstance(node, ast.Call):
         arguments = [*node.args, *(k.value for k in node.keywords)]
-        if not all(_only_gathers(script, a) for a in arguments):
+        if not all(_only_gathers(tree, a) for a in arguments):
             return False
         if isinstance(node.func, ast.Attribute):
-            return node.func.attr in GATHERING and _only_gathers(script, node.func.value)
-        function = script.function_called(node)
+            return node.func.attr in GATHERING and _only_gathers(tree, node.func.value)
+        function = tree.function_called(node)
         body = [s for s in function.body if not _is_docstring(s)] if function else []
         results = inlined(function, node) if function and len(body) == 1 else []
-        return bool(results) and all(_only_gathers(script, r) for r in results)
+        return bool(results) and all(_only_gathers(tree, r) for r in results)
     if isinstance(node, (ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Starred, ast.UnaryOp)):
-        return all(_only_gathers(script, n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
+        return all(_only_gathers(tree, n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
     return False
 
 

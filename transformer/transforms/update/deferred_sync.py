@@ -8,7 +8,7 @@ import builtins
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import HARMLESS, changed_in_place, shared
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.names import singular
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
@@ -37,45 +37,46 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Rewrite the body of the minibatch loop.
 
     Raises:
         Skip: nothing in it reads a tensor on the host, or the loop may leave a minibatch before its step.
     """
-    work = Deferral(script)
-    for stmt in statements(work.computing[first_computation(script) or 0 :]):
+    work = Deferral(state)
+    for stmt in statements(work.computing[first_computation(state.roles) or 0 :]):
         if isinstance(stmt, (ast.Break, ast.Continue, ast.Return)):
             raise Skip(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
     for stmt in work.computing:
         work.visit(stmt)
     work.visit_below()
-    after = script.finish(work.edits)
-    if after == script.code:
+    after = state.finish(work.edits)
+    if after == state.tree.code:
         below = any(_item(n) for s in work.below for n in ast.walk(s))
         none = "the minibatch loop reads no tensor on the host"
         raise Skip(work.reasons[0] if work.reasons else none + " before the optimizer's step" * below)
-    script.notes.extend(work.reasons)
+    state.notes.extend(work.reasons)
     return after
 
 
 class Deferral:
     """The edits of one minibatch loop."""
 
-    def __init__(self, script: Script) -> None:
-        self.script, self.source = script, script.source
-        self.edits = Edits(script.source)
-        self.kinds = Kinds(script)
+    def __init__(self, state: State) -> None:
+        roles = state.roles
+        self.state, self.tree = state, state.tree
+        self.edits = Edits(state.source)
+        self.kinds = Kinds(roles)
         self.reasons: list[str] = []
-        loop = script.minibatch_loop
-        last = last_step(script)
+        loop = roles.minibatch_loop
+        last = last_step(roles)
         assert last is not None, "the minibatch loop is the one that steps the optimizer"
         self.loop, self.last = loop, loop.body[last]
         self.computing = loop.body[: last + 1]
         self.below = loop.body[last + 1 :]
         self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
-        self._turn = set(statements(script.phases.block))
-        turn = script.phases.loop.body
+        self._turn = set(statements(roles.phases.block))
+        turn = roles.phases.loop.body
         self._changed = shared(changed_in_place(turn), turn, self.kinds.produced)
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
@@ -89,7 +90,7 @@ class Deferral:
         if not (self._collects(stmt) or self._reads_number(stmt) or self._sinks(stmt)):
             if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in ast.walk(stmt)):
                 self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
-                self.script.warn(stmt, "LC101", "a tensor is read on the host in every minibatch")
+                self.state.warn(stmt, "LC101", "a tensor is read on the host in every minibatch")
 
     def visit_below(self) -> None:
         """Keep as tensors the numbers that are collected below the optimizer's step."""
@@ -100,7 +101,7 @@ class Deferral:
     def _is_new(self, node: ast.expr, depth: int = 6) -> bool:
         """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
         if isinstance(node, ast.Name):
-            bindings = list(self.kinds.bindings(node.id, self.source.statement(node)))
+            bindings = list(self.kinds.bindings(node.id, self.tree.statement(node)))
             if not depth or not bindings or node.id in self._changed:
                 return False
             return (
@@ -123,7 +124,7 @@ class Deferral:
 
     def _is_of_numpy(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
-        return (self.script.qualified(called) or "").startswith("numpy.")
+        return (self.tree.qualified(called) or "").startswith("numpy.")
 
     # numbers collected in a list
 
@@ -135,7 +136,7 @@ class Deferral:
         tensor = _item(value)
         if tensor is None or not self._is_plain_list(name):
             return False
-        text = self.source.text(tensor)
+        text = self.tree.text(tensor)
         if not _is_scalar(tensor):
             text = f"{text}.reshape(())"
         if not self._in_no_grad(stmt):
@@ -143,14 +144,14 @@ class Deferral:
         if stmt in statements(self.below):
             self.edits.substitute(value, text)
         else:
-            single = self.script.names.fresh(singular(name))
+            single = self.tree.names.fresh(singular(name))
             self.edits.replace(stmt, f"{single} = {text}")
-            self.edits.after(self.last, self.source.splice(stmt, [(value, single)]))
+            self.edits.after(self.last, self.tree.splice(stmt, [(value, single)]))
         if name not in self._stacked:
             self._stacked.add(name)
             uses = self._uses(name)
             if any(self._is_quoted(use) for use in uses):  # an f-string need not spell it out
-                self.edits.after(self.script.phases.learn, f"{name} = torch.stack({name}).tolist()")
+                self.edits.after(self.state.roles.phases.learn, f"{name} = torch.stack({name}).tolist()")
             else:
                 for use in uses:
                     self.edits.substitute(use, f"torch.stack({name}).tolist()")
@@ -158,11 +159,11 @@ class Deferral:
 
     def _is_plain_list(self, name: str) -> bool:
         """A list that starts empty, grows only by new tensors' numbers, and is read only after the minibatches."""
-        definitions = list(self.script.assignments(name))
+        definitions = list(self.state.roles.assignments(name))
         if not definitions or not all(isinstance(v, ast.List) and not v.elts for _, v in definitions):
             return False
         growing: list[ast.expr] = []
-        for stmt in statements(self.script.scope.body):
+        for stmt in statements(self.state.roles.scope.body):
             grown = _appended(stmt)
             if grown and grown[0] == name:
                 tensor = _item(grown[1])
@@ -174,25 +175,25 @@ class Deferral:
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
         kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._uses(name)
         if any(self._is_quoted(use) for use in uses):  # all are then given floats below the minibatches
-            end = self.script.phases.learn.end_lineno or 0
-            if kept or not all(use.lineno > end and self.script.scope_of(use) is self.script.scope for use in uses):
+            end = self.state.roles.phases.learn.end_lineno or 0
+            if kept or not all(use.lineno > end and self.tree.scope_of(use) is self.state.roles.scope for use in uses):
                 return False
             uses = [use for use in uses if not self._is_quoted(use)]
         return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
 
     def _is_quoted(self, node: ast.expr) -> bool:
         """Whether a node stands in an f-string."""
-        return any(isinstance(n, ast.JoinedStr) for n in self.source.ancestors(node))
+        return any(isinstance(n, ast.JoinedStr) for n in self.tree.ancestors(node))
 
     def _always_runs(self) -> bool:
         """Whether a list that the minibatches fill cannot be empty after them."""
         inner: ast.stmt = self.loop
-        while inner is not self.script.phases.learn:
-            outer = self.source.parents[inner]
+        while inner is not self.state.roles.phases.learn:
+            outer = self.tree.parents[inner]
             if not isinstance(outer, (ast.For, ast.With)):
                 return False
             for stmt in statements(outer.body[: outer.body.index(inner)]):
-                if isinstance(stmt, (ast.Break, ast.Continue)) and self.script.loops_around(stmt)[0] is outer:
+                if isinstance(stmt, (ast.Break, ast.Continue)) and self.tree.loops_around(stmt)[0] is outer:
                     return False
             inner = outer
         return True
@@ -202,17 +203,17 @@ class Deferral:
 
         A list that is `kept` from turn to turn must not be kept by others too, who would see it grow.
         """
-        parent = self.source.parents[use]
-        if self.source.statement(use) not in self._turn or (kept and not self._is_harmless(parent)):
+        parent = self.tree.parents[use]
+        if self.tree.statement(use) not in self._turn or (kept and not self._is_harmless(parent)):
             return False
         plain = (isinstance(parent, ast.Call) and use in parent.args) or (
             isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load)
         )
-        ours = self.script.scope_of(use) is self.script.scope
+        ours = self.tree.scope_of(use) is self.state.roles.scope
         return plain and ours and use.lineno > (self.loop.end_lineno or 0)
 
     def _unconditional(self, stmt: ast.stmt) -> bool:
-        for outer in self.source.ancestors(stmt):
+        for outer in self.tree.ancestors(stmt):
             if outer is self.loop:
                 return True
             if not isinstance(outer, ast.With):
@@ -221,12 +222,12 @@ class Deferral:
 
     def _uses(self, name: str) -> list[ast.Name]:
         """Reads of a list's value; growing it is none."""
-        growing = {id(n) for s in statements(self.script.scope.body) if _appended(s) for n in ast.walk(_grown(s))}
+        growing = {id(n) for s in statements(self.state.roles.scope.body) if _appended(s) for n in ast.walk(_grown(s))}
         return [
             n
-            for n in self.script.nodes
+            for n in self.tree.nodes
             if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in growing
-            if self.script.is_ours(n)
+            if self.state.roles.is_ours(n)
         ]
 
     # a number kept under a name
@@ -238,21 +239,21 @@ class Deferral:
         if tensor is None or not self.kinds.tensor(tensor) or not self._is_new(tensor):
             return False
         reads = []
-        for node in self.script.nodes:
+        for node in self.tree.nodes:
             if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
-            if self.script.scope_of(node) is not self.script.scope:
-                if self.script.is_ours(node):
+            if self.tree.scope_of(node) is not self.state.roles.scope:
+                if self.state.roles.is_ours(node):
                     return False
                 continue
-            where = self.source.statement(node)
+            where = self.tree.statement(node)
             bindings = set(self.kinds.bindings(name, where))
             if stmt not in bindings:
                 continue
             if bindings - {None} != {stmt} or where in self._above or self._is_quoted(node):
                 return False
             reads.append(node)
-        text = self.source.text(tensor)
+        text = self.tree.text(tensor)
         self.edits.replace(stmt, f"{name} = {text}" if self._in_no_grad(stmt) else f"{name} = {text}.detach()")
         for read in reads:
             self.edits.substitute(read, f"{name}.item()")
@@ -260,8 +261,8 @@ class Deferral:
 
     def _in_no_grad(self, stmt: ast.stmt) -> bool:
         return any(
-            isinstance(n, ast.With) and any(self.script.calls(i.context_expr, "torch.no_grad") for i in n.items)
-            for n in self.source.ancestors(stmt)
+            isinstance(n, ast.With) and any(self.tree.calls(i.context_expr, "torch.no_grad") for i in n.items)
+            for n in self.tree.ancestors(stmt)
         )
 
     # logging
@@ -298,9 +299,9 @@ class Deferral:
             return True
         if _is_report(node):
             return True
-        if isinstance(node.func, ast.Name) and node.func.id not in self.script.imports:
+        if isinstance(node.func, ast.Name) and node.func.id not in self.tree.imports:
             return node.func.id in HARMLESS
-        qualified = self.script.qualified(node.func) or ""
+        qualified = self.tree.qualified(node.func) or ""
         if qualified:
             return not any(part in qualified for part in ("rand", "sample", "seed", "normal"))
         return isinstance(node.func, ast.Attribute) and (
@@ -309,13 +310,13 @@ class Deferral:
 
     def _is_settled(self, node: ast.Name, stmt: ast.stmt) -> bool:
         """Whether what a report reads through a name is the same after the optimizer's step."""
-        script = self.script
-        if node.id in script.imports or hasattr(builtins, node.id):
+        state = self.state
+        if node.id in state.tree.imports or hasattr(builtins, node.id):
             return True
-        parent = self.source.parents[node]
+        parent = self.tree.parents[node]
         if isinstance(parent, ast.Attribute):
-            reader = {flag.split(".")[0] for flag in script.facts.flags.values()}
-            called = isinstance(call := self.source.parents[parent], ast.Call) and call.func is parent
+            reader = {flag.split(".")[0] for flag in state.history.flags.values()}
+            called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
             if node.id in reader or (called and parent.attr in REPORTS):
                 return True
         bindings = list(self.kinds.bindings(node.id, stmt))

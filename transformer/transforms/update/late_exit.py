@@ -7,9 +7,10 @@ import ast
 import libcst as cst
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.query import blocks, statements
 from transformer.syntax.rewrite import Edits, without_blank_lines
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.minibatch import first_computation, last_step
 
@@ -36,14 +37,15 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Put what follows the condition, to the optimizer's step, under its opposite.
 
     Raises:
         Skip: nothing leaves the loop above the step, or not by one condition of the loop's own.
     """
-    loop = script.minibatch_loop
-    first, last = first_computation(script), last_step(script)
+    roles = state.roles
+    loop = roles.minibatch_loop
+    first, last = first_computation(roles), last_step(roles)
     if first is None or last is None:
         raise Skip("no tensor computation was found above the optimizer's step")
     exits = [i for i in range(first, last) if any(map(_leaves, _own(loop.body[i])))]
@@ -55,9 +57,9 @@ def apply(script: Script) -> str:
     conditions, block = _conditions(place)
     if not isinstance(block[-1], (ast.Break, ast.Continue)) or any(_leaves(s) for s in statements(block[:-1])):
         raise Skip(f"line {place.lineno} leaves the minibatch loop in another way than at the end of a condition")
-    stop = script.names.fresh("stop")
-    edits = Edits(script.source)
-    condition = " and ".join(_operand(script, test) for test in conditions)
+    stop = state.tree.names.fresh("stop")
+    edits = Edits(state.source)
+    condition = " and ".join(_operand(state.tree, test) for test in conditions)
     guarded = [edits.move(stmt) for stmt in loop.body[exits[0] + 1 : last + 1]]
     guarded[0] = without_blank_lines(guarded[0])
     leaving = [edits.lines_of(stmt) for stmt in block]
@@ -69,8 +71,8 @@ def apply(script: Script) -> str:
             cst.If(cst.Name(stop), cst.IndentedBlock(leaving)),
         ],
     )
-    script.facts.stop = stop
-    return script.finish(edits)
+    state.history.stop = stop
+    return state.finish(edits)
 
 
 def _own(stmt: ast.stmt) -> list[ast.stmt]:
@@ -108,9 +110,9 @@ def _conditions(stmt: ast.stmt) -> tuple[list[ast.expr], list[ast.stmt]]:
     return conditions, block
 
 
-def _operand(script: Script, test: ast.expr) -> str:
+def _operand(tree: Tree, test: ast.expr) -> str:
     """A condition as written, in brackets where `and` would bind more closely than what it is made of."""
-    text = script.source.text(test)
+    text = tree.text(test)
     either = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
     return f"({text})" if either or isinstance(test, (ast.IfExp, ast.Lambda, ast.NamedExpr)) else text
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.recognition.before_training import runs_before_training
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
+from transformer.state import State
 from transformer.syntax.query import bind_arguments, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 from transformer.values.tensors import Kinds
 
@@ -71,38 +73,39 @@ class Pattern:
     """Whether a minibatch's indices are a tensor already, on the device that the data is on."""
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Rewrite the minibatch loop.
 
     Raises:
         Skip: the minibatches are not consecutive slices of one shuffled index array.
     """
-    sampled = _from_sampler(script)
+    tree, roles = state.tree, state.roles
+    sampled = _from_sampler(state)
     if sampled is not None:
         return sampled
-    found = _match(script)
+    found = _match(roles)
     if found.shuffle is not None:
-        _check_not_seeded(script)
-    grids = _check_uses(script, found)
-    edits, source = Edits(script.source), script.source
-    device = f", device={script.device}" if script.device else ""
-    size, chunk = source.text(found.size), source.text(found.chunk)
-    _note_sizes(script, found.size, found.chunk)
+        _check_not_seeded(roles)
+    grids = _check_uses(roles, found)
+    edits = Edits(state.source)
+    device = f", device={roles.device}" if roles.device else ""
+    size, chunk = tree.text(found.size), tree.text(found.chunk)
+    _note_sizes(roles, found.size, found.chunk)
     if found.shuffle is None:
         for cut in found.slices:
             edits.remove(cut)
         edits.substitute(found.loop.target, found.minibatch)
         edits.substitute(found.loop.iter, f"{found.indices}.split({chunk})")
-        script.notes.append(f"{found.indices} is drawn by torch.randperm already; only its slices become split()")
-        return script.finish(edits)
+        state.notes.append(f"{found.indices} is drawn by torch.randperm already; only its slices become split()")
+        return state.finish(edits)
     for stmt in (found.shuffle, found.definition, *found.slices):
         if stmt is not None:
             edits.remove(stmt)
     for grid in grids:
-        edits.substitute(grid, f"torch.arange({source.text(grid.args[0])}{device})")
+        edits.substitute(grid, f"torch.arange({tree.text(grid.args[0])}{device})")
     edits.substitute(found.loop.target, found.minibatch)
     edits.substitute(found.loop.iter, f"torch.randperm({size}{device}).split({chunk})")
-    return script.finish(edits)
+    return state.finish(edits)
 
 
 _TAKEN = [ast.arg(name) for name in ("sampler", "batch_size", "drop_last")]
@@ -111,7 +114,7 @@ SAMPLER = ast.Lambda(ast.arguments([], _TAKEN, None, [], [], None, []), ast.Cons
 SAMPLERS = ("torch.utils.data", "torch.utils.data.sampler")
 
 
-def _from_sampler(script: Script) -> str | None:
+def _from_sampler(state: State) -> str | None:
     """The script without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`; None where it has none.
 
     That sampler draws one torch.randperm(n) from torch's generator, as what takes its place does.
@@ -119,8 +122,9 @@ def _from_sampler(script: Script) -> str | None:
     Raises:
         Skip: another sampler, or what the minibatches are needed for besides indexing tensors.
     """
-    loop, text = script.minibatch_loop, script.source.text
-    if not isinstance(loop, ast.For) or not script.calls(loop.iter, *(f"{m}.BatchSampler" for m in SAMPLERS)):
+    tree, roles = state.tree, state.roles
+    loop, text = roles.minibatch_loop, tree.text
+    if not isinstance(loop, ast.For) or not tree.calls(loop.iter, *(f"{m}.BatchSampler" for m in SAMPLERS)):
         return None
     call = loop.iter
     assert isinstance(call, ast.Call)
@@ -130,13 +134,13 @@ def _from_sampler(script: Script) -> str | None:
     given = bound.given
     sampler, made = given["sampler"], None
     if isinstance(sampler, ast.Name):
-        uses = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == sampler.id]
-        assigned = list(script.assignments(sampler.id))
+        uses = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == sampler.id]
+        assigned = list(roles.assignments(sampler.id))
         if len(assigned) != 1 or len(uses) != 2 or assigned[0][1] is not assigned[0][0].value:
             raise Skip(f"{sampler.id} is used for more than the minibatches")
         made, sampler = assigned[0]
     whole = sampler.args[0] if isinstance(sampler, ast.Call) and len(sampler.args) == 1 else None
-    if not script.calls(sampler, *(f"{m}.SubsetRandomSampler" for m in SAMPLERS)) or not isinstance(whole, ast.Call):
+    if not tree.calls(sampler, *(f"{m}.SubsetRandomSampler" for m in SAMPLERS)) or not isinstance(whole, ast.Call):
         raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
     if ast.unparse(whole.func) != "range" or len(whole.args) != 1 or getattr(sampler, "keywords", None):
         raise Skip("the minibatches' indices come from another sampler than SubsetRandomSampler(range(batch size))")
@@ -144,59 +148,58 @@ def _from_sampler(script: Script) -> str | None:
     if not isinstance(drop, ast.Constant):
         raise Skip("whether a last, smaller minibatch is dropped cannot be told")
     if made is not None:
-        _check_same(script, whole.args[0], made, loop)
-    kinds, name = Kinds(script), loop.target.id
-    for node in script.nodes:
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and script.is_ours(node):
-            ours = script.scope_of(node) is not script.scope or loop in kinds.bindings(
-                name, script.source.statement(node)
-            )
-            if ours and not _is_index(script, kinds, node):
+        _check_same(roles, whole.args[0], made, loop)
+    kinds, name = Kinds(roles), loop.target.id
+    for node in tree.nodes:
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
+            ours = tree.scope_of(node) is not roles.scope or loop in kinds.bindings(name, tree.statement(node))
+            if ours and not _is_index(tree, kinds, node):
                 raise Skip(f"{name} is used otherwise than to index a tensor on line {node.lineno}")
-    edits = Edits(script.source)
-    device = f", device={script.device}" if script.device else ""
+    edits = Edits(state.source)
+    device = f", device={roles.device}" if roles.device else ""
     size, chunk = text(whole.args[0]), text(given["batch_size"])
     drawn = f"torch.randperm({size}{device})"
     if made is not None:
         edits.remove(made)
     if drop.value:
-        indices = script.names.fresh("b_inds")
+        indices = tree.names.fresh("b_inds")
         edits.before(loop, f"{indices} = {drawn}")
         edits.substitute(loop.iter, f"{indices}[: {size} // {chunk} * {chunk}].split({chunk})")
     else:
         edits.substitute(loop.iter, f"{drawn}.split({chunk})")
-        _note_sizes(script, whole.args[0], given["batch_size"])
-    return script.finish(edits)
+        _note_sizes(roles, whole.args[0], given["batch_size"])
+    return state.finish(edits)
 
 
-def _check_not_seeded(script: Script) -> None:
+def _check_not_seeded(roles: Roles) -> None:
     """Only draws may come from the generators while training: who seeds them there chooses the permutations.
 
     Raises:
         Skip: something else may.
     """
-    for node in script.nodes:
-        name = script.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
-        if name is None or isinstance(script.source.parents[node], ast.Attribute):
+    tree = roles.tree
+    for node in tree.nodes:
+        name = tree.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        if name is None or isinstance(tree.parents[node], ast.Attribute):
             continue
         module, _, last = name.rpartition(".")
         if module in ("numpy.random", "random"):
             other = last not in DRAWS
         else:
             other = last not in LOOKS and ("seed" in last or "rng" in last)
-        if other and not runs_before_training(script, node):
+        if other and not runs_before_training(roles, node):
             raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, from which the permutations may follow")
 
 
-def _note_sizes(script: Script, size: ast.expr, chunk: ast.expr) -> None:
+def _note_sizes(roles: Roles, size: ast.expr, chunk: ast.expr) -> None:
     """Keep what tells whether all minibatches have one size, in names that are bound above the training loop."""
     rest = ast.BinOp(size, ast.Mod(), chunk)
     try:
-        above = _Above(script).visit(copy.deepcopy(rest))
+        above = _Above(roles).visit(copy.deepcopy(rest))
     except _Unknown:
-        script.facts.uneven_minibatches = True
+        roles.history.uneven_minibatches = True
     else:
-        script.facts.even_minibatches = ast.unparse(ast.Compare(above, [ast.Eq()], [ast.Constant(0)]))
+        roles.history.even_minibatches = ast.unparse(ast.Compare(above, [ast.Eq()], [ast.Constant(0)]))
 
 
 class _Unknown(Exception):
@@ -206,18 +209,18 @@ class _Unknown(Exception):
 class _Above(ast.NodeTransformer):
     """Puts values in the place of names that the training loop binds."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
         self._inside: list[str] = []
 
     def _value(self, name: str) -> ast.expr | None:
         """The only value that a name is given anywhere in the training scope."""
-        made = [value for _, value in self._script.assignments(name)]
-        others = [s for s in statements(self._script.scope.body) if name in access(s).binds]
+        made = [value for _, value in self._roles.assignments(name)]
+        others = [s for s in statements(self._roles.scope.body) if name in access(s).binds]
         return made[0] if len(made) == 1 == len(others) else None
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id not in self._script.variant:
+        if node.id not in self._roles.variant:
             return node
         value = self._value(node.id)
         if value is None or node.id in self._inside or not _is_plain(value):
@@ -236,30 +239,30 @@ def _is_plain(value: ast.expr) -> bool:
     return isinstance(value, (ast.BinOp, ast.Name, ast.Attribute, ast.Constant))
 
 
-def _match(script: Script) -> Pattern:
-    loop = script.minibatch_loop
+def _match(roles: Roles) -> Pattern:
+    loop = roles.minibatch_loop
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
         raise Skip("the minibatch loop is not a for loop over slice starts")
     span = loop.iter
-    drawn = [n for n in ast.walk(span) if isinstance(n, ast.Call) and script.calls(n, "torch.randperm")]
+    drawn = [n for n in ast.walk(span) if isinstance(n, ast.Call) and roles.tree.calls(n, "torch.randperm")]
     if drawn:
         if isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args:
-            _note_sizes(script, drawn[0].args[0], span.args[0])
+            _note_sizes(roles, drawn[0].args[0], span.args[0])
         raise Skip("the minibatches are drawn by torch.randperm already")
     if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
         raise Skip("the minibatch loop does not run over range(0, batch size, minibatch size)")
     if not is_number(span.args[0], 0):
         raise Skip("the minibatch loop does not start at 0")
     start, chunk = loop.target.id, span.args[2]
-    slices, indices, minibatch, on_device = _slices(script, loop, start, chunk)
-    shuffle, definition, size = _source(script, loop, indices)
+    slices, indices, minibatch, on_device = _slices(roles, loop, start, chunk)
+    shuffle, definition, size = _source(roles, loop, indices)
     stop = ast.unparse(span.args[1])
     if stop not in (ast.unparse(size), f"len({indices})", f"{indices}.shape[0]", f"{indices}.size"):
         raise Skip(f"the minibatch loop runs to {stop}, but {ast.unparse(size)} indices are shuffled")
     return Pattern(indices, size, shuffle, definition, loop, start, chunk, slices, minibatch, on_device)
 
 
-def _slices(script: Script, loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign], str, str, bool]:
+def _slices(roles: Roles, loop: ast.For, start: str, chunk: ast.expr) -> tuple[list[ast.Assign], str, str, bool]:
     """The statements that cut out a minibatch, the array's name and the minibatch's, and whether that is a tensor.
 
     They are `end = start + size` and `mb = indices[start:end]`, and what makes a tensor of that.
@@ -277,7 +280,7 @@ def _slices(script: Script, loop: ast.For, start: str, chunk: ast.expr) -> tuple
             ends.add(name)
             used.append(stmt)
             continue
-        value, moved = _as_numpy(script, stmt.value)
+        value, moved = _as_numpy(roles, stmt.value)
         cut = value.slice if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) else None
         if not isinstance(cut, ast.Slice) or cut.step or not cut.lower or not cut.upper:
             break
@@ -286,93 +289,94 @@ def _slices(script: Script, loop: ast.For, start: str, chunk: ast.expr) -> tuple
         assert isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
         following = loop.body[place + 1] if place + 1 < len(loop.body) else None
         if value is stmt.value and isinstance(following, ast.Assign) and isinstance(following.targets[0], ast.Name):
-            given, there = _as_numpy(script, following.value)
+            given, there = _as_numpy(roles, following.value)
             if given is not following.value and ast.unparse(given) == name and len(following.targets) == 1:
                 return [*used, stmt, following], value.value.id, following.targets[0].id, there
         return [*used, stmt], value.value.id, name, value is not stmt.value and moved
     raise Skip("the minibatch loop does not begin by slicing an index array from start to start + minibatch size")
 
 
-def _as_numpy(script: Script, value: ast.expr) -> tuple[ast.expr, bool]:
+def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:
     """What a tensor of 64-bit integers is made of, and whether it is on the device that the data is on.
 
     An expression that makes no such tensor, in a way that is known, is returned as it is.
     """
     made, whole = False, value
-    devices: set[str | None] = {None} if script.device is None else set()
+    devices: set[str | None] = {None} if roles.device is None else set()
     while isinstance(value, ast.Call) and not made:
-        made = script.calls(value, "torch.as_tensor", "torch.from_numpy", "torch.tensor", "torch.LongTensor")
+        made = roles.tree.calls(value, "torch.as_tensor", "torch.from_numpy", "torch.tensor", "torch.LongTensor")
         others = value.args[1:] if made else value.args
         if not made and not (isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "long")):
             return whole, False
         for other in (*others, *(k.value for k in value.keywords)):
-            if script.qualified(other) not in ("torch.long", "torch.int64"):
-                if ast.unparse(other) != script.device:
+            if roles.tree.qualified(other) not in ("torch.long", "torch.int64"):
+                if ast.unparse(other) != roles.device:
                     return whole, False
-                devices.add(script.device)
+                devices.add(roles.device)
         if made and not value.args:
             return whole, False
         value = value.args[0] if made else value.func.value  # type: ignore[attr-defined]
-    return (value, script.device in devices) if made else (whole, False)
+    return (value, roles.device in devices) if made else (whole, False)
 
 
-def _source(script: Script, loop: ast.For, indices: str) -> tuple[ast.stmt | None, ast.Assign | None, ast.expr]:
+def _source(roles: Roles, loop: ast.For, indices: str) -> tuple[ast.stmt | None, ast.Assign | None, ast.expr]:
     """The statement that shuffles, the array's definition where it then goes, and the number of indices."""
-    block = script.source.block(loop)
-    definitions = list(script.assignments(indices))
+    tree = roles.tree
+    block = tree.block(loop)
+    definitions = list(roles.assignments(indices))
     if len(definitions) != 1:
         raise Skip(f"{indices} is assigned {len(definitions)} times")
     definition, value = definitions[0]
     if value is not definition.value:
         raise Skip(f"{indices} is assigned together with other names")
     for stmt in block[: block.index(loop)]:
-        if stmt is definition and (size := _drawn_by_torch(script, value)) is not None:
+        if stmt is definition and (size := _drawn_by_torch(tree, value)) is not None:
             return None, None, size
-        if stmt is definition and isinstance(value, ast.Call) and script.calls(value, "numpy.random.permutation"):
+        if stmt is definition and isinstance(value, ast.Call) and tree.calls(value, "numpy.random.permutation"):
             if len(value.args) == 1 and not isinstance(value.args[0], ast.Starred):
                 return stmt, None, value.args[0]
-        if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and _shuffles(script, stmt.value, indices):
-            if isinstance(value, ast.Call) and script.calls(value, "numpy.arange") and len(value.args) == 1:
-                _check_same(script, value.args[0], definition, loop)
+        if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and _shuffles(tree, stmt.value, indices):
+            if isinstance(value, ast.Call) and tree.calls(value, "numpy.arange") and len(value.args) == 1:
+                _check_same(roles, value.args[0], definition, loop)
                 return stmt, definition, value.args[0]
             raise Skip(f"{indices} is not numpy.arange(batch size)")
     raise Skip(f"no numpy shuffle of {indices} was found just above the minibatch loop")
 
 
-def _check_same(script: Script, size: ast.expr, definition: ast.stmt, loop: ast.For) -> None:
+def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.For) -> None:
     """The number of indices must be what it was when the array was made.
 
     Raises:
         Skip: it may not be.
     """
-    kinds = Kinds(script)
+    kinds = Kinds(roles)
     for node in ast.walk(size):
         if isinstance(node, ast.Name) and set(kinds.bindings(node.id, definition)) != set(
             kinds.bindings(node.id, loop)
         ):
             raise Skip(f"{node.id} may change between line {definition.lineno} and line {loop.lineno}")
-        if isinstance(node, ast.Attribute) and definition not in statements(script.outermost.body):
-            other = script.changed_by_training(node)
+        if isinstance(node, ast.Attribute) and definition not in statements(roles.outermost.body):
+            other = roles.changed_by_training(node)
             if other is not None:
                 raise Skip(f"line {other.lineno} changes {ast.unparse(node)}")
 
 
-def _drawn_by_torch(script: Script, value: ast.expr) -> ast.expr | None:
+def _drawn_by_torch(tree: Tree, value: ast.expr) -> ast.expr | None:
     """The `n` of `torch.randperm(n)`, moved to a device or not."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
         value = value.func.value
-    if isinstance(value, ast.Call) and script.calls(value, "torch.randperm") and len(value.args) == 1:
+    if isinstance(value, ast.Call) and tree.calls(value, "torch.randperm") and len(value.args) == 1:
         return value.args[0]
     return None
 
 
-def _shuffles(script: Script, call: ast.Call, indices: str) -> bool:
+def _shuffles(tree: Tree, call: ast.Call, indices: str) -> bool:
     same = len(call.args) == 1 and ast.unparse(call.args[0]) == indices
     generator = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
-    return same and generator and script.calls(call, "numpy.random.shuffle")
+    return same and generator and tree.calls(call, "numpy.random.shuffle")
 
 
-def _check_uses(script: Script, found: Pattern) -> list[ast.Call]:
+def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     """The start, the end and the array must be needed for nothing else; minibatch indices must index tensors.
 
     Returns:
@@ -381,57 +385,58 @@ def _check_uses(script: Script, found: Pattern) -> list[ast.Call]:
     Raises:
         Skip: they are.
     """
+    tree = roles.tree
     removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in ast.walk(s)}
     removed |= {id(n) for n in ast.walk(found.loop.iter)}
     makers: set[ast.stmt] = {found.loop, *found.slices, *(s for s in (found.shuffle, found.definition) if s)}
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     if found.shuffle is None:
         helpers -= {found.indices}
-    kinds = Kinds(script)
+    kinds = Kinds(roles)
     grids: list[ast.Call] = []
-    for node in script.nodes:
+    for node in tree.nodes:
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:
             continue
         if node.id not in helpers and node.id != found.minibatch:
             continue
-        if script.scope_of(node) is script.scope:
-            if not makers & set(kinds.bindings(node.id, script.source.statement(node))):
+        if tree.scope_of(node) is roles.scope:
+            if not makers & set(kinds.bindings(node.id, tree.statement(node))):
                 continue  # another variable of that name
             if node.id == found.minibatch:
                 if found.shuffle is None or found.on_device:
                     continue
-                if _is_index(script, kinds, node):
+                if _is_index(tree, kinds, node):
                     continue
-                if grid := _grid(script, kinds, node):
+                if grid := _grid(roles, kinds, node):
                     grids.append(grid)
                     continue
-        elif not script.is_ours(node):
+        elif not roles.is_ours(node):
             continue
         how = "otherwise than to index a tensor" if node.id == found.minibatch else "elsewhere"
         raise Skip(f"{node.id} is used {how} on line {node.lineno}")
     return list(dict.fromkeys(grids))
 
 
-def _is_index(script: Script, kinds: Kinds, node: ast.Name) -> bool:
+def _is_index(tree: Tree, kinds: Kinds, node: ast.Name) -> bool:
     """Whether minibatch indices are used as a tensor serves as well: to index one, or for their number."""
-    parent = script.source.parents[node]
-    indexed = _indexed(script, node)
+    parent = tree.parents[node]
+    indexed = _indexed(tree, node)
     if indexed is not None:
         return kinds.tensor(indexed.value)
     if isinstance(parent, ast.Call):
-        made = script.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # an index tensor as it is
+        made = tree.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # an index tensor as it is
         return made or ast.unparse(parent.func) == "len"
     size = isinstance(parent, ast.Attribute) and parent.attr == "shape"  # which prints differently, so only shape[0]
-    item = script.source.parents[parent]
+    item = tree.parents[parent]
     return size and isinstance(item, ast.Subscript) and item.value is parent and is_number(item.slice, 0)
 
 
-def _indexed(script: Script, node: ast.Name) -> ast.Subscript | None:
+def _indexed(tree: Tree, node: ast.Name) -> ast.Subscript | None:
     """The `x[mb]` or `x[:, mb]` in which a name is the index."""
     index: ast.expr = node
-    parent = script.source.parents[node]
+    parent = tree.parents[node]
     if isinstance(parent, ast.Tuple) and all(e is node or _is_all(e) for e in parent.elts):
-        index, parent = parent, script.source.parents[parent]
+        index, parent = parent, tree.parents[parent]
     return parent if isinstance(parent, ast.Subscript) and parent.slice is index else None
 
 
@@ -439,36 +444,37 @@ def _is_all(node: ast.expr) -> bool:
     return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
 
 
-def _grid(script: Script, kinds: Kinds, node: ast.Name) -> ast.Call | None:
+def _grid(roles: Roles, kinds: Kinds, node: ast.Name) -> ast.Call | None:
     """The numpy.arange of `grid = np.arange(n).reshape(steps, envs)`, used in `mb = grid[:, node].ravel()` alone.
 
     As tensors, the grid holds the same integers, its columns the same indices in the same order.
     """
-    columns = _indexed(script, node)
+    tree = roles.tree
+    columns = _indexed(tree, node)
     if columns is None or not isinstance(columns.value, ast.Name):
         return None
     grid = columns.value.id
-    made = list(script.assignments(grid))
-    uses = [n for n in script.nodes if isinstance(n, ast.Name) and n.id == grid and isinstance(n.ctx, ast.Load)]
+    made = list(roles.assignments(grid))
+    uses = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == grid and isinstance(n.ctx, ast.Load)]
     if len(made) != 1 or uses != [columns.value] or made[0][1] is not made[0][0].value:
         return None
     call: ast.expr = made[0][1]
     while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape":
         call = call.func.value
-    if not isinstance(call, ast.Call) or not script.calls(call, "numpy.arange") or len(call.args) != 1 or call.keywords:
+    if not isinstance(call, ast.Call) or not tree.calls(call, "numpy.arange") or len(call.args) != 1 or call.keywords:
         return None
-    stmt = script.source.statement(node)
+    stmt = tree.statement(node)
     if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
         return None
     flat = stmt.value.func if isinstance(stmt.value, ast.Call) and not stmt.value.args else None
     if not isinstance(flat, ast.Attribute) or flat.value is not columns or flat.attr not in ("ravel", "flatten"):
         return None
-    for use in script.nodes:
+    for use in tree.nodes:
         if isinstance(use, ast.Name) and use.id == stmt.targets[0].id and isinstance(use.ctx, ast.Load):
-            if script.scope_of(use) is not script.scope:
-                if script.is_ours(use):
+            if tree.scope_of(use) is not roles.scope:
+                if roles.is_ours(use):
                     return None
-            elif stmt in kinds.bindings(use.id, script.source.statement(use)) and not _is_index(script, kinds, use):
+            elif stmt in kinds.bindings(use.id, tree.statement(use)) and not _is_index(tree, kinds, use):
                 return None
     return call
 

@@ -6,9 +6,11 @@ import ast
 
 from transformer.conversion.result import TransformInfo
 from transformer.recognition.learning_rate import Uses
-from transformer.recognition.roles import Optimizer, Script
+from transformer.recognition.roles import Optimizer, Roles
+from transformer.state import State
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform
 
 INFO = TransformInfo(
@@ -42,70 +44,71 @@ CAPTURABLE = frozenset("Adam AdamW NAdam RAdam RMSprop Adadelta Adamax ASGD Rpro
 TENSOR_LR = CAPTURABLE | {"SGD", "Adagrad"}
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Edit every optimizer that torch.optim made.
 
     Raises:
         Skip: no optimizer needs it, or none can take it.
     """
-    edits = Edits(script.source)
+    edits = Edits(state.source)
     reasons: list[str] = []
     captured, shared = [], set[ast.AST]()
-    for optimizer in script.optimizers:
+    for optimizer in state.roles.optimizers:
         try:
-            captured.append(_edit(script, edits, optimizer, shared))
-            script.facts.steady_rates.add(optimizer.name)
+            captured.append(_edit(state, edits, optimizer, shared))
+            state.history.steady_rates.add(optimizer.name)
         except Skip as skip:
             captured.append(False)
             reasons.append(f"{optimizer.name}: {skip}")
-    after = script.finish(edits)
-    if after == script.code:
-        raise Skip("; ".join([*script.notes, *reasons]) or "no optimizer made by torch.optim was found")
-    script.notes.extend(reasons)
-    script.facts.capturable = bool(captured) and all(captured)
+    after = state.finish(edits)
+    if after == state.tree.code:
+        raise Skip("; ".join([*state.notes, *reasons]) or "no optimizer made by torch.optim was found")
+    state.notes.extend(reasons)
+    state.history.capturable = bool(captured) and all(captured)
     return after
 
 
-def _edit(script: Script, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]) -> bool:
+def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]) -> bool:
     """Edit one optimizer, and what it shares with others but once; whether a CUDA graph may then capture its step.
 
     Raises:
         Skip: its learning rate stays a float.
     """
+    tree, roles = state.tree, state.roles
     if optimizer.kind not in TENSOR_LR:
         raise Skip(f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate")
-    if sum(o.name == optimizer.name for o in script.optimizers) > 1:
+    if sum(o.name == optimizer.name for o in roles.optimizers) > 1:
         raise Skip("it is made more than once")
-    if any(n is optimizer.stmt for n in ast.walk(script.outermost)):
+    if any(n is optimizer.stmt for n in ast.walk(roles.outermost)):
         raise Skip("it is made in the training loop")
-    if script.scope_of(optimizer.stmt) is not script.scope:
-        if not _is_left_alone(script, optimizer):
+    if tree.scope_of(optimizer.stmt) is not roles.scope:
+        if not _is_left_alone(roles, optimizer):
             raise Skip("it is made in a function, where the flags are not at hand")
-        script.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+        state.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
         return False
     given = {k.arg for k in optimizer.call.keywords}
     if None in given:
         raise Skip("its arguments are passed as **keywords")
-    uses = Uses(script, optimizer.name)
+    uses = Uses(roles, optimizer.name)
     if uses.obstacle:
         raise Skip(uses.obstacle)
     made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
     if any(stmt.lineno < made.lineno for stmt in uses.loads):
         raise Skip(f"line {made.lineno} prints the optimizer")
-    inside = {id(n) for n in ast.walk(script.outermost)}
+    inside = {id(n) for n in ast.walk(roles.outermost)}
     replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
-    cudagraphs, device = script.facts.flags["cudagraphs"], script.device
+    cudagraphs, device = state.history.flags["cudagraphs"], roles.device
     # On a CPU, where a script without a device stays, step() refuses to be capturable
     capturable = bool(device) and optimizer.kind in CAPTURABLE and not (given & {"capturable", "fused"} or replaced)
     extra = [f"capturable={cudagraphs}"] if capturable else []
     place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
-    group = script.names.fresh("group")
+    group = tree.names.fresh("group")
     loaded: dict[str, str | bool] = {"optimizer": optimizer.name, "group": group}
     captured = (
         render(
             "capturable_loaded",
             **loaded,
-            state=script.names.fresh("state"),
+            state=tree.names.fresh("state"),
             flag=cudagraphs,
             place=f", device={device}",
         )
@@ -113,60 +116,60 @@ def _edit(script: Script, edits: Edits, optimizer: Optimizer, shared: set[ast.AS
         else ""
     )
     if replaced:
-        script.notes.append(f"{optimizer.name}: a checkpoint is loaded in the training loop, its step is not captured")
+        state.notes.append(f"{optimizer.name}: a checkpoint is loaded in the training loop, its step is not captured")
     if not (uses.writes or uses.others or uses.scheduled):
         if extra:
-            _add_arguments(script, edits, optimizer, extra)
+            _add_arguments(tree, edits, optimizer, extra)
         for stmt in uses.loads if captured else ():
             edits.after(stmt, captured)
-        script.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+        state.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
         return capturable or (optimizer.kind == "SGD" and not replaced)
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
         raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
     if extra:
-        _add_arguments(script, edits, optimizer, extra)
-    flags = f"{script.facts.flags['compile']} or {cudagraphs}"
+        _add_arguments(tree, edits, optimizer, extra)
+    flags = f"{state.history.flags['compile']} or {cudagraphs}"
     # What the script prints of it is to stay a float
-    loaded |= {"place": place, "flags": flags, "written": _in_update(script, uses)}
+    loaded |= {"place": place, "flags": flags, "written": _in_update(roles, uses)}
     edits.after(made, render("tensor_lr", **loaded))
     for stmt in uses.loads:
         edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
     if uses.loads:
-        script.notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
+        state.notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
     for stmt, target in uses.writes:
-        value = script.source.text(stmt.value)
-        edits.replace(stmt, render("tensor_lr_fill", target=script.source.text(target), value=value, flags=flags))
+        value = tree.text(stmt.value)
+        edits.replace(stmt, render("tensor_lr_fill", target=tree.text(target), value=value, flags=flags))
     for stmt, target in uses.others:
         if stmt not in shared:
-            value = script.source.text(stmt.value)
-            edits.replace(stmt, render("tensor_lr_shared", target=script.source.text(target), value=value))
+            value = tree.text(stmt.value)
+            edits.replace(stmt, render("tensor_lr_shared", target=tree.text(target), value=value))
     for read in uses.reads:
         if read not in shared:
-            edits.substitute(read, f"float({script.source.text(read)})")
+            edits.substitute(read, f"float({tree.text(read)})")
     shared.update(uses.reads, (stmt for stmt, _ in uses.others))
     return capturable
 
 
-def _in_update(script: Script, uses: Uses) -> bool:
+def _in_update(roles: Roles, uses: Uses) -> bool:
     """Whether a rate is set in the minibatch loop, or in what it calls, and so perhaps by compiled code.
 
     torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
     plain tensor of float64 without dimensions on the host; into a parameter it is kept.
     """
-    inside = {id(n) for n in script.reached(script.phases.learn)}
+    inside = {id(n) for n in roles.reached(roles.phases.learn)}
     return any(id(stmt) in inside for stmt, _ in (*uses.writes, *uses.others))
 
 
-def _is_left_alone(script: Script, optimizer: Optimizer) -> bool:
+def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:
     """Whether all that happens to an object's optimizer is that it is stepped, in the training scope."""
     attribute, inside, made = (
         optimizer.name.rpartition(".")[2],
-        set(ast.walk(script.scope)),
+        set(ast.walk(roles.scope)),
         set(ast.walk(optimizer.stmt)),
     )
-    for node in script.nodes:
+    for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr == attribute and node not in made:
-            user = script.source.parents[node]
+            user = roles.tree.parents[node]
             if node not in inside or getattr(user, "attr", None) not in ("zero_grad", "step", "state_dict"):
                 return False
         elif isinstance(node, ast.Constant) and node.value == attribute:
@@ -174,12 +177,12 @@ def _is_left_alone(script: Script, optimizer: Optimizer) -> bool:
     return "." in optimizer.name
 
 
-def _add_arguments(script: Script, edits: Edits, optimizer: Optimizer, extra: list[str]) -> None:
-    source, call, stmt = script.source, optimizer.call, optimizer.stmt
-    args = [source.text(a) for a in call.args]
-    args += [f"{k.arg}={source.text(k.value)}" for k in call.keywords]
-    prefix = f"{source.text(stmt.targets[0])} = "
-    edits.replace(stmt, f"{prefix}{source.text(call.func)}({', '.join([*args, *extra])})")
+def _add_arguments(tree: Tree, edits: Edits, optimizer: Optimizer, extra: list[str]) -> None:
+    call, stmt = optimizer.call, optimizer.stmt
+    args = [tree.text(a) for a in call.args]
+    args += [f"{k.arg}={tree.text(k.value)}" for k in call.keywords]
+    prefix = f"{tree.text(stmt.targets[0])} = "
+    edits.replace(stmt, f"{prefix}{tree.text(call.func)}({', '.join([*args, *extra])})")
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.conversion.result import TransformInfo
-from transformer.recognition.roles import Script
+from transformer.state import State
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform
 from transformer.transforms.extraction import extract
@@ -29,26 +29,27 @@ INFO = TransformInfo(
 )
 
 
-def apply(script: Script) -> str:
+def apply(state: State) -> str:
     """Extract the minibatch loop's body from its first tensor to the last optimizer step.
 
     Raises:
         Skip: it cannot be moved.
     """
-    loop = script.minibatch_loop
-    kinds = Kinds(script)
-    first, last = first_computation(script), last_step(script)
+    roles = state.roles
+    loop = roles.minibatch_loop
+    kinds = Kinds(roles)
+    first, last = first_computation(roles), last_step(roles)
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
     region = loop.body[first : last + 1]
-    script.facts.backwards = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
-    if not script.facts.backwards:
+    state.history.backwards = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
+    if not state.history.backwards:
         raise Skip("the minibatch loop steps the optimizer but calls no backward()")
-    edits = Edits(script.source)
+    edits = Edits(state.source)
     doc = "Optimize the networks on one minibatch."
-    script.facts.functions["update"] = extract(script, edits, region, "update", doc, detach=True)
-    script.facts.static_update = not any(_branches(kinds, n) for s in region for n in ast.walk(s))
-    return script.finish(edits)
+    state.history.functions["update"] = extract(state, edits, region, "update", doc, detach=True)
+    state.history.static_update = not any(_branches(kinds, n) for s in region for n in ast.walk(s))
+    return state.finish(edits)
 
 
 def _branches(kinds: Kinds, node: ast.AST) -> bool:

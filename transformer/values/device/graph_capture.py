@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from transformer.recognition.changes import GROWING, Changes, foreign_base
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, pairwise, statements
+from transformer.syntax.tree import Tree
 from transformer.values.device.waits import (
     PLAIN,
     READS,
@@ -46,12 +47,12 @@ SAMPLED = frozenset("Normal Categorical Independent".split())
 class Capture:
     """Looks for what speaks against capturing functions, through the functions and networks that they call."""
 
-    def __init__(self, script: Script) -> None:
-        facts = script.facts
-        self._script = script
-        self._changes = Changes(script)
-        self._networks = {*script.modules, *([facts.policy] if facts.policy else [])}
-        self._optimizers = {o.name for o in script.optimizers}
+    def __init__(self, roles: Roles) -> None:
+        facts = roles.history
+        self._roles, self._tree = roles, roles.tree
+        self._changes = Changes(roles)
+        self._networks = {*roles.modules, *([facts.policy] if facts.policy else [])}
+        self._optimizers = {o.name for o in roles.optimizers}
         self._seen: set[tuple[ast.FunctionDef, frozenset[tuple[str, bool]]]] = set()
         self._draws: ast.Call | None = None
         self._unsampled: str | None = None
@@ -75,7 +76,7 @@ class Capture:
         """Why what a call of a network runs cannot be replayed."""
         if (why := self._unsteady(call)) is not None:
             return why
-        method = Results(self._script, call).called[1]
+        method = Results(self._roles, call).called[1]
         return self.obstacle(method, call) if method else self._call_of_network(call)
 
     def _search(self, function: ast.FunctionDef, call: ast.Call | None) -> str | None:
@@ -83,7 +84,7 @@ class Capture:
         if (function, frozenset(known.items())) in self._seen:
             return None
         self._seen.add((function, frozenset(known.items())))
-        outer = self._script.source.parents[function]
+        outer = self._tree.parents[function]
         part = _Part(function, outer if isinstance(outer, ast.ClassDef) else None)
         if part.owner is not None and (why := self._unknown_class(part.owner)):
             return why
@@ -104,16 +105,16 @@ class Capture:
 
     def _unknown_class(self, cls: ast.ClassDef) -> str | None:
         """What a network uses that another file defines."""
-        if (base := foreign_base(self._script, cls)) is not None:
+        if (base := foreign_base(self._tree, cls)) is not None:
             return f"{cls.name} is derived from {base}, which is not in this file"
         return None
 
     @cached_property
     def _methods(self) -> dict[str, list[ast.FunctionDef]]:
         """The methods of the networks' classes, and of distributions of the file, by their names."""
-        distributions = (cls for cls in self._script.classes.values() if self._script.is_distribution(cls))
+        distributions = (cls for cls in self._tree.classes.values() if self._roles.is_distribution(cls))
         found: dict[str, list[ast.FunctionDef]] = {}
-        for cls in dict.fromkeys((*self._script.network_classes, *distributions)):
+        for cls in dict.fromkeys((*self._roles.network_classes, *distributions)):
             for stmt in cls.body:
                 if isinstance(stmt, ast.FunctionDef):
                     found.setdefault(stmt.name, []).append(stmt)
@@ -121,19 +122,19 @@ class Capture:
 
     def _called(self, call: ast.Call, owner: ast.ClassDef | None) -> Iterator[ast.FunctionDef]:
         """The functions of the file that a call may run: any method of its name, where the object is not known."""
-        if isinstance(call.func, ast.Name) and call.func.id in self._script.facts.on_device:
+        if isinstance(call.func, ast.Name) and call.func.id in self._roles.history.on_device:
             return
-        function = self._script.function_called(call) or Results(self._script, call).called[1]
+        function = self._tree.function_called(call) or Results(self._roles, call).called[1]
         if function is not None:
             yield function
         elif isinstance(call.func, ast.Name):
-            cls = self._script.classes.get(call.func.id)
+            cls = self._tree.classes.get(call.func.id)
             yield from (m for m in self._methods.get("__init__", ()) if cls is not None and m in cls.body)
         elif isinstance(call.func, ast.Attribute) and call.func.attr in self._methods:
             if _root(call.func) not in self._optimizers:
                 yield from self._methods[call.func.attr]
         elif owner is not None and _root(call.func) == "self":  # a part of the network
-            for cls in self._script.used_classes(owner)[1:]:
+            for cls in self._tree.used_classes(owner)[1:]:
                 yield from (m for m in self._methods.get("forward", ()) if m in cls.body)
 
     def _left_out(self, node: ast.AST, part: _Part) -> str | None:
@@ -153,7 +154,7 @@ class Capture:
 
     def _value(self, node: ast.AST, part: _Part) -> str | None:
         """What a node reads of the host that changes, or of the device that the host would wait for."""
-        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)) and asks_tensor(self._script, node.test):
+        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)) and asks_tensor(self._tree, node.test):
             return f"hangs on {ast.unparse(node.test)}, which a capture decides for good"
         if isinstance(node, ast.Subscript) and is_mask(node.slice, part.masks):
             return f"picks elements by a condition: {ast.unparse(node)}"
@@ -161,9 +162,9 @@ class Capture:
             return f"picks elements by what is copied from the host: {ast.unparse(node)}"
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
             line = self._changes.stored.get(node.attr) or self._changes.grown.get(node.attr)
-            parent = self._script.source.parents[node]
+            parent = self._tree.parents[node]
             method = isinstance(parent, ast.Call) and parent.func is node
-            if line is not None and not method and self._script.qualified(node) is None:
+            if line is not None and not method and self._tree.qualified(node) is None:
                 return f"reads {ast.unparse(node)}, which line {line} changes"
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and self._is_of_host(node):
             holder = ast.unparse(node.value)
@@ -171,7 +172,7 @@ class Capture:
             if line is not None and holder not in part.bound:
                 return f"reads {ast.unparse(node)}, which line {line} may change"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in part.bound:
-            if node.id in self._script.variant and self._script.is_ours(node):
+            if node.id in self._roles.variant and self._roles.is_ours(node):
                 return f"reads {node.id}, which the training loop binds"
             line = self._changes.bound.get(node.id) or self._changes.grown.get(node.id)
             if line is not None:
@@ -189,19 +190,19 @@ class Capture:
     @cached_property
     def _host_indices(self) -> frozenset[str]:
         """Names of containers, and of tensors that are made on the host and not moved."""
-        return self._host_containers | self._names_of(lambda value: makes_on_host(self._script, value))
+        return self._host_containers | self._names_of(lambda value: makes_on_host(self._tree, value))
 
     @cached_property
     def _host_containers(self) -> frozenset[str]:
         """Names of dicts, lists and arrays of numpy."""
-        script = self._script
-        return self._names_of(lambda v: _is_new_container(v) or (isinstance(v, ast.Call) and _of_numpy(script, v)))
+        roles = self._roles
+        return self._names_of(lambda v: _is_new_container(v) or (isinstance(v, ast.Call) and _of_numpy(roles.tree, v)))
 
     def _names_of(self, holds: Callable[[ast.expr], bool]) -> frozenset[str]:
         """What is assigned such a value anywhere in the file."""
         return frozenset(
             ast.unparse(target)
-            for stmt in self._script.nodes
+            for stmt in self._tree.nodes
             if isinstance(stmt, ast.Assign)
             for target, value in pairwise(stmt)
             if holds(value)
@@ -209,13 +210,13 @@ class Capture:
 
     def _call(self, call: ast.Call, part: _Part) -> str | None:
         """What a call does on the host, as far as its name and its arguments tell."""
-        text, name = ast.unparse(call.func), self._script.qualified(call.func) or ""
+        text, name = ast.unparse(call.func), self._tree.qualified(call.func) or ""
         self._note_distribution(name, call)
         if name.startswith("torch."):
-            return of_torch(self._script, call, name)
+            return of_torch(self._tree, call, name)
         if name and not name.startswith("einops."):
             steady = name.partition(".")[0] in PLAIN and not name.startswith("numpy.random.")
-            host = all(is_host_number(self._script, a) for a in arguments(call))
+            host = all(is_host_number(self._tree, a) for a in arguments(call))
             return None if steady and host else f"calls {text}(), which runs on the host"
         if isinstance(call.func, ast.Name):
             return self._call_of_name(call, call.func.id, part)
@@ -223,9 +224,9 @@ class Capture:
 
     def _note_distribution(self, name: str, call: ast.Call) -> None:
         """Keep the name of a distribution that is made and that the transform sampling does not draw from."""
-        cls = self._script.classes.get(ast.unparse(call.func))
-        own = cls is not None and self._script.is_distribution(cls)
-        bases = [self._script.qualified(b) or "" for b in cls.bases] if own and cls is not None else [name]
+        cls = self._tree.classes.get(ast.unparse(call.func))
+        own = cls is not None and self._roles.is_distribution(cls)
+        bases = [self._tree.qualified(b) or "" for b in cls.bases] if own and cls is not None else [name]
         for base in bases:
             kind = base.rpartition(".")[2]
             if base.startswith("torch.distributions.") and kind[:1].isupper() and kind not in SAMPLED:
@@ -233,12 +234,12 @@ class Capture:
 
     def _call_of_name(self, call: ast.Call, name: str, part: _Part) -> str | None:
         if name in NUMBERS:
-            host = all(is_host_number(self._script, a) for a in call.args)
+            host = all(is_host_number(self._tree, a) for a in call.args)
             return None if host else f"reads {ast.unparse(call)} on the host"
-        if name in self._script.facts.on_device:
-            self._draws = call if name == self._script.facts.sampler else self._draws
+        if name in self._roles.history.on_device:
+            self._draws = call if name == self._roles.history.sampler else self._draws
             return None
-        ours = self._script.function_called(call) is not None or name in self._script.classes
+        ours = self._tree.function_called(call) is not None or name in self._tree.classes
         if ours or name in BUILTINS | part.functions:
             return None
         return self._call_of_network(call) if name in self._networks else self._unknown(name)
@@ -247,7 +248,7 @@ class Capture:
         method, root, receiver = func.attr, _root(func), ast.unparse(func.value)
         if method in READS:
             return f"reads {receiver} on the host"
-        if method in ("type", "to") and any(is_host(self._script, a) for a in arguments(call)):
+        if method in ("type", "to") and any(is_host(self._tree, a) for a in arguments(call)):
             return f"moves {receiver} to the host"
         if (
             method in ("to", "cuda")
@@ -266,19 +267,19 @@ class Capture:
 
     def _unsteady(self, call: ast.Call) -> str | None:
         """Why the network of a call may not be the same in each call."""
-        facts, name = self._script.facts, _root(call.func)
+        facts, name = self._roles.history, _root(call.func)
         network = (facts.policy_target or name).partition(".")[0] if name == facts.policy else name
         return facts.unsteady.get(network)
 
     def _call_of_network(self, call: ast.Call) -> str | None:
         if (why := self._unsteady(call)) is not None:
             return f"calls {ast.unparse(call.func)}(): {why}"
-        if Results(self._script, call).called[1] is not None:
+        if Results(self._roles, call).called[1] is not None:
             return None
         name = _root(call.func)
-        values = [value for _, value in self._script.assignments(name)]
+        values = [value for _, value in self._roles.assignments(name)]
         plain = (
-            isinstance(call.func, ast.Name) and bool(values) and all(_is_torch_module(self._script, v) for v in values)
+            isinstance(call.func, ast.Name) and bool(values) and all(_is_torch_module(self._tree, v) for v in values)
         )
         return None if plain else self._unknown(ast.unparse(call.func))
 
@@ -318,14 +319,14 @@ def _is_entry(node: ast.Subscript) -> bool:
     return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
 
 
-def _of_numpy(script: Script, call: ast.Call) -> bool:
-    return (script.qualified(call.func) or "").startswith("numpy.")
+def _of_numpy(tree: Tree, call: ast.Call) -> bool:
+    return (tree.qualified(call.func) or "").startswith("numpy.")
 
 
-def _is_torch_module(script: Script, value: ast.expr) -> bool:
+def _is_torch_module(tree: Tree, value: ast.expr) -> bool:
     """Whether a network is made of torch's modules alone."""
-    calls = [n for n in ast.walk(value) if isinstance(n, ast.Call) and script.qualified(n.func) is not None]
-    names = [script.qualified(c.func) or "" for c in calls]
+    calls = [n for n in ast.walk(value) if isinstance(n, ast.Call) and tree.qualified(n.func) is not None]
+    names = [tree.qualified(c.func) or "" for c in calls]
     return bool(names) and all(n.startswith("torch.nn.") and "parallel" not in n.lower() for n in names)
 
 

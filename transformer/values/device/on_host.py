@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_number, statements
+from transformer.syntax.tree import Tree
 from transformer.values.tensors import Kinds, values
 
 MAKES = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.as_tensor", "torch.from_numpy")
@@ -27,31 +28,33 @@ class Chain:
     """Whether it is cast to float32, whatever the array holds."""
 
 
-def recorded(script: Script, rollout: ast.For) -> Iterator[tuple[ast.Assign, str, ast.expr]]:
+def recorded(roles: Roles, rollout: ast.For) -> Iterator[tuple[ast.Assign, str, ast.expr]]:
     """The statements `transition["key"] = value` of the rollout, with key and value."""
     for stmt in statements(rollout.body):
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
-            for key in script.facts.storage_dtypes:
-                if names_entry(script, stmt.targets[0], key):
+            for key in roles.history.storage_dtypes:
+                if names_entry(roles, stmt.targets[0], key):
                     yield stmt, key, stmt.value
 
 
-def names_entry(script: Script, node: ast.AST, key: str) -> bool:
+def names_entry(roles: Roles, node: ast.AST, key: str) -> bool:
     """Whether a node is `transition["key"]`, what a step records under a key."""
     return (
         isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)
-        and node.value.id == script.facts.transition
+        and node.value.id == roles.history.transition
         and isinstance(node.slice, ast.Constant)
         and node.slice.value == key
     )
 
 
-def unwrapped(script: Script, value: ast.expr) -> tuple[ast.expr, list[ast.Call]] | None:
+def unwrapped(roles: Roles, value: ast.expr) -> tuple[ast.expr, list[ast.Call]] | None:
     """What methods that keep a tensor's values are called on, and their calls; None where one may change them."""
     calls = []
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not script.qualified(value.func):
-        if not _keeps_values(script, value):
+    while (
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not roles.tree.qualified(value.func)
+    ):
+        if not _keeps_values(roles, value):
             return None
         calls.append(value)
         value = value.func.value
@@ -63,40 +66,41 @@ def flattens(calls: list[ast.Call]) -> bool:
     return any(isinstance(c.func, ast.Attribute) and c.func.attr in RESHAPES for c in calls)
 
 
-def find_chain(script: Script, value: ast.expr) -> Chain | None:
+def find_chain(roles: Roles, value: ast.expr) -> Chain | None:
     """`torch.tensor(x).to(device).view(-1)`: the array x, and that it is made flat."""
-    found = unwrapped(script, value)
+    tree = roles.tree
+    found = unwrapped(roles, value)
     if found is None:
         return None
     made, calls = found
-    if not isinstance(made, ast.Call) or not script.calls(made, *MAKES) or len(made.args) != 1:
+    if not isinstance(made, ast.Call) or not tree.calls(made, *MAKES) or len(made.args) != 1:
         return None
     for given in made.keywords:
-        if given.arg != "device" and not (given.arg == "dtype" and _is_float32(script, given.value)):
+        if given.arg != "device" and not (given.arg == "dtype" and _is_float32(tree, given.value)):
             return None
-    single = script.calls(made, "torch.Tensor", "torch.FloatTensor") or any(k.arg == "dtype" for k in made.keywords)
+    single = tree.calls(made, "torch.Tensor", "torch.FloatTensor") or any(k.arg == "dtype" for k in made.keywords)
     casts = any(
-        (isinstance(c.func, ast.Attribute) and c.func.attr == "float") or any(_is_float32(script, a) for a in c.args)
+        (isinstance(c.func, ast.Attribute) and c.func.attr == "float") or any(_is_float32(tree, a) for a in c.args)
         for c in calls
     )
     return Chain(made.args[0], flattens(calls), single or casts)
 
 
-def _is_float32(script: Script, node: ast.expr) -> bool:
-    return script.qualified(node) == "torch.float32"
+def _is_float32(tree: Tree, node: ast.expr) -> bool:
+    return tree.qualified(node) == "torch.float32"
 
 
-def _keeps_values(script: Script, call: ast.Call) -> bool:
+def _keeps_values(roles: Roles, call: ast.Call) -> bool:
     """Whether a method only moves a tensor, casts it to float32, or flattens it."""
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr in RESHAPES:
         minus_one = len(call.args) == 1 and is_number(call.args[0], -1)
         return not call.keywords and (minus_one or (call.func.attr in ("flatten", "ravel") and not call.args))
-    places = [a for a in call.args if not _is_float32(script, a)]
+    places = [a for a in call.args if not _is_float32(roles.tree, a)]
     named = {k.arg for k in call.keywords}
     return (
         call.func.attr in SAME_VALUES
-        and all(ast.unparse(p) == script.device for p in places)
+        and all(ast.unparse(p) == roles.device for p in places)
         and named <= {"non_blocking", "copy"}
     )
 
@@ -104,8 +108,8 @@ def _keeps_values(script: Script, call: ast.Call) -> bool:
 class Hosts:
     """Which expressions of the rollout are arrays or numbers that the environment returned, on the host."""
 
-    def __init__(self, script: Script, kinds: Kinds, rollout: ast.For) -> None:
-        self._script, self._kinds, self._rollout = script, kinds, rollout
+    def __init__(self, roles: Roles, kinds: Kinds, rollout: ast.For) -> None:
+        self._roles, self._kinds, self._rollout = roles, kinds, rollout
 
     def is_host(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether an expression is known to be no tensor, where it stands."""
@@ -124,17 +128,17 @@ class Hosts:
             return bool(known) and all(known)
         if not isinstance(node, ast.Call):
             return False
-        if (self._script.qualified(node.func) or "").startswith("numpy."):
+        if (self._roles.tree.qualified(node.func) or "").startswith("numpy."):
             return not any(self._kinds.tensor_at(a, stmt) for a in node.args)
         method = node.func if isinstance(node.func, ast.Attribute) else None
         return method is not None and method.attr in ARRAY_METHODS and self.is_array(method.value, stmt)
 
     def binds(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a statement of the rollout gives a name an array, or a part of a step's result but the infos."""
-        if not isinstance(stmt, ast.Assign) or self._rollout not in self._script.loops_around(stmt):
+        if not isinstance(stmt, ast.Assign) or self._rollout not in self._roles.tree.loops_around(stmt):
             return False
         for value in values(stmt, name):
-            if value is self._script.phases.env_step:
+            if value is self._roles.phases.env_step:
                 parts = [t.elts[:-1] for t in stmt.targets if isinstance(t, ast.Tuple)]
                 if not any(isinstance(p, ast.Name) and p.id == name for part in parts for p in part):
                     return False

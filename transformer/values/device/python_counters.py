@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
+from transformer.syntax.tree import Tree
 
 
-def counted(script: Script, function: ast.FunctionDef) -> str | None:
+def counted(roles: Roles, function: ast.FunctionDef) -> str | None:
     """The first attribute, as written, that begins as a number and that a function, or what it calls, counts in."""
-    numbers = set(_numbers(script))
-    for node in script.reached(function, _callable_in(script, function)):
+    numbers = set(_numbers(roles.tree))
+    for node in roles.reached(function, _callable_in(roles, function)):
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.AugAssign):
             pairs = [(node.target, node.target)]
@@ -27,9 +25,9 @@ def counted(script: Script, function: ast.FunctionDef) -> str | None:
     return None
 
 
-def _numbers(script: Script) -> Iterator[str]:
+def _numbers(tree: Tree) -> Iterator[str]:
     """Attributes that some line of the file sets to a written number."""
-    for node in script.nodes:
+    for node in tree.nodes:
         if isinstance(node, ast.Assign):
             yield from (t.attr for t, v in pairwise(node) if isinstance(t, ast.Attribute) and _is_written(v))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) == 3:
@@ -49,10 +47,11 @@ def _mentions(value: ast.expr, attribute: str) -> bool:
     )
 
 
-def _callable_in(script: Script, function: ast.FunctionDef) -> list[ast.FunctionDef]:
+def _callable_in(roles: Roles, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     """The functions of the file, and the methods of the classes whose objects a function names."""
-    functions = [n for n in script.nodes if isinstance(n, ast.FunctionDef) and script.scope_of(n) is script.tree]
+    tree = roles.tree
+    functions = [n for n in tree.nodes if isinstance(n, ast.FunctionDef) and tree.scope_of(n) is tree.root]
     named = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-    made = [call for name in sorted(named) for _, v in script.assignments(name) if (call := script.constructor(v))]
-    classes = {c for call in made for c in script.used_classes(script.classes[ast.unparse(call.func)])}
+    made = [call for name in sorted(named) for _, v in roles.assignments(name) if (call := tree.constructor(v))]
+    classes = {c for call in made for c in tree.used_classes(tree.classes[ast.unparse(call.func)])}
     return functions + [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]

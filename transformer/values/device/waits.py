@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
+from transformer.syntax.tree import Tree
 
 READS = frozenset("item tolist numpy cpu nonzero unique unique_consecutive masked_select bincount argwhere".split())
 """Methods, and functions of torch, that wait for a tensor's values: they return them, or as many as these say."""
@@ -39,13 +37,13 @@ PLAIN = frozenset("math numpy functools itertools typing collections contextlib"
 """Modules whose functions do nothing but compute."""
 
 
-def of_torch(script: Script, call: ast.Call, name: str) -> str | None:
+def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
     """What a call of a function of torch does on the host; None where it runs on the device alone."""
     text, last = ast.unparse(call.func), name.rpartition(".")[2]
     places = [k.value for k in call.keywords if k.arg == "device"]
     if name in MADE_ON_HOST:
         return f"makes a tensor on the host: {ast.unparse(call)}"
-    if name in FACTORIES and (not places or is_host(script, places[0])):
+    if name in FACTORIES and (not places or is_host(tree, places[0])):
         return f"makes a tensor on the host: {ast.unparse(call)}"
     if any(k.arg in ("generator", "error_if_nonfinite") for k in call.keywords):
         return f"calls {text}() with {next(k.arg for k in call.keywords if k.arg)}, which is read on the host"
@@ -61,39 +59,39 @@ def of_torch(script: Script, call: ast.Call, name: str) -> str | None:
     return None
 
 
-def makes_on_host(script: Script, value: ast.expr) -> bool:
+def makes_on_host(tree: Tree, value: ast.expr) -> bool:
     """Whether an expression makes a tensor of the host's numbers, as indices are made, and leaves it on the host."""
-    if not isinstance(value, ast.Call) or not script.calls(value, *MADE_ON_HOST, "torch.arange"):
+    if not isinstance(value, ast.Call) or not tree.calls(value, *MADE_ON_HOST, "torch.arange"):
         return False
     return not any(k.arg == "device" for k in value.keywords)
 
 
-def is_host(script: Script, node: ast.expr) -> bool:
+def is_host(tree: Tree, node: ast.expr) -> bool:
     """Whether a dtype or a device says that a tensor is on the host: "cpu", torch.device("cpu"), torch.FloatTensor."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value.startswith("cpu") or node.value in TENSOR_TYPES
-    if isinstance(node, ast.Call) and script.calls(node, "torch.device"):
-        return any(is_host(script, a) for a in node.args)
-    return script.qualified(node) in TENSOR_TYPES
+    if isinstance(node, ast.Call) and tree.calls(node, "torch.device"):
+        return any(is_host(tree, a) for a in node.args)
+    return tree.qualified(node) in TENSOR_TYPES
 
 
-def is_host_number(script: Script, node: ast.expr) -> bool:
+def is_host_number(tree: Tree, node: ast.expr) -> bool:
     """Whether an expression is known to be made of constants, of a tensor's shape or of the script's arguments."""
     if isinstance(node, (ast.Constant, ast.JoinedStr)):
         return True
     if isinstance(node, ast.Subscript):
-        return is_host_number(script, node.value)
+        return is_host_number(tree, node.value)
     if isinstance(node, ast.Attribute):
-        return node.attr in ("shape", "ndim", "n") or script.qualified(node) is not None or _is_arguments(node.value)
+        return node.attr in ("shape", "ndim", "n") or tree.qualified(node) is not None or _is_arguments(node.value)
     if isinstance(node, ast.Call):
         method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        name = script.qualified(node.func) or ast.unparse(node.func)
+        name = tree.qualified(node.func) or ast.unparse(node.func)
         if method in ("size", "dim", "numel") or name == "len":
             return True
         computes = name.partition(".")[0] in PLAIN or name in ("int", "float", "min", "max", "sum", "abs", "tuple")
-        return computes and all(is_host_number(script, a) for a in node.args)
+        return computes and all(is_host_number(tree, a) for a in node.args)
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, ast.Compare)):
-        return all(is_host_number(script, n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
+        return all(is_host_number(tree, n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
     return False
 
 
@@ -102,11 +100,11 @@ def _is_arguments(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id != "self"
 
 
-def asks_tensor(script: Script, test: ast.expr) -> bool:
+def asks_tensor(tree: Tree, test: ast.expr) -> bool:
     """Whether a condition seems to hang on a tensor's value."""
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            name = script.qualified(node.func)
+            name = tree.qualified(node.func)
             last = node.func.attr
             if last in ASKS and (name is None or name.startswith("torch.")):
                 return True

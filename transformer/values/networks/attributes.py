@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from transformer.dataflow.access import access
 from transformer.recognition.arguments import holds_options
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, parameters, statements
 
 Leaf: TypeAlias = Literal["module", "number", "list", "unknown"]
@@ -62,8 +62,8 @@ class Values:
             is not one of a known network.
     """
 
-    def __init__(self, script: Script, check_class: Callable[[ast.ClassDef, ast.Call, Frame], None]) -> None:
-        self._script = script
+    def __init__(self, roles: Roles, check_class: Callable[[ast.ClassDef, ast.Call, Frame], None]) -> None:
+        self._roles, self._tree = roles, roles.tree
         self._check_class = check_class
         self._busy: set[tuple[str, ast.AST, ast.AST]] = set()
 
@@ -100,7 +100,7 @@ class Values:
 
     def enter(self, function: ast.FunctionDef, call: ast.Call, caller: Frame) -> Frame | None:
         """The frame of a function or a constructor under a call; None where it is not clear what gets what."""
-        method = isinstance(self._script.source.parents[function], ast.ClassDef)
+        method = isinstance(self._tree.parents[function], ast.ClassDef)
         receiver = ast.Constant(None) if method else None
         matched = bind_arguments(function, call, receiver)
         if matched is None:
@@ -113,19 +113,19 @@ class Values:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return None
         name = call.func.id
-        found = [n for n in self._script.nodes if isinstance(n, ast.ClassDef) and n.name == name]
-        once = len(found) == 1 and found[0] in self._script.tree.body and name not in self.bound
+        found = [n for n in self._tree.nodes if isinstance(n, ast.ClassDef) and n.name == name]
+        once = len(found) == 1 and found[0] in self._tree.root.body and name not in self.bound
         return found[0] if once else None
 
     def is_builtin(self, name: str) -> bool:
         """Whether a name is Python's own and nothing else in the file."""
-        defined = any(isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name for n in self._script.nodes)
-        return hasattr(builtins, name) and not defined and name not in self.bound and name not in self._script.imports
+        defined = any(isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name for n in self._tree.nodes)
+        return hasattr(builtins, name) and not defined and name not in self.bound and name not in self._tree.imports
 
     @cached_property
     def bound(self) -> frozenset[str]:
         """All names that the file binds by anything but imports and definitions."""
-        nodes = self._script.nodes
+        nodes = self._tree.nodes
         names = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
         return frozenset(names | {n.arg for n in nodes if isinstance(n, ast.arg)})
 
@@ -133,7 +133,7 @@ class Values:
     def set_in_training(self) -> frozenset[str]:
         """Names and attributes that the training loop, and what it calls, may set."""
         found = set()
-        for node in self._script.run_by_training:
+        for node in self._roles.run_by_training:
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 found.add(node.attr)
             elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -155,8 +155,8 @@ class Values:
             elif isinstance(frame.scope, ast.FunctionDef) and name in parameters(frame.scope):
                 return UNKNOWN
             elif not parts and isinstance(frame.scope, ast.FunctionDef):
-                return self._name(name, Frame(self._script.scope_of(frame.scope)))
-            elif not isinstance(frame.scope, ast.FunctionDef) or frame.scope is self._script.scope:
+                return self._name(name, Frame(self._tree.scope_of(frame.scope)))
+            elif not isinstance(frame.scope, ast.FunctionDef) or frame.scope is self._roles.scope:
                 if name in self.set_in_training:
                     return UNKNOWN
             return NONE.union(*parts) if parts else UNKNOWN
@@ -183,7 +183,7 @@ class Values:
         return NONE.union(*(self.leaves(p, frame) for p in parts if p is not None)) if any(parts) else UNKNOWN
 
     def _attribute(self, value: ast.Attribute, frame: Frame) -> Leaves:
-        name = self._script.qualified(value) or ""
+        name = self._tree.qualified(value) or ""
         if name.startswith(("math.", "numpy.", "torch.")):
             return NUMBER if name.rpartition(".")[2] in ("pi", "e", "inf") else UNKNOWN
         if value.attr in ("shape", "ndim") or (value.attr in ("n", "nvec") and self._is_space(value.value, frame)):
@@ -204,7 +204,7 @@ class Values:
 
     def _is_options(self, value: ast.expr, frame: Frame) -> bool:
         origin, where = self._origin(value, frame)
-        return isinstance(origin, ast.Name) and holds_options(self._script, origin, where.scope)
+        return isinstance(origin, ast.Name) and holds_options(self._tree, origin, where.scope)
 
     def _is_space(self, value: ast.expr, frame: Frame) -> bool:
         origin, where = self._origin(value, frame)
@@ -222,7 +222,7 @@ class Values:
     def _call(self, call: ast.Call, frame: Frame) -> Leaves:
         if self.makes_module(call, frame):
             return MODULE
-        name, func = self._script.qualified(call.func) or "", call.func
+        name, func = self._tree.qualified(call.func) or "", call.func
         given = NONE.union(*(self.leaves(a, frame) for a in call.args))
         if isinstance(func, ast.Name) and self.is_builtin(func.id):
             if func.id == "list":
@@ -230,7 +230,7 @@ class Values:
             return given - (LIST if given <= NUMBER | LIST else NONE) if func.id in TO_NUMBER else UNKNOWN
         if name == "torch.device" or (name.startswith(("math.", "numpy.")) and name.rpartition(".")[2] in MATHS):
             return NUMBER if given <= NUMBER | LIST else UNKNOWN
-        function = self._script.function_called(call)
+        function = self._tree.function_called(call)
         if function is not None:
             inner = self.enter(function, call, frame)
             returned = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
@@ -255,7 +255,7 @@ class Values:
 
     def makes_module(self, call: ast.Call, frame: Frame) -> bool:
         """Whether a call makes a known module, or a parameter; classes of the file are looked through."""
-        name = self._script.qualified(call.func) or ""
+        name = self._tree.qualified(call.func) or ""
         last = name.rpartition(".")[2]
         if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
             return True
@@ -265,7 +265,7 @@ class Values:
             parts = NONE.union(*(self.leaves(v, frame) for a in call.args for v in _values(a)))
             return parts <= MODULE | LIST and not call.keywords
         cls = self.class_called(call)
-        if cls is not None and not self._script.is_distribution(cls):
+        if cls is not None and not self._roles.is_distribution(cls):
             self._check_class(cls, call, frame)
             return True
         return False

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import ast
 
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter
+from transformer.syntax.tree import Tree
 from transformer.values.networks.results import Results
 
 REORDERS = frozenset("permute transpose movedim moveaxis swapaxes".split())
 
 
-def divided_first(script: Script, argument: ast.expr) -> bool:
+def divided_first(roles: Roles, argument: ast.expr) -> bool:
     """Whether a network divides an argument by a number, which makes float32 of bytes, wherever it uses it.
 
     Dividing bytes by 255.0 casts them to float32 first, so the quotients are those of the same numbers in float32.
     """
-    call = script.source.parents[argument]
+    call = roles.tree.parents[argument]
     if not isinstance(call, ast.Call) or argument not in call.args:
         return False
-    cls, method = Results(script, call).called
-    return cls is not None and method is not None and _divides(script, cls, method, call, argument, [])
+    cls, method = Results(roles, call).called
+    return cls is not None and method is not None and _divides(roles.tree, cls, method, call, argument, [])
 
 
 def _divides(
-    script: Script, cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr, entered: list[str]
+    tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr, entered: list[str]
 ) -> bool:
     """Whether a method divides what a call of it gives before anything else."""
     bound = bind_arguments(method, call, call.func)
@@ -40,12 +41,12 @@ def _divides(
             return False
         uses = [n for n in ast.walk(first.value) if isinstance(n, ast.Name) and n.id == param]
     loads = [n for n in uses if isinstance(n.ctx, ast.Load)]
-    return all(_is_divided(script, cls, method, n, [*entered, method.name]) for n in loads)
+    return all(_is_divided(tree, cls, method, n, [*entered, method.name]) for n in loads)
 
 
-def _is_divided(script: Script, cls: ast.ClassDef, method: ast.FunctionDef, use: ast.expr, entered: list[str]) -> bool:
+def _is_divided(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, use: ast.expr, entered: list[str]) -> bool:
     """Whether a use of an image is its division, perhaps of its axes in another order, or a method that divides it."""
-    parents = script.source.parents
+    parents = tree.parents
     node: ast.AST = use
     while isinstance(outer := parents[node], ast.Attribute) and outer.attr in REORDERS:
         node = parents[outer]
@@ -63,4 +64,4 @@ def _is_divided(script: Script, cls: ast.ClassDef, method: ast.FunctionDef, use:
     own = first_parameter(method)
     inner = next((m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == outer.func.attr), None)
     called = ast.unparse(outer.func.value) == own and inner is not None
-    return called and inner is not None and _divides(script, cls, inner, outer, node, entered)
+    return called and inner is not None and _divides(tree, cls, inner, outer, node, entered)

@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass, field
 
 from transformer.dataflow.access import access
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import parameters, statements
 from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Leaves, Values, kept_by, own_nodes, stores
 
@@ -74,17 +74,17 @@ class _Class:
 class Parts:
     """Looks through the classes and functions of the file that a network is made with."""
 
-    def __init__(self, script: Script) -> None:
-        self._script = script
-        self._values = Values(script, self._check)
-        self._lenient = Values(script, lambda *_: None)
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._tree = roles, roles.tree
+        self._values = Values(roles, self._check)
+        self._lenient = Values(roles, lambda *_: None)
         self._checked: set[tuple[ast.AST, ast.AST]] = set()
         self.handing_out: set[str] = set()
         """Names of methods that return parts of a network, in lists of parameters say."""
 
     def obstacle(self, call: ast.Call) -> str | None:
         """Why what a call in the training scope makes is not known; None where it is a known network."""
-        frame = Frame(self._script.scope)
+        frame = Frame(self._roles.scope)
         try:
             self._call_of_constructor(call, frame, "")
             self._check_handing_out()
@@ -99,7 +99,7 @@ class Parts:
         Raises:
             Unknown: one may.
         """
-        for cls in self._script.network_classes:
+        for cls in self._roles.network_classes:
             methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)]
             made = _Class(cls, frozenset(m.name for m in methods))
             for method in methods:
@@ -132,7 +132,7 @@ class Parts:
         if (cls, call) in self._checked:
             return
         self._checked.add((cls, call))
-        if [self._script.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or cls.keywords or cls.decorator_list:
+        if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or cls.keywords or cls.decorator_list:
             raise Unknown(f"{cls.name} (line {cls.lineno}) is more than a class derived from torch.nn.Module")
         methods = [stmt for stmt in cls.body if isinstance(stmt, ast.FunctionDef)]
         for stmt in cls.body:
@@ -157,10 +157,10 @@ class Parts:
             raise Unknown(f"{name} takes the place of torch's own")
         if len(cls.methods) != count:
             raise Unknown(f"{cls.node.name} defines a method twice")
-        if any(not self._script.calls(d, "torch.no_grad", "torch.inference_mode") for d in method.decorator_list):
+        if any(not self._tree.calls(d, "torch.no_grad", "torch.inference_mode") for d in method.decorator_list):
             raise Unknown(f"{name} is decorated")
         defaults = [*method.args.defaults, *(d for d in method.args.kw_defaults if d is not None)]
-        if not method.args.args or any(self._values.leaves(d, Frame(self._script.tree)) != NUMBER for d in defaults):
+        if not method.args.args or any(self._values.leaves(d, Frame(self._tree.root)) != NUMBER for d in defaults):
             raise Unknown(f"{name} has a default that is no number, or no self")
 
     # --- constructors --------------------------------------------------------------------------------------
@@ -193,10 +193,10 @@ class Parts:
                     self._call_of_constructor(node, frame, own)
 
     def _call_of_constructor(self, call: ast.Call, frame: Frame, own: str) -> None:
-        name, func = self._script.qualified(call.func) or "", call.func
+        name, func = self._tree.qualified(call.func) or "", call.func
         if name.startswith("torch.nn.init.") or self._values.makes_module(call, frame):
             return
-        function = self._script.function_called(call)
+        function = self._tree.function_called(call)
         known = name.startswith(COMPUTING) and not name.startswith((*STATEFUL, "torch.nn."))
         if isinstance(func, ast.Name):
             known = known or (func.id in PURE and self._values.is_builtin(func.id))
@@ -219,7 +219,7 @@ class Parts:
 
     def _method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
         """Look at what is run when the network is called: a method, or a function of the file that one calls."""
-        owner = cls.node if cls is not None else self._script.tree
+        owner = cls.node if cls is not None else self._tree.root
         if (function, owner) in self._checked:
             return
         self._checked.add((function, owner))
@@ -239,17 +239,17 @@ class Parts:
             self._check_self(function, own, cls)
 
     def _call_of_method(self, call: ast.Call, own: str, cls: _Class | None, local: set[str]) -> None:
-        name, func = self._script.qualified(call.func) or "", call.func
+        name, func = self._tree.qualified(call.func) or "", call.func
         known = False
         if name and _root(func) not in local:
             known = name.startswith(COMPUTING) and not name.startswith(STATEFUL)
             if name.startswith("torch.") and name.endswith("_") and any(own == _root(a) for a in call.args):
                 known = False  # in place, on what the network keeps
         elif isinstance(func, ast.Name) and func.id not in local:
-            function, made = self._script.function_called(call), self._values.class_called(call)
+            function, made = self._tree.function_called(call), self._values.class_called(call)
             if function is not None:
                 self._method(function, None)
-            drawn = made is not None and self._script.is_distribution(made)
+            drawn = made is not None and self._roles.is_distribution(made)
             if made is not None and drawn:
                 self._distribution(made)
             known = function is not None or drawn or (func.id in PURE and self._values.is_builtin(func.id))
@@ -281,7 +281,7 @@ class Parts:
 
     def _goes_through_modules(self, name: ast.Name, own: str, cls: _Class) -> bool:
         """Whether a local name is bound by a loop over modules of the network, and by nothing else."""
-        function = next(n for n in self._script.source.ancestors(name) if isinstance(n, ast.FunctionDef))
+        function = next(n for n in self._tree.ancestors(name) if isinstance(n, ast.FunctionDef))
         bound = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name.id and not _is_read(n)]
         loops = [n for n in ast.walk(function) if isinstance(n, (ast.For, ast.comprehension))]
         through = [loop for loop in loops if any(b in ast.walk(loop.target) for b in bound)]
@@ -291,7 +291,7 @@ class Parts:
 
     def _check_self(self, function: ast.FunctionDef, own: str, cls: _Class, *, known_only: bool = True) -> None:
         """`self` stands before a dot, before something known (or anything), and modules are called or read."""
-        parents = self._script.source.parents
+        parents = self._tree.parents
         for node in ast.walk(function):
             if not _is(node, own) or parents[node] is function.args:
                 continue
@@ -321,14 +321,14 @@ class Parts:
         Raises:
             Unknown: it does something else.
         """
-        parents = self._script.source.parents
+        parents = self._tree.parents
         inside: ast.AST = part
         outer = parents[inside]
         while (isinstance(outer, ast.Subscript) and outer.value is inside) or isinstance(outer, ast.Starred):
             inside, outer = outer, parents[outer]
         call = parents[outer] if isinstance(outer, ast.keyword) else outer
         if isinstance(call, ast.Call) and call.func is not inside:
-            name = self._script.qualified(call.func) or ast.unparse(call.func)
+            name = self._tree.qualified(call.func) or ast.unparse(call.func)
             if name in THROUGH and self._values.is_builtin(name):
                 self._check_part(call, function)
                 return
@@ -356,7 +356,7 @@ class Parts:
         Raises:
             Unknown: it does more than to call and to read them.
         """
-        parents = self._script.source.parents
+        parents = self._tree.parents
         for node in ast.walk(function):
             if isinstance(node, ast.Name) and node.id == name and _is_read(node):
                 outer = parents[node]
@@ -393,13 +393,15 @@ class Parts:
 
     def _check_global(self, name: ast.Name) -> None:
         """A name of the file that is read in a method stands for the same for ever."""
-        script, values = self._script, self._values
-        defined = any(isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name.id for n in script.tree.body)
-        if (name.id in script.imports or defined) and name.id not in values.bound:
+        roles = self._roles
+        tree = roles.tree
+        values = self._values
+        defined = any(isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name.id for n in tree.root.body)
+        if (name.id in tree.imports or defined) and name.id not in values.bound:
             return
-        outer = script.source.parents[name]
+        outer = tree.parents[name]
         read = outer if isinstance(outer, ast.Attribute) else name
-        if values.is_builtin(name.id) or values.leaves(read, Frame(script.scope)) == NUMBER:
+        if values.is_builtin(name.id) or values.leaves(read, Frame(roles.scope)) == NUMBER:
             return
         raise Unknown(f"line {name.lineno} reads {name.id}, which may change")
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from transformer.dataflow.memory import NEW, roots
+from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, parameters, statements
-
-if TYPE_CHECKING:
-    from transformer.recognition.roles import Script
 
 VIEWS = frozenset(
     "to view reshape flatten squeeze unsqueeze float long int bool double detach cpu cuda contiguous permute "
@@ -25,8 +22,9 @@ HOST = frozenset("float int bool str len list tuple dict set range".split())
 class Results:
     """What a call of a network of this file returns."""
 
-    def __init__(self, script: Script, call: ast.Call) -> None:
-        self._script, self._call = script, call
+    def __init__(self, roles: Roles, call: ast.Call) -> None:
+        self._tree = roles.tree
+        self._roles, self._call = roles, call
         self._class, self._method = self._find()
 
     @property
@@ -73,21 +71,21 @@ class Results:
             return any(self._is_other(v, method, depth - 1) for v in _assigned(node.id, method))
         if not isinstance(node, ast.Call):
             return False
-        if isinstance(node.func, ast.Name) and (node.func.id in HOST or node.func.id in self._script.classes):
+        if isinstance(node.func, ast.Name) and (node.func.id in HOST or node.func.id in self._tree.classes):
             return True
-        qualified = self._script.qualified(node.func) or ""
+        qualified = self._tree.qualified(node.func) or ""
         other = qualified.startswith(("torch.distributions.", "numpy.", "math."))
         return other or (isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist", "numpy"))
 
     def _find(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
         """The class and the method that the call runs, through the policy's name."""
-        facts, func = self._script.facts, ast.unparse(self._call.func)
+        facts, func = self._roles.history, ast.unparse(self._call.func)
         func = facts.policy_target or func if func == facts.policy else func
         name, _, method = func.partition(".")
-        for _, value in self._script.assignments(name):
-            constructor = self._script.constructor(value)
+        for _, value in self._roles.assignments(name):
+            constructor = self._tree.constructor(value)
             if constructor is not None:
-                cls = self._script.classes[ast.unparse(constructor.func)]
+                cls = self._tree.classes[ast.unparse(constructor.func)]
                 return cls, self._method_of(cls, method or "forward")
         return None, None
 
@@ -111,7 +109,7 @@ class Results:
             return False
         if node.func.attr in NEW:
             return True
-        qualified = self._script.qualified(node.func) or ""
+        qualified = self._tree.qualified(node.func) or ""
         if qualified.startswith("torch."):
             return qualified.rpartition(".")[2] not in TORCH_VIEWS
         if node.func.attr in VIEWS:
@@ -149,9 +147,7 @@ class Results:
         made |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         if any(layer in name for layer in LAYERS for name in made):
             return True
-        helpers = [
-            n for n in self._script.tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made
-        ]
+        helpers = [n for n in self._tree.root.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made]
         return depth > 0 and any(self._makes_layer(helper, depth - 1) for helper in helpers)
 
 

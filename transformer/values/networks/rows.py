@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.recognition.changes import foreign_base
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 
@@ -34,8 +34,9 @@ SIZES = frozenset("shape T mT H".split())
 class Rowwise:
     """Looks through a network's method, and those that it calls, for what may mix the rows of its input."""
 
-    def __init__(self, script: Script, cls: ast.ClassDef) -> None:
-        self._script, self._cls = script, cls
+    def __init__(self, roles: Roles, cls: ast.ClassDef) -> None:
+        self._tree = roles.tree
+        self._roles, self._cls = roles, cls
         self._methods = {m.name: m for m in cls.body if isinstance(m, ast.FunctionDef)}
         self._seen: set[str] = set()
 
@@ -44,7 +45,7 @@ class Rowwise:
         if method in self._seen:
             return None
         self._seen.add(method)
-        if (base := foreign_base(self._script, self._cls)) is not None:
+        if (base := foreign_base(self._tree, self._cls)) is not None:
             return f"{self._cls.name} is derived from {base}, which is not in this file"
         if method not in self._methods:
             return f"{self._cls.name} has no method {method} of its own"
@@ -76,14 +77,14 @@ class Rowwise:
         return whole or (isinstance(first, ast.Constant) and first.value is ...)
 
     def _call(self, call: ast.Call, own: str) -> str | None:
-        name, text = self._script.qualified(call.func) or "", ast.unparse(call.func)
+        name, text = self._tree.qualified(call.func) or "", ast.unparse(call.func)
         last = name.rpartition(".")[2]
         if name.startswith("torch.distributions."):
             known = last in SAMPLED
         elif name.startswith("torch."):
             known = last in FUNCTIONS or (last in ALONG and _inner(call, 1))
         elif isinstance(call.func, ast.Name):
-            known = call.func.id == self._script.facts.sampler or call.func.id == "super"
+            known = call.func.id == self._roles.history.sampler or call.func.id == "super"
         elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
             return self._part(call.func.attr)
         elif isinstance(call.func, ast.Attribute) and not name:
@@ -108,13 +109,13 @@ class Rowwise:
 
     def _made(self, call: ast.Call) -> str | None:
         """What a call that is there to make a module, makes."""
-        name, text = self._script.qualified(call.func) or "", ast.unparse(call.func)
+        name, text = self._tree.qualified(call.func) or "", ast.unparse(call.func)
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
             known = name.rpartition(".")[2] in MODULES
             return None if known else f"line {call.lineno} makes a {text}, which sees more than a row or costs much"
-        if isinstance(call.func, ast.Name) and call.func.id in self._script.classes:
-            return Rowwise(self._script, self._script.classes[call.func.id]).obstacle()
-        helper = self._script.function_called(call)
+        if isinstance(call.func, ast.Name) and call.func.id in self._tree.classes:
+            return Rowwise(self._roles, self._tree.classes[call.func.id]).obstacle()
+        helper = self._tree.function_called(call)
         for inner in (n for n in ast.walk(helper) if isinstance(n, ast.Call)) if helper else ():
             if (why := self._made(inner)) is not None:
                 return why

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable
 
 from transformer.recognition.before_training import runs_before_training
-from transformer.recognition.roles import Script
+from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES
 from transformer.syntax.query import bind_arguments
 from transformer.syntax.tree import Scope
@@ -59,19 +59,24 @@ class Uses:
             of them need gradients, stay. What the networks compute with, and how, may be unknown then.
     """
 
-    def __init__(self, script: Script, *, structure: bool = False) -> None:
-        self._script = script
+    def __init__(self, roles: Roles, *, structure: bool = False) -> None:
+        self._roles, self._tree = roles, roles.tree
         self._structure = structure
-        self._parts = Parts(script)
+        self._parts = Parts(roles)
         self._seen: set[tuple[str, Scope, str]] = set()
+
+    def obstacles(self) -> dict[str, str]:
+        """For each trained network of which something more may change, why it may."""
+        found = {name: self.obstacle(name) for name in self._roles.modules}
+        return {name: why for name, why in found.items() if why}
 
     def obstacle(self, network: str) -> str | None:
         """Why something but the values of a network's parameters may change in training; None where nothing does."""
-        script = self._script
-        made = [_bare(v) for s, v in script.assignments(network) if self._runs_with_training(s)]
+        roles = self._roles
+        made = [_bare(v) for s, v in roles.assignments(network) if self._runs_with_training(s)]
         calls = [value for value in made if isinstance(value, ast.Call)]
         moved = [value for value in made if isinstance(value, ast.Name) and value.id == network]
-        if len(calls) != 1 or len(calls) + len(moved) != len(made) or network in script.variant:
+        if len(calls) != 1 or len(calls) + len(moved) != len(made) or network in roles.variant:
             return f"{network} is not made once, by one call above the training loop"
         why = None if self._structure else self._parts.obstacle(calls[0])
         if why is not None:
@@ -81,11 +86,11 @@ class Uses:
                 self._check_given(calls[0])
                 self._parts.check_structure()
             self._check_script()
-            self._network(network, script.scope, 0)
-            for optimizer in script.optimizers:
+            self._network(network, roles.scope, 0)
+            for optimizer in roles.optimizers:
                 if not optimizer.name.isidentifier():
                     raise Changed(f"line {optimizer.stmt.lineno} keeps the optimizer in {optimizer.name}")
-                self._optimizer(optimizer.name, script.scope, 0)
+                self._optimizer(optimizer.name, roles.scope, 0)
         except (Changed, Unknown) as found:
             return str(found)
         return None
@@ -100,36 +105,37 @@ class Uses:
         """
         for value in (*constructor.args, *(k.value for k in constructor.keywords)):
             root = value.value if isinstance(value, (ast.Attribute, ast.Subscript)) else value
-            made = [v for _, v in self._script.assignments(root.id)] if isinstance(root, ast.Name) else []
+            made = [v for _, v in self._roles.assignments(root.id)] if isinstance(root, ast.Name) else []
             calls = [n for v in made for n in ast.walk(v) if isinstance(n, ast.Call)]
-            held = any((self._script.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
+            held = any((self._tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
             if isinstance(value, ast.Starred) or held:
                 raise Changed(
                     f"line {constructor.lineno} makes a network of {ast.unparse(value)}, which has other names"
                 )
 
     def _check_script(self) -> None:
-        script = self._script
-        for node in script.nodes:
+        roles = self._roles
+        tree = roles.tree
+        for node in tree.nodes:
             if isinstance(node, ast.Name) and node.id in SEEING:
                 if not self._looks_at_another(node) and self._runs_with_training(node):
                     raise Changed(f"line {node.lineno} uses {node.id}, which may change anything")
             elif self._structure:
                 continue
             elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-                name = script.qualified(node) or ""
-                classes = isinstance(node.value, ast.Name) and node.value.id in script.classes
+                name = tree.qualified(node) or ""
+                classes = isinstance(node.value, ast.Name) and node.value.id in tree.classes
                 if (name and not name.startswith(("torch.backends.", *APART))) or classes:
                     raise Changed(f"line {node.lineno} sets {ast.unparse(node)}")
             elif isinstance(node, ast.Constant) and node.value == "__main__":
-                if not isinstance(script.source.parents[node], ast.Compare):
+                if not isinstance(tree.parents[node], ast.Compare):
                     raise Changed(f"line {node.lineno} names the script itself")
             elif isinstance(node, ast.Call):
-                name = (script.qualified(node.func) or ast.unparse(node.func)).rpartition(".")[2]
+                name = (tree.qualified(node.func) or ast.unparse(node.func)).rpartition(".")[2]
                 if name.startswith("register_") and "hook" in name:
                     raise Changed(f"line {node.lineno} registers a hook")
-        for node in () if self._structure else script.run_by_training:
-            name = script.qualified(node) or ""
+        for node in () if self._structure else roles.run_by_training:
+            name = tree.qualified(node) or ""
             stored = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
             if name.startswith(("torch.set_", "torch.use_deterministic")) or (stored and name):
                 raise Changed(f"line {getattr(node, 'lineno', 1)} changes how torch computes")
@@ -139,19 +145,19 @@ class Uses:
 
         A network that is given to one of these is found among its own uses.
         """
-        outer = self._script.source.parents[node]
+        outer = self._tree.parents[node]
         if isinstance(outer, ast.Attribute):
             return node.id == "sys" and outer.attr in OF_SYS
         first = outer.args[0] if isinstance(outer, ast.Call) and outer.func is node and outer.args else None
         named = first.id if isinstance(first, ast.Name) else ""
-        known = {*self._script.imports, *self._script.classes}
+        known = {*self._tree.imports, *self._tree.classes}
         return named != "" and named not in known and node.id in ("vars", "setattr", "delattr")
 
     def _runs_with_training(self, node: ast.AST) -> bool:
         """Whether a node may run before the training loop has ended."""
-        loop = self._script.outermost
+        loop = self._roles.outermost
         assert loop.end_lineno is not None
-        return self._script.scope_of(node) is not self._script.scope or getattr(node, "lineno", 0) <= loop.end_lineno
+        return self._tree.scope_of(node) is not self._roles.scope or getattr(node, "lineno", 0) <= loop.end_lineno
 
     # --- uses of names -----------------------------------------------------------------------------------------
 
@@ -162,12 +168,12 @@ class Uses:
             Changed: it is bound anew.
         """
         found = [
-            n for n in self._script.nodes if isinstance(n, ast.Name) and n.id == name and self._script.is_ours(n, scope)
+            n for n in self._tree.nodes if isinstance(n, ast.Name) and n.id == name and self._roles.is_ours(n, scope)
         ]
         for node in (n for n in found if not isinstance(n.ctx, ast.Load) and self._runs_with_training(n)):
-            outer = self._script.source.parents[node]
-            plain = isinstance(outer, ast.Assign) and self._script.scope_of(node) is scope
-            if not plain or self._script.outermost in self._script.source.ancestors(node):
+            outer = self._tree.parents[node]
+            plain = isinstance(outer, ast.Assign) and self._tree.scope_of(node) is scope
+            if not plain or self._roles.outermost in self._tree.ancestors(node):
                 raise Changed(f"line {node.lineno} binds {name}")
         return [n for n in found if isinstance(n.ctx, ast.Load) and self._runs_with_training(n)]
 
@@ -187,7 +193,7 @@ class Uses:
             self._use_of_network(node, depth)
 
     def _use_of_network(self, node: ast.Name, depth: int) -> None:
-        parents = self._script.source.parents
+        parents = self._tree.parents
         top: ast.AST = node
         path: list[str] = []
         while isinstance(parents[top], (ast.Attribute, ast.Subscript)) and parents[top].value is top:  # type: ignore[attr-defined]
@@ -203,7 +209,7 @@ class Uses:
         elif not path and isinstance(outer, (ast.Call, ast.keyword)):
             call = outer if isinstance(outer, ast.Call) else parents[outer]
             assert isinstance(call, ast.Call)
-            if (self._script.qualified(call.func) or ast.unparse(call.func)) not in (*COPYING, "print"):
+            if (self._tree.qualified(call.func) or ast.unparse(call.func)) not in (*COPYING, "print"):
                 self._given(call, top, depth, self._network)
         elif not path and isinstance(outer, ast.Compare):
             pass
@@ -215,14 +221,14 @@ class Uses:
             pass
         elif not isinstance(outer, (ast.BinOp, ast.FormattedValue, ast.Compare)):
             call = parents[outer] if isinstance(outer, ast.keyword) else outer
-            if isinstance(call, ast.Call) and self._script.function_called(call) is not None:
+            if isinstance(call, ast.Call) and self._tree.function_called(call) is not None:
                 self._given(call, top, depth, self._network)
             elif not (isinstance(call, ast.Call) and self._reads(call)) and path[-1] not in ("device", "dtype"):
                 raise Changed(text)
 
     def _reads(self, call: ast.Call) -> bool:
         """Whether what is given a tensor only reads it, or computes with it."""
-        name = self._script.qualified(call.func) or ast.unparse(call.func)
+        name = self._tree.qualified(call.func) or ast.unparse(call.func)
         if name.startswith(COMPUTING):
             return not name.startswith(STATEFUL) or name.startswith("torch.distributed.")
         return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGGING
@@ -234,7 +240,7 @@ class Uses:
             self._parameters(call, depth)
             return
         assigns = name == "load_state_dict" and (len(call.args) > 2 or any(k.arg != "strict" for k in call.keywords))
-        moves = name in MOVING and self._script.outermost in self._script.source.ancestors(call)
+        moves = name in MOVING and self._roles.outermost in self._tree.ancestors(call)
         part = len(path) == 1 and not name.startswith("_") and (self._is_module(name) or self._is_foreign(name))
         early = name == "requires_grad_" or (name == "apply" and self._structure)
         hooks = self._structure and name.startswith("register_") and "hook" in name
@@ -246,16 +252,16 @@ class Uses:
     def _is_own(self, method: str) -> bool:
         """Whether the networks' classes define a method of this name; they have been looked through."""
         return any(
-            isinstance(s, ast.FunctionDef) and s.name == method for c in self._script.network_classes for s in c.body
+            isinstance(s, ast.FunctionDef) and s.name == method for c in self._roles.network_classes for s in c.body
         )
 
     def _is_foreign(self, method: str) -> bool:
         """Whether a method is none of torch's, and the network of a class of another file: it only computes, then."""
-        return self._structure and not self._script.network_classes and method not in OF_TORCH
+        return self._structure and not self._roles.network_classes and method not in OF_TORCH
 
     def _is_module(self, attribute: str) -> bool:
         """Whether the networks' classes keep a part of this name."""
-        stored = (n for c in self._script.network_classes for n in ast.walk(c) if isinstance(n, ast.Attribute))
+        stored = (n for c in self._roles.network_classes for n in ast.walk(c) if isinstance(n, ast.Attribute))
         return any(n.attr == attribute and isinstance(n.ctx, ast.Store) for n in stored)
 
     def _given(self, call: ast.Call, argument: ast.AST, depth: int, follow: object) -> None:
@@ -264,7 +270,7 @@ class Uses:
         Raises:
             Changed: it is no function of the file, or it is not clear which parameter gets it.
         """
-        function = self._script.function_called(call)
+        function = self._tree.function_called(call)
         text = f"line {call.lineno} gives {ast.unparse(argument)} to {ast.unparse(call.func)}()"
         matched = bind_arguments(function, call) if function is not None else None
         if function is None or matched is None or depth > DEEP:
@@ -275,13 +281,13 @@ class Uses:
 
     def _parameters(self, node: ast.AST, depth: int) -> None:
         """Look at what is done with a list or an iterator of parameters."""
-        parents = self._script.source.parents
+        parents = self._tree.parents
         outer = parents[node]
         text = f"line {getattr(node, 'lineno', 1)} uses {ast.unparse(node)}"
         if isinstance(outer, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.IfExp, ast.Starred, ast.keyword)):
             self._parameters(outer, depth)
         elif isinstance(outer, ast.Call) and node is not outer.func:
-            name = self._script.qualified(outer.func) or ast.unparse(outer.func)
+            name = self._tree.qualified(outer.func) or ast.unparse(outer.func)
             if name.startswith(TAKING) or name in COPYING:
                 return
             if name in GATHERED or name == "itertools.chain":
@@ -297,7 +303,7 @@ class Uses:
         elif isinstance(outer, ast.Assign) and [type(t) for t in outer.targets] == [ast.Name]:
             name_node = outer.targets[0]
             assert isinstance(name_node, ast.Name)
-            self._list(name_node.id, self._script.scope_of(outer), depth)
+            self._list(name_node.id, self._tree.scope_of(outer), depth)
         elif isinstance(outer, ast.Attribute):
             if outer.attr not in READ | {"is_cuda"}:
                 raise Changed(text)
@@ -315,7 +321,7 @@ class Uses:
         Raises:
             Changed: more than its value or its gradient may change.
         """
-        parents = self._script.source.parents
+        parents = self._tree.parents
         for node in ast.walk(within):
             if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
@@ -332,17 +338,17 @@ class Uses:
                 raise Changed(text)
 
     def _in_training(self, node: ast.AST) -> bool:
-        return not runs_before_training(self._script, node)
+        return not runs_before_training(self._roles, node)
 
     def _optimizer(self, name: str, scope: Scope, depth: int) -> None:
         """Look at the uses of an optimizer, which holds the parameters."""
-        parents = self._script.source.parents
+        parents = self._tree.parents
         for node in self._loads(name, scope) if self._once(name, scope, "optimizer") else ():
             outer = parents[node]
             if isinstance(outer, (ast.Call, ast.keyword)):
                 call = outer if isinstance(outer, ast.Call) else parents[outer]
                 assert isinstance(call, ast.Call)
-                called = self._script.qualified(call.func) or ""
+                called = self._tree.qualified(call.func) or ""
                 stepped = isinstance(call.func, ast.Attribute) and self._is_scaler(call.func.value)
                 if not called.startswith(TAKING) and not stepped and ast.unparse(call.func) != "print":
                     self._given(call, node, depth, self._optimizer)
@@ -353,12 +359,12 @@ class Uses:
 
     def _is_scaler(self, value: ast.expr) -> bool:
         """Whether a name holds a gradient scaler of torch's."""
-        made = self._script.only_value(value.id) if isinstance(value, ast.Name) else None
-        return isinstance(made, ast.Call) and (self._script.qualified(made.func) or "").startswith(TAKING)
+        made = self._roles.only_value(value.id) if isinstance(value, ast.Name) else None
+        return isinstance(made, ast.Call) and (self._tree.qualified(made.func) or "").startswith(TAKING)
 
     def _groups(self, groups: ast.Attribute, depth: int) -> None:
         """`optimizer.param_groups`: of each group anything is used but its parameters."""
-        parents = self._script.source.parents
+        parents = self._tree.parents
         outer = parents[groups]
         used: Iterable[ast.AST] = ()
         if isinstance(outer, ast.Subscript):
@@ -378,19 +384,14 @@ class Uses:
                 raise Changed(f"line {groups.lineno} uses {ast.unparse(entry)}, which may reach the parameters")
 
 
-def unsteady(script: Script) -> dict[str, str]:
+def unsteady(roles: Roles) -> dict[str, str]:
     """The trained networks in which more than parameters' values may change in training, each with the reason."""
-    return _obstacles(script, Uses(script))
+    return Uses(roles).obstacles()
 
 
-def restructured(script: Script) -> dict[str, str]:
+def restructured(roles: Roles) -> dict[str, str]:
     """The trained networks whose parameters may become others, or need no gradients any more, each with the reason."""
-    return _obstacles(script, Uses(script, structure=True))
-
-
-def _obstacles(script: Script, uses: Uses) -> dict[str, str]:
-    found = {name: uses.obstacle(name) for name in script.modules}
-    return {name: script.in_original(why).replace("line ", "original line ") for name, why in found.items() if why}
+    return Uses(roles, structure=True).obstacles()
 
 
 def _bare(value: ast.expr) -> ast.expr:

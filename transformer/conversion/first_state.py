@@ -1,0 +1,56 @@
+"""The first states of a conversion: a script that may be converted, and what is found out about it once."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.recognition import refusals
+from transformer.recognition.refusals import Unconvertible
+from transformer.state import State
+from transformer.syntax.tree import Tree
+from transformer.values.networks.uses import restructured, unsteady
+from transformer.values.tensor_environment import find_tensor_env
+
+PRECISIONS = frozenset("autocast half double bfloat16 float64 float16 set_default_dtype".split())
+
+
+def read(code: str, line_length: int) -> State:
+    """A script of a kind that can be converted, whose training loop is yet to be found.
+
+    Raises:
+        Unconvertible: the text is not Python, or a script of another kind.
+    """
+    diagnostic = refusals.written_by_this_tool(code) or refusals.not_python(code)
+    if diagnostic:
+        raise Unconvertible(diagnostic)
+    state = State(code, line_length)
+    found = refusals.unsuitable(state.tree)
+    if found:
+        raise Unconvertible(*found)
+    return state
+
+
+def recognise(state: State) -> None:
+    """Find the training loop, and what must be known of the whole script before its first transform.
+
+    Raises:
+        Unconvertible: there is no such loop, or nothing in it that decides on the actions.
+    """
+    tree, roles, history = state.tree, state.roles, state.history
+    _ = roles.phases
+    seen = refusals.no_policy(tree) or [
+        state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost)
+    ]
+    if seen:
+        raise Unconvertible(*seen)
+    history.tensor_env = find_tensor_env(roles)
+    apart = {n for w in tree.nodes if roles.is_autocast(w) for i in w.items for n in ast.walk(i)}
+    history.single_precision = not any(_other_precision(tree, n) for n in tree.nodes if n not in apart)
+    for known, found in ((history.unsteady, unsteady(roles)), (history.restructured, restructured(roles))):
+        known |= {n: state.in_original(why).replace("line ", "original line ") for n, why in found.items()}
+
+
+def _other_precision(tree: Tree, node: ast.AST) -> bool:
+    qualified = tree.qualified(node) or ""
+    name = node.attr if isinstance(node, ast.Attribute) else qualified.rpartition(".")[2]
+    return name in PRECISIONS and not qualified.startswith("numpy.")
