@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from transformer.conversion.pipeline import SelectionError
-from transformer.conversion.result import Applied, Conversion, Skipped, Step, TransformInfo
+from transformer.conversion.result import Applied, Conversion, Skipped, Step
 from transformer.syntax.diagnostics import Diagnostic
+from transformer.transforms.base import TransformInfo
 
 MARK = "# converted\n"
 

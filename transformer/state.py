@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from transformer.recognition.history import Facts
+from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import add_imports
@@ -25,9 +25,9 @@ class State:
         SyntaxError, ValueError: the text is not Python.
     """
 
-    def __init__(self, code: str, width: int, history: Facts | None = None, module: cst.Module | None = None) -> None:
+    def __init__(self, code: str, width: int, history: History | None = None, module: cst.Module | None = None) -> None:
         self.tree = Tree(code)
-        self.history = Facts(original=code) if history is None else history
+        self.history = History(original=code) if history is None else history
         self.roles = Roles(self.tree, self.history)
         self.source = Source(self.tree, width, module)
         self.notes: list[str] = []

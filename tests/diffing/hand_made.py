@@ -2,8 +2,9 @@
 
 import textwrap
 
-from transformer.conversion.result import Applied, Conversion, Skipped, Step, TransformInfo
+from transformer.conversion.result import Applied, Conversion, Skipped, Step
 from transformer.syntax.diagnostics import Diagnostic
+from transformer.transforms.base import TransformInfo
 
 ORIGINAL = '''\
 """A script whose docstring holds </script><b>markup</b> & <!-- a comment --> {{ 7 * 7 }}."""

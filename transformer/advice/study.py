@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from transformer.advice.heat import Heat, Heats, is_network
-from transformer.recognition.history import Facts
+from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in, parameters, statements
 from transformer.syntax.tree import Loop, Scope, Tree
@@ -28,7 +28,7 @@ HOST_ONLY = frozenset("FloatTensor LongTensor IntTensor BoolTensor DoubleTensor 
 class _View(Roles):
     """The script with one of its scopes as the one that trains, for the analyses that ask for it."""
 
-    def __init__(self, tree: Tree, history: Facts, scope: Scope) -> None:
+    def __init__(self, tree: Tree, history: History, scope: Scope) -> None:
         super().__init__(tree, history)
         self._scope = scope
 
@@ -83,7 +83,7 @@ class Study:
 
     def __init__(self, code: str) -> None:
         self.tree = Tree(code)
-        self.roles = Roles(self.tree, Facts(original=code))
+        self.roles = Roles(self.tree, History(original=code))
         self.heats = Heats(self.roles)
         self._views: dict[Scope, tuple[_View, _Tensors]] = {}
         self._sent_names: dict[Scope, set[str]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from transformer.recognition.history import Facts
+from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import backwards
 from transformer.syntax.tree import Tree
@@ -39,7 +39,7 @@ def find_places(code: str) -> Places:
     Raises:
         SyntaxError, ValueError: the text is not Python.
     """
-    roles = Roles(Tree(code), Facts(original=code))
+    roles = Roles(Tree(code), History(original=code))
     acting = roles.env_steps
     found = _Phases(roles).find()
     return Places(tuple(map(_position, acting)), found)

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from transformer.advice.report import advise_script, as_json, print_advice, print_unread
+from transformer.commands.advice_report import advise_script, as_json, print_advice, print_unread
 from transformer.commands.convert import SCRIPT
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from transformer.advice import Rule
-    from transformer.conversion.result import TransformInfo
+    from transformer.transforms.base import TransformInfo
 
 
 @click.command()

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import libcst as cst
 
 from transformer.conversion.first_state import read, recognise
-from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step, TransformInfo
+from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.transforms import GATHERING, ORDER
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.gathering import dissolve
 
 DEFAULT_LINE_LENGTH = 127

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from transformer.syntax.diagnostics import Diagnostic
+from transformer.transforms.base import TransformInfo
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Applied:
     """The transform changed the script."""
 
     notes: tuple[str, ...] = ()
-    """Facts about this application that a reader wants to know, one sentence each."""
+    """History about this application that a reader wants to know, one sentence each."""
 
 
 @dataclass(frozen=True)
@@ -35,27 +36,6 @@ class Refused:
 
 
 Outcome: TypeAlias = Applied | Skipped | Refused
-
-
-@dataclass(frozen=True)
-class TransformInfo:
-    """What is told of a transform everywhere: `--help`, `transforms`, `explain`, the diff view, the README."""
-
-    name: str
-    summary: str
-    """One line, imperative, no full stop."""
-    applies: str
-    """The condition under which it is right, as the end of a sentence that begins with "Applies"."""
-    safety: str
-    """Why the results stay equal: a short paragraph."""
-    needs: tuple[str, ...]
-    """Names of the transforms that must be applied before it."""
-    before: str
-    after: str
-    """A small before/after example, Python source."""
-    regroups: str = ""
-    """What it computes in another order of arithmetic on purpose, so that bits differ there under the flags; `verify`
-    gives the script what the original's order gives, and compares all else bit by bit."""
 
 
 @dataclass(frozen=True)

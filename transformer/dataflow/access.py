@@ -1,8 +1,4 @@
-"""What a region of statements reads, writes and leaves live.
-
-A structured analysis over the `ast` of one scope. Def-use chains (beniget) answer which definition reaches
-which use, but not along which path: a value that the loop's last turn left behind and a value set just above
-look alike there, and extraction must tell them apart. Liveness and definite assignment do, and cost a tenth.
+"""What a statement or a scope reads from outside itself, and which names it binds.
 
 Writes into an object (`obs[step] = y`, `x.y = z`, `x += 1` on a tensor) are uses of the name: the object is
 shared, not rebound.

@@ -30,7 +30,7 @@ def kept_for_later(
     """Names that functions or generators made in a block may read when it has ended, with the line that makes them.
 
     Args:
-        script: the state that the block belongs to.
+        tree: the script that the block belongs to.
         block: the statements.
         names: variables of the block.
         carried: those whose value is there before the block, or is used behind it.

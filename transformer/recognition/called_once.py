@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
-from transformer.syntax.query import HARMLESS, bind_arguments, parameters, statements
+from transformer.syntax.query import bind_arguments, parameters, statements
 from transformer.syntax.tree import Scope, Tree
 
 
@@ -88,3 +88,7 @@ def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] |
         for name, value in (bound.defaults | bound.given).items()
         if name in bound.given or isinstance(value, ast.Constant)  # others are as the definition saw them
     }
+
+
+HARMLESS = ("torch.no_grad", "torch.inference_mode")
+"""Decorators that leave a function's parameters and results as they are."""

@@ -21,7 +21,7 @@ class Function:
 
 
 @dataclass
-class Facts:
+class History:
     """What earlier transforms did that later ones need to know; names, never nodes."""
 
     functions: dict[str, Function] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from typing import TypeGuard
 from transformer.dataflow.access import access, free_names
 from transformer.recognition import refusals
 from transformer.recognition.called_once import Helper, find_helpers
-from transformer.recognition.history import Facts
+from transformer.recognition.history import History
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
 from transformer.syntax.query import (
@@ -43,7 +43,7 @@ class Optimizer:
 class Roles:
     """What a script consists of, each part worked out when it is first asked for."""
 
-    def __init__(self, tree: Tree, history: Facts) -> None:
+    def __init__(self, tree: Tree, history: History) -> None:
         self.tree = tree
         self.history = history
 

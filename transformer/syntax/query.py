@@ -1,4 +1,7 @@
-"""Which argument of a call goes to which parameter of the function that it calls."""
+"""Short questions about nodes: statements and blocks, names in them, parameters and what a call gives each of them.
+
+Nothing here needs more than the node itself; what needs the whole file is asked of its tree (tree.py).
+"""
 
 from __future__ import annotations
 
@@ -157,7 +160,3 @@ def is_number(node: ast.AST, value: float) -> bool:
 def names_in(nodes: Iterable[ast.AST]) -> set[str]:
     """All names that occur in the nodes."""
     return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
-
-
-HARMLESS = ("torch.no_grad", "torch.inference_mode")
-"""Decorators that leave a function's parameters and results as they are."""

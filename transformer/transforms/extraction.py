@@ -51,7 +51,7 @@ def signature(
     """What goes into a region and what comes out.
 
     Args:
-        script: the state that the region belongs to.
+        roles: the script that the region belongs to.
         region: consecutive statements of one block.
         scope: the scope whose names it uses; the training scope where None.
         variant: names that become parameters where they are read; what the training loop binds where None.
@@ -167,7 +167,7 @@ def check_own(tree: Tree, region: Sequence[ast.stmt], own: frozenset[str], carri
     """Variables of the new function must be its own: read by nothing that outlives a call, set by no other function.
 
     Args:
-        script: the state that the region belongs to.
+        tree: the script that the region belongs to.
         region: the function's statements.
         own: its parameters and variables.
         carried: those that are its parameters or results.
@@ -229,7 +229,7 @@ def extract(
     """Move `region` into a new function `role` (or role_1, ... where the name is taken) and call it instead.
 
     Args:
-        script: the state that `region` belongs to.
+        state: the state that `region` belongs to.
         edits: where the edits are noted.
         region: consecutive statements of one block.
         role: the wanted name.

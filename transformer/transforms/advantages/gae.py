@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from transformer.conversion.result import TransformInfo
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import names_in
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
 from transformer.values.tensors import Kinds
 

@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import changed_in_place, shared
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import backwards, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.dtypes import Dtypes
 from transformer.values.shapes import Shapes
 from transformer.values.tensors import Kinds

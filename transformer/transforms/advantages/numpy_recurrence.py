@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.conversion.result import TransformInfo
 from transformer.state import State
 from transformer.syntax.query import backwards
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="numpy-recurrence",

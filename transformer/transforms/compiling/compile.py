@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -12,7 +11,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import backwards, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract_inner
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from transformer.conversion.result import TransformInfo
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -16,7 +15,7 @@ from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Transform
+from transformer.transforms.base import Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",

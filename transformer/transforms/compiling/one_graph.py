@@ -6,7 +6,6 @@ import ast
 import re
 from dataclasses import dataclass
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import scope_access
 from transformer.recognition import other_gradients
 from transformer.recognition.roles import Roles
@@ -16,7 +15,7 @@ from transformer.syntax.query import names_in, parameters
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="one-graph",

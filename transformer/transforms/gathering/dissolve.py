@@ -9,12 +9,11 @@ from typing import cast
 
 import libcst as cst
 
-from transformer.conversion.result import TransformInfo
 from transformer.state import State
 from transformer.syntax.query import bind_arguments, first_parameter
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Line
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inline import gather, inlined, recognised, without
 from transformer.transforms.gathering.inlining import NotInlined
 from transformer.transforms.gathering.only_calls import only_calls

@@ -8,14 +8,13 @@ from typing import cast
 
 import libcst as cst
 
-from transformer.conversion.result import TransformInfo
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Edits, Line, lines_of
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
 from transformer.transforms.gathering.only_calls import (
     OnlyCall,

@@ -12,8 +12,9 @@ import libcst as cst
 from transformer.dataflow.access import Names, access, block_names, free_names, scope_access
 from transformer.dataflow.closures import Nested, kept_for_later
 from transformer.dataflow.liveness import Liveness
+from transformer.recognition.called_once import HARMLESS
 from transformer.state import State
-from transformer.syntax.query import HARMLESS, TRY, bind_arguments, parameters, statements
+from transformer.syntax.query import TRY, bind_arguments, parameters, statements
 from transformer.transforms.gathering.only_calls import OnlyCall, root_of
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.access import block_names, free_names, scope_access
+from transformer.recognition.called_once import HARMLESS
 from transformer.syntax.name_lookups import looks_up_names, texts_of
-from transformer.syntax.query import HARMLESS, bind_arguments, first_parameter, names_in, parameters
+from transformer.syntax.query import bind_arguments, first_parameter, names_in, parameters
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.only_calls import clears_gradients
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import NONE, access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
@@ -15,7 +14,7 @@ from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.on_host import names_entry, recorded
 from transformer.values.networks.results import Results

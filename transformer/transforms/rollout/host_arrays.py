@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.device.on_host import Hosts, find_chain, flattens, names_entry, recorded, unwrapped
 from transformer.values.tensors import Kinds, values
 

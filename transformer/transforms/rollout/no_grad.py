@@ -8,11 +8,10 @@ from typing import cast
 
 import libcst as cst
 
-from transformer.conversion.result import TransformInfo
+from transformer.recognition.called_once import HARMLESS
 from transformer.state import State
-from transformer.syntax.query import HARMLESS
 from transformer.syntax.rewrite import Edits, Line
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="no-grad",

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import exposed
 from transformer.dataflow.memory import holders
@@ -20,7 +19,7 @@ from transformer.syntax.query import is_number, names_in, pairwise, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.kept_references import keeper, kept_beyond
 from transformer.values.networks.results import Results
 from transformer.values.new_memory import Freshness

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from transformer.conversion.result import TransformInfo
 from transformer.state import State
 from transformer.syntax.imports import add_imports, is_future, is_standard
 from transformer.syntax.query import is_number
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="idle-threads",

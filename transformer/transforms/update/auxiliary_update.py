@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import changed_in_place
 from transformer.recognition.roles import Roles
@@ -12,7 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract, signature
 from transformer.values.tensors import Kinds, inlined
 

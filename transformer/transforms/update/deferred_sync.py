@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import HARMLESS, changed_in_place, shared
 from transformer.state import State
 from transformer.syntax.names import singular
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Kinds, values
 

@@ -6,12 +6,11 @@ import ast
 
 import libcst as cst
 
-from transformer.conversion.result import TransformInfo
 from transformer.state import State
 from transformer.syntax.query import blocks, statements
 from transformer.syntax.rewrite import Edits, without_blank_lines
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
 
 INFO = TransformInfo(

@@ -6,7 +6,6 @@ import ast
 import copy
 from dataclasses import dataclass
 
-from transformer.conversion.result import TransformInfo
 from transformer.dataflow.access import access
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
@@ -14,7 +13,7 @@ from transformer.state import State
 from transformer.syntax.query import bind_arguments, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.tensors import Kinds
 
 INFO = TransformInfo(

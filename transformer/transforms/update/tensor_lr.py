@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from transformer.conversion.result import TransformInfo
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="tensor-lr",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from transformer.conversion.result import TransformInfo
 from transformer.state import State
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Skip, Transform
+from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Kinds

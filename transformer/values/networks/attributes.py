@@ -57,7 +57,7 @@ class Values:
     """Follows values through names, parameters and the functions of the file that return them.
 
     Args:
-        script: the script.
+        roles: the script.
         check_class: is told of each object of a class of the file that is made on the way, and raises where the class
             is not one of a known network.
     """

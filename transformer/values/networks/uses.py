@@ -54,7 +54,7 @@ class Uses:
     """Looks through all uses of a script's networks and optimizers.
 
     Args:
-        script: the script, before the first transform that changes the training loop.
+        roles: the script, before the first transform that changes the training loop.
         structure: ask only for what one needs who lists the parameters above the training loop: that they, and which
             of them need gradients, stay. What the networks compute with, and how, may be unknown then.
     """
