@@ -1,1 +1,1 @@
-"""Transforms of the advantage estimation; they know nothing of how networks are called."""
+"""Transforms of the advantage estimation; of other transforms they know what the history tells."""

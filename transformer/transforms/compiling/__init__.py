@@ -1,1 +1,1 @@
-"""What stands behind --compile and --cudagraphs: transforms of functions that are extracted already."""
+"""What stands behind --compile and --cudagraphs; knows functions as they were extracted, and not how."""

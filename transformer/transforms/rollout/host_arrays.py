@@ -88,14 +88,14 @@ def apply(state: State) -> str:
     call = stacked.value
     assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call)
     size = next(k.value for k in call.func.value.keywords if k.arg == "batch_size")
-    tensors = [k for k in facts.storage_dtypes if k not in arrays]
+    others = [k for k in facts.storage_dtypes if k not in arrays]
     edits.replace(
         stacked,
         render(
             "host_arrays",
             storage=facts.storage,
             transitions=facts.transitions,
-            tensors=tuple_of(tensors),
+            tensors=tuple_of(others),
             arrays=tuple_of(arrays),
             numpy=numpy,
             batch_size=tree.text(size),

@@ -1,1 +1,1 @@
-"""Transforms that change where and how fast a line runs, and nothing of what it computes."""
+"""What makes single lines faster, or shows their speed; knows nothing of how phases become functions."""
