@@ -11,7 +11,7 @@ from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in, parameters, statements
 from transformer.syntax.tree import Loop, Scope, Tree
-from transformer.values.tensors import Kinds, values
+from transformer.values.tensors import Tensors, values
 
 TENSOR_METHODS = frozenset("detach cpu cuda clone requires_grad_ pin_memory".split())
 """Methods that return a tensor and that arrays lack, `clone` aside, which only tensors and generators have."""
@@ -56,7 +56,7 @@ class _View(Roles):
         return made
 
 
-class _Tensors(Kinds):
+class _Tensors(Tensors):
     """Tensor or not, in any scope; `x.detach()` is one whatever `x` is."""
 
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
@@ -219,7 +219,7 @@ class Study:
         if scope not in self._sent_names:
             steps = [s for s in self.roles.env_steps if self.tree.scope_of(s) is scope]
             sent = names_in(a for s in steps for a in s.args)
-            kinds = self._view(scope.body[0])[1]
+            tensors = self._view(scope.body[0])[1]
             grown = True
             while grown:
                 before = len(sent)
@@ -227,7 +227,7 @@ class Study:
                     if isinstance(stmt, ast.Assign) and sent & names_in(
                         t for t in stmt.targets if isinstance(t, ast.Name)
                     ):
-                        if not any(kinds.produced(n) for n in ast.walk(stmt.value)):
+                        if not any(tensors.produced(n) for n in ast.walk(stmt.value)):
                             sent |= names_in([stmt.value])
                 grown = len(sent) > before
             self._sent_names[scope] = sent

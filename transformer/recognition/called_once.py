@@ -12,7 +12,7 @@ from transformer.syntax.tree import Scope, Tree
 
 
 @dataclass(frozen=True)
-class Helper:
+class CalledOnce:
     """A function with its only call, and what the call gives its parameters."""
 
     function: ast.FunctionDef
@@ -42,7 +42,7 @@ class Helper:
         return found if isinstance(self.function.body[-1], ast.Return) else []
 
 
-def find_helpers(tree: Tree, scope: Scope, networks: Collection[str]) -> dict[ast.FunctionDef, Helper]:
+def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dict[ast.FunctionDef, CalledOnce]:
     """The functions that are called once, by the training scope, and named nowhere else.
 
     Args:
@@ -74,7 +74,7 @@ def find_helpers(tree: Tree, scope: Scope, networks: Collection[str]) -> dict[as
             continue  # something else under the name of a network
         own = frozenset(n for s in statements(function.body) for n in access(s).binds) | frozenset(parameters(function))
         stmt, module = tree.statement(call), isinstance(scope, ast.Module)
-        found[function] = Helper(function, call, stmt, given, own, module)
+        found[function] = CalledOnce(function, call, stmt, given, own, module)
     return found
 
 

@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 from transformer.dataflow.access import access, free_names
 from transformer.recognition import refusals
-from transformer.recognition.called_once import Helper, find_helpers
+from transformer.recognition.called_once import CalledOnce, find_called_once
 from transformer.recognition.history import History
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
@@ -273,19 +273,19 @@ class Roles:
         return tuple(found)
 
     @cached_property
-    def helpers(self) -> dict[ast.FunctionDef, Helper]:
+    def called_once(self) -> dict[ast.FunctionDef, CalledOnce]:
         """Functions of the file that the training scope calls in one place."""
         policy = [self.history.policy] if self.history.policy else []
-        return find_helpers(self.tree, self.scope, {*self.modules, *policy})
+        return find_called_once(self.tree, self.scope, {*self.modules, *policy})
 
     @cached_property
-    def gae_helpers(self) -> tuple[Helper, ...]:
+    def gae_functions(self) -> tuple[CalledOnce, ...]:
         """The helpers with a loop backwards over time, called between rollout and update."""
         p = self.phases
         between = p.block[p.block.index(p.collect) + 1 : p.block.index(p.learn)]
         return tuple(
             helper
-            for helper in self.helpers.values()
+            for helper in self.called_once.values()
             if any(s in between for s in (helper.stmt, *self.tree.ancestors(helper.stmt)))
             and any(backwards(s.iter) for s in statements(helper.function.body) if isinstance(s, ast.For))
         )

@@ -26,7 +26,7 @@ from transformer.syntax.query import parameters, statements
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def extract(
     """
     tree, roles = state.tree, state.roles
     sig = signature(roles, region, above=above)
-    kinds = Kinds(roles)
+    tensors = Tensors(roles)
     name = tree.names.fresh(role)
     begin, end = region[0], region[-1]
     region = [s for s in region if s not in above]
@@ -256,15 +256,15 @@ def extract(
         others=tuple(
             p
             for p in sig.params
-            if p in sig.unset or not (p == state.history.storage or _is_tensor(p, kinds, given, begin))
+            if p in sig.unset or not (p == state.history.storage or _is_tensor(p, tensors, given, begin))
         ),
-        tensor_results=frozenset(r for r in ends if kinds.tensor_after(r, ends[r]) and r not in sig.unset),
-        tuple_results=frozenset(r for r in ends if kinds.tensors_after(r, ends[r])),
+        tensor_results=frozenset(r for r in ends if tensors.tensor_after(r, ends[r]) and r not in sig.unset),
+        tuple_results=frozenset(r for r in ends if tensors.tensors_after(r, ends[r])),
     )
     nested = not isinstance(roles.scope, ast.Module)
     anchor = roles.outermost if nested else top_level(tree, roles.outermost)
     indent = anchor.col_offset
-    in_graph = {r for r in ends if kinds.tensor_after(r, ends[r]) and not _without_graph(tree, region, r)}
+    in_graph = {r for r in ends if tensors.tensor_after(r, ends[r]) and not _without_graph(tree, region, r)}
     guard = {r: f"{r} if {r} is None else " for r in sig.unset}
     results, late = (
         [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in names]
@@ -282,9 +282,9 @@ def extract(
     return function
 
 
-def _is_tensor(param: str, kinds: Kinds, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
+def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
     """Whether a parameter is known to be a tensor: what a statement above the call gives, or what it was before."""
-    return kinds.tensor_after(param, given[param]) if param in given else kinds.tensors_before(param, begin)
+    return tensors.tensor_after(param, given[param]) if param in given else tensors.tensors_before(param, begin)
 
 
 def _call(roles: Roles, name: str, sig: Signature) -> str:

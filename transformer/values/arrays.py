@@ -10,7 +10,7 @@ from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, pairwise, parameters, statements
 from transformer.syntax.tree import Scope
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 Kind = Literal["tensor", "array"]
 
@@ -38,13 +38,13 @@ class KnownArrays:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
-        self._kinds = Kinds(roles)
+        self._tensors = Tensors(roles)
         self._entered: set[tuple[str, Scope]] = set()
 
     def kind(self, value: ast.expr) -> Kind | None:
         """What an expression is known to be; None where it may be anything, as a size, a number or a list."""
         scope = self._tree.scope_of(value)
-        if scope is self._roles.scope and self._kinds.tensor(value):
+        if scope is self._roles.scope and self._tensors.tensor(value):
             return "tensor"
         if isinstance(value, ast.BinOp):
             sides = {self.kind(value.left), self.kind(value.right)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.recognition.roles import Roles
-from transformer.values.tensors import Kinds, values
+from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = frozenset(
     "reshape view flatten squeeze unsqueeze detach clone cpu cuda expand expand_as view_as reshape_as contiguous "
@@ -20,7 +20,7 @@ class Dtypes:
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
-        self._kinds = Kinds(roles)
+        self._tensors = Tensors(roles)
         self._busy: set[tuple[str, ast.stmt]] = set()
         self._networks_are_float32 = roles.history.single_precision
 
@@ -30,7 +30,7 @@ class Dtypes:
 
     def _float32(self, node: ast.expr, stmt: ast.stmt) -> bool:
         if isinstance(node, ast.Name):
-            bindings = list(self._kinds.bindings(node.id, stmt))
+            bindings = list(self._tensors.bindings(node.id, stmt))
             return bool(bindings) and all(b is not None and self._bound(node.id, b) for b in bindings)
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
@@ -48,7 +48,7 @@ class Dtypes:
         return isinstance(node, ast.Call) and self._call(node, stmt)
 
     def _float32_or_number(self, node: ast.expr, stmt: ast.stmt) -> bool:
-        number = isinstance(node, ast.Constant) or not self._kinds.tensor_at(node, stmt)
+        number = isinstance(node, ast.Constant) or not self._tensors.tensor_at(node, stmt)
         return number or self._float32(node, stmt)
 
     def _bound(self, name: str, stmt: ast.stmt) -> bool:
@@ -64,14 +64,14 @@ class Dtypes:
     def _under_autocast(self, node: ast.Call) -> bool:
         roles = self._roles
         tree = roles.tree
-        helper = self._kinds.helper_at(tree.statement(node))
+        helper = self._tensors.helper_at(tree.statement(node))
         around = [*tree.ancestors(node), *(tree.ancestors(helper.call) if helper else ())]
         return any(map(roles.is_autocast, around))
 
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
         roles = self._roles
         tree = roles.tree
-        if self._kinds.produced(node):
+        if self._tensors.produced(node):
             return self._networks_are_float32 and not self._under_autocast(node)
         dtype = next((ast.unparse(k.value) for k in node.keywords if k.arg == "dtype"), None)
         if tree.calls(node, "torch.Tensor", "torch.FloatTensor"):

@@ -10,14 +10,14 @@ from transformer.dataflow.access import scope_access
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in
 from transformer.syntax.tree import Tree
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 
 def first_computation(roles: Roles) -> int | None:
     """The place, in the loop's body, of the first statement that computes with tensors; None where none does."""
-    kinds = Kinds(roles)
+    tensors = Tensors(roles)
     body = roles.minibatch_loop.body
-    computing = {i for i, s in enumerate(body) if _computes(kinds, s) or _calls_network(roles, s)}
+    computing = {i for i, s in enumerate(body) if _computes(tensors, s) or _calls_network(roles, s)}
     return min(computing | _makes_loss(roles.tree, body, computing), default=None)
 
 
@@ -39,9 +39,9 @@ def _clears(stmt: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"
 
 
-def _computes(kinds: Kinds, stmt: ast.stmt) -> bool:
+def _computes(tensors: Tensors, stmt: ast.stmt) -> bool:
     return any(
-        kinds.tensor(n) or kinds.produced(n)
+        tensors.tensor(n) or tensors.produced(n)
         for n in ast.walk(stmt)
         if isinstance(n, (ast.Call, ast.Subscript, ast.BinOp))
     )

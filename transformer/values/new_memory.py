@@ -10,17 +10,17 @@ from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import statements
 from transformer.values.networks.results import VIEWS, Results
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 REPORTS = frozenset("add_scalar add_scalars add_histogram log info debug warning".split())
 
 
-class Freshness:
+class NewMemory:
     """Proofs that what a block computes with a network is new, and is neither changed nor handed to others there."""
 
-    def __init__(self, roles: Roles, kinds: Kinds, body: Sequence[ast.stmt]) -> None:
+    def __init__(self, roles: Roles, tensors: Tensors, body: Sequence[ast.stmt]) -> None:
         self._tree = roles.tree
-        self._roles, self._kinds, self._body = roles, kinds, body
+        self._roles, self._tensors, self._body = roles, tensors, body
         self._copied_into = set(find_allocations(roles))
         self._changed = changed_in_place(body) - self._copied_into
 
@@ -32,30 +32,30 @@ class Freshness:
             if self._tree.qualified(value.func):
                 return False
             if value.func.attr not in VIEWS:
-                return value.func.attr in NEW and self._kinds.tensor(value.func.value)
+                return value.func.attr in NEW and self._tensors.tensor(value.func.value)
             value = value.func.value
         if isinstance(value, (ast.BinOp, ast.Compare)):
             return True
         if isinstance(value, ast.Subscript):
-            return self._kinds.tensor(value.slice)  # indexing by a tensor copies
+            return self._tensors.tensor(value.slice)  # indexing by a tensor copies
         if isinstance(value, ast.UnaryOp):
             return not isinstance(value.op, ast.UAdd)  # +tensor is the tensor itself
         if not isinstance(value, ast.Name) or not self._is_new(value):
             return False
-        names = shared({value.id}, self._body, self._kinds.produced) - self._copied_into
+        names = shared({value.id}, self._body, self._tensors.produced) - self._copied_into
         return not names & self._changed and not any(names & given for given in self._given())
 
     def _is_new(self, name: ast.Name) -> bool:
         """Whether a name holds what a network has just computed, and no other name holds that too."""
         stmt = self._tree.statement(name)
-        bindings = list(self._kinds.bindings(name.id, stmt))
+        bindings = list(self._tensors.bindings(name.id, stmt))
         return bool(bindings) and all(b is not None and self._binds_new(name.id, b) for b in bindings)
 
     def _binds_new(self, name: str, stmt: ast.stmt) -> bool:
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.value, ast.Call):
             return False
         target, call = stmt.targets[0], stmt.value
-        if not self._kinds.produced(call):
+        if not self._tensors.produced(call):
             return False
         if isinstance(target, ast.Name):
             return Results(self._roles, call).is_new(None)
@@ -72,10 +72,10 @@ class Freshness:
                     yield {n for a in (*node.args, *(k.value for k in node.keywords)) for n in roots(a)}
 
     def _is_harmless(self, call: ast.Call) -> bool:
-        if self._kinds.produced(call) or (self._tree.qualified(call.func) or "").startswith(("torch.", "numpy.")):
+        if self._tensors.produced(call) or (self._tree.qualified(call.func) or "").startswith(("torch.", "numpy.")):
             return True
         if isinstance(call.func, ast.Name):
             return call.func.id in HARMLESS
         return isinstance(call.func, ast.Attribute) and (
-            call.func.attr in REPORTS or self._kinds.tensor(call.func.value)
+            call.func.attr in REPORTS or self._tensors.tensor(call.func.value)
         )

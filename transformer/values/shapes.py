@@ -9,7 +9,7 @@ from typing import TypeVar
 from transformer.recognition.buffers import find_allocations, leading_sizes
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_number, names_in, statements
-from transformer.values.tensors import Kinds, values
+from transformer.values.tensors import Tensors, values
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class Shapes:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
-        self._kinds = Kinds(roles)
+        self._tensors = Tensors(roles)
         self._allocations = find_allocations(roles)
         self._busy: set[tuple[str, ast.stmt]] = set()
 
@@ -44,23 +44,23 @@ class Shapes:
         counted = _counted(node)
         if counted is not None:
             return self._rows(counted, stmt) or self._foreign(node, stmt)
-        if isinstance(node, ast.Attribute) and self._kinds.helper_at(stmt):
+        if isinstance(node, ast.Attribute) and self._tensors.helper_at(stmt):
             return f"{self._spelled(node.value, stmt)}.{node.attr}"
         if isinstance(node, ast.Name):
-            (binding, *others) = self._kinds.bindings(node.id, stmt) or (None,)
+            (binding, *others) = self._tensors.bindings(node.id, stmt) or (None,)
             if isinstance(binding, ast.Assign) and not others:
                 for value in values(binding, node.id):
                     first = _is_first(binding, node.id)
                     if first and isinstance(value, ast.Attribute) and value.attr == "shape":
                         return self._rows(value.value, binding) or self._foreign(node, stmt)
                     simple = isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) or _counted(value) is not None
-                    if simple and not _is_unpacked(binding, value) and self._kinds.helper_at(stmt):
+                    if simple and not _is_unpacked(binding, value) and self._tensors.helper_at(stmt):
                         return self._spelled(value, binding)
         return self._foreign(node, stmt)
 
     def _foreign(self, node: ast.expr, stmt: ast.stmt) -> str:
         """The text of an expression that is not resolved, which no other scope's equals."""
-        helper = self._kinds.helper_at(stmt)
+        helper = self._tensors.helper_at(stmt)
         if helper is None or isinstance(node, ast.Constant):
             return self._roles.spelled(node)
         text = ast.unparse(node)
@@ -73,7 +73,7 @@ class Shapes:
         if isinstance(node, ast.Name):
             return self._common(node.id, stmt, self._rank)
         if isinstance(node, ast.BinOp):
-            ranks = [self._rank(n, stmt) for n in (node.left, node.right) if self._kinds.tensor_at(n, stmt)]
+            ranks = [self._rank(n, stmt) for n in (node.left, node.right) if self._tensors.tensor_at(n, stmt)]
             return max(r for r in ranks if r is not None) if ranks and None not in ranks else None
         if isinstance(node, ast.UnaryOp):
             return self._rank(node.operand, stmt)
@@ -97,7 +97,7 @@ class Shapes:
         if isinstance(node, ast.Name):
             return self._common(node.id, stmt, self._rows)
         if isinstance(node, ast.BinOp):
-            sides = [n for n in (node.left, node.right) if self._kinds.tensor_at(n, stmt)]
+            sides = [n for n in (node.left, node.right) if self._tensors.tensor_at(n, stmt)]
             rows = {self._rows(n, stmt) for n in sides if self._rank(n, stmt) == self._rank(node, stmt)}
             return rows.pop() if len(rows) == 1 else None
         if isinstance(node, ast.UnaryOp):
@@ -137,17 +137,17 @@ class Shapes:
     def _making(self, name: str, stmt: ast.stmt) -> set[ast.stmt | None]:
         """The bindings of a name; where it is changed in place, which keeps its shape, those of what is changed."""
         found: set[ast.stmt | None] = set()
-        new = set(self._kinds.bindings(name, stmt))
+        new = set(self._tensors.bindings(name, stmt))
         while new:
             found |= new
             changes = [b for b in new if isinstance(b, ast.AugAssign)]
-            new = {b for change in changes for b in self._kinds.bindings(name, change)} - found
+            new = {b for change in changes for b in self._tensors.bindings(name, change)} - found
         return {b for b in found if not isinstance(b, ast.AugAssign)}
 
     def _common(self, name: str, stmt: ast.stmt, of: Callable[[ast.expr, ast.stmt], T | None]) -> T | None:
         """What all bindings of a name agree on."""
         found: set[T | None] = set()
-        for binding in self._kinds.bindings(name, stmt):
+        for binding in self._tensors.bindings(name, stmt):
             if binding is None or (name, binding) in self._busy:
                 return None
             self._busy.add((name, binding))
@@ -168,7 +168,7 @@ class Shapes:
     def _is_one_row(self, node: ast.expr, stmt: ast.stmt) -> bool:
         if not isinstance(node, ast.Name):
             return _is_one_row(node)
-        bindings = list(self._kinds.bindings(node.id, stmt))
+        bindings = list(self._tensors.bindings(node.id, stmt))
         return bool(bindings) and all(
             isinstance(b, ast.Assign) and all(_is_one_row(v) for v in values(b, node.id)) for b in bindings
         )
@@ -180,7 +180,7 @@ class Shapes:
         whole = call.args[0] if len(call.args) == 1 else None
         sizes = whole.elts if isinstance(whole, (ast.Tuple, ast.List)) else call.args if whole is None else []
         plain = not any(isinstance(size, ast.Starred) for size in sizes)
-        return list(sizes) if plain and self._kinds.tensor_at(call, stmt) else []
+        return list(sizes) if plain and self._tensors.tensor_at(call, stmt) else []
 
     def _like(self, call: ast.Call) -> ast.expr | None:
         """What a call's result has the shape of."""

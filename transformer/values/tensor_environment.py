@@ -6,7 +6,7 @@ import ast
 
 from transformer.recognition.buffers import find_buffers
 from transformer.recognition.roles import Roles
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 
 def find_tensor_env(roles: Roles) -> str | None:
@@ -19,8 +19,8 @@ def find_tensor_env(roles: Roles) -> str | None:
     stmt = roles.tree.statement(step)
     if not isinstance(stmt, ast.Assign) or stmt.value is not step or not isinstance(step.func, ast.Attribute):
         return None
-    kinds, target = Kinds(roles), stmt.targets[0]
-    if not step.args or not kinds.tensor(step.args[0]) or not isinstance(target, ast.Tuple) or len(target.elts) < 4:
+    tensors, target = Tensors(roles), stmt.targets[0]
+    if not step.args or not tensors.tensor(step.args[0]) or not isinstance(target, ast.Tuple) or len(target.elts) < 4:
         return None
     observed = target.elts[0]
     if not isinstance(observed, ast.Name):
@@ -28,9 +28,9 @@ def find_tensor_env(roles: Roles) -> str | None:
 
     def is_it(node: ast.expr) -> bool:
         same = isinstance(node, ast.Name) and node.id == observed.id
-        return same and stmt in kinds.bindings(observed.id, roles.tree.statement(node))
+        return same and stmt in tensors.bindings(observed.id, roles.tree.statement(node))
 
     stored = any(is_it(store.value) for buffer in find_buffers(roles) for store in buffer.stores)
-    calls = [n for n in ast.walk(roles.phases.collect) if isinstance(n, ast.Call) and kinds.produced(n)]
+    calls = [n for n in ast.walk(roles.phases.collect) if isinstance(n, ast.Call) and tensors.produced(n)]
     given = any(is_it(argument) for call in calls for argument in call.args)
     return ast.unparse(step.func.value) if stored and given else None

@@ -11,7 +11,7 @@ from copy import deepcopy
 
 from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings, Reaching
-from transformer.recognition.called_once import Helper
+from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, parameters, statements
 from transformer.values.networks.results import Results
@@ -28,14 +28,14 @@ NESTED = 4
 """So often an argument of a function's call may be what the function returned, or the function call itself."""
 
 
-class Kinds:
+class Tensors:
     """Tensor or not, for expressions of the training scope, each where it stands."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
         self._flow: dict[tuple[str, ast.FunctionDef | None], Reaching] = {}
         self._passed: dict[ast.stmt, ast.stmt] = {
-            a: helper.stmt for helper in roles.helpers.values() for a in helper.given.values()
+            a: helper.stmt for helper in roles.called_once.values() for a in helper.given.values()
         }
         """The arguments of helpers' calls, and the statement at which each is evaluated."""
         self._known: dict[tuple[str, ast.stmt], bool] = {}
@@ -106,12 +106,12 @@ class Kinds:
         free = helper.sees_callers_names and name not in helper.own
         return self.bindings(name, helper.stmt) if free else found
 
-    def helper_at(self, stmt: ast.stmt) -> Helper | None:
+    def helper_at(self, stmt: ast.stmt) -> CalledOnce | None:
         """The helper in which a statement stands."""
-        if not self._roles.helpers or stmt in self._passed:
+        if not self._roles.called_once or stmt in self._passed:
             return None
         scope = self._tree.scope_of(stmt)
-        return self._roles.helpers.get(scope) if isinstance(scope, ast.FunctionDef) else None
+        return self._roles.called_once.get(scope) if isinstance(scope, ast.FunctionDef) else None
 
     def _reaching(self, name: str, function: ast.FunctionDef | None = None) -> Reaching:
         if (name, function) not in self._flow:
@@ -180,9 +180,9 @@ class Kinds:
                 return self._returns_tensor(value, stmt, place, count)
         return self._tensor(value, stmt)
 
-    def _called(self, value: ast.expr) -> Helper | None:
+    def _called(self, value: ast.expr) -> CalledOnce | None:
         """The helper whose only call a value is."""
-        return next((h for h in self._roles.helpers.values() if h.call is value), None)
+        return next((h for h in self._roles.called_once.values() if h.call is value), None)
 
     def _is_dict_of_tensors(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether all values of a dict, made by a comprehension or a display, are tensors."""

@@ -10,7 +10,7 @@ from transformer.syntax.query import names_in
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="gae",
@@ -37,7 +37,7 @@ def apply(state: State) -> str:
     """
     roles = state.roles
     block = roles.phases.block
-    work: list[ast.AST] = [*roles.gae_loops, *(helper.call for helper in roles.gae_helpers)]
+    work: list[ast.AST] = [*roles.gae_loops, *(helper.call for helper in roles.gae_functions)]
     tops = sorted({i for node in work for i, s in enumerate(block) if node in ast.walk(s)})
     phases = roles.phases
     tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
@@ -52,19 +52,19 @@ def apply(state: State) -> str:
 
 def _widen(roles: Roles, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:
     """Include the tensors computed just above for the loop alone, and sums of its results just below."""
-    kinds = Kinds(roles)
+    tensors = Tensors(roles)
     lowest = block.index(roles.phases.collect) + 1
     while first > lowest:
         stmt = block[first - 1]
         if not isinstance(stmt, ast.Assign) or not all(isinstance(t, ast.Name) for t in stmt.targets):
             break
         number = isinstance(stmt.value, ast.Constant)
-        if not (number or kinds.tensor(stmt.value)) or not names_in(stmt.targets) & names_in(block[first : last + 1]):
+        if not (number or tensors.tensor(stmt.value)) or not names_in(stmt.targets) & names_in(block[first : last + 1]):
             break
         first -= 1
     while last + 1 < len(block):
         stmt = block[last + 1]
-        if not isinstance(stmt, ast.Assign) or not isinstance(stmt.value, ast.BinOp) or not kinds.tensor(stmt.value):
+        if not isinstance(stmt, ast.Assign) or not isinstance(stmt.value, ast.BinOp) or not tensors.tensor(stmt.value):
             break
         last += 1
     return first, last

@@ -16,7 +16,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.dtypes import Dtypes
 from transformer.values.shapes import Shapes
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="gae-hoist",
@@ -56,7 +56,7 @@ def apply(state: State) -> str:
     """
     roles = state.roles
     edits, reasons, done = Edits(state.source), [], 0
-    inside = [s for h in roles.gae_helpers for s in statements(h.function.body)]
+    inside = [s for h in roles.gae_functions for s in statements(h.function.body)]
     for loop in (*roles.gae_loops, *(s for s in inside if isinstance(s, ast.For) and backwards(s.iter))):
         try:
             Hoist(roles, loop).rewrite(edits)
@@ -84,7 +84,7 @@ class Hoist:
 
     def __init__(self, roles: Roles, loop: ast.For) -> None:
         self.tree, self.loop = roles.tree, loop
-        self.dtypes, self.kinds, self.shapes = Dtypes(roles), Kinds(roles), Shapes(roles)
+        self.dtypes, self.tensors, self.shapes = Dtypes(roles), Tensors(roles), Shapes(roles)
         count = backwards(loop.iter)
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")
@@ -267,7 +267,7 @@ class Hoist:
         if isinstance(node, ast.Name):
             if node.id in self.whole:
                 return True
-            return node.id not in self.bound | self.written | self.changed | {self.index} and not self.kinds.tensor(
+            return node.id not in self.bound | self.written | self.changed | {self.index} and not self.tensors.tensor(
                 node
             )
         if isinstance(node, ast.Attribute):

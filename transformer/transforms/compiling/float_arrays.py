@@ -12,7 +12,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.arrays import KnownArrays
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="float-arrays",
@@ -65,7 +65,7 @@ def apply(state: State) -> str:
 def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
     """The constructors' calls in what is compiled, with one argument that is known to be an array or a tensor."""
     tree = roles.tree
-    kinds, known = Kinds(roles), KnownArrays(roles)
+    tensors, known = Tensors(roles), KnownArrays(roles)
     extracted = [tree.definition(f.name) for role, f in roles.history.functions.items() if role != "rollout"]
     reached: list[ast.AST] = [*roles.network_classes, *extracted]
     for part in reached:  # which grows
@@ -76,7 +76,7 @@ def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
             if function is not None and function not in reached:
                 reached.append(function)
             if tree.calls(node, *CONSTRUCTORS) and len(node.args) == 1 and not node.keywords:
-                if not kinds.tensor(node.args[0]) and known.kind(node.args[0]) is not None:
+                if not tensors.tensor(node.args[0]) and known.kind(node.args[0]) is not None:
                     yield node
 
 

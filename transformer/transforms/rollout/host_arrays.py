@@ -12,8 +12,8 @@ from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import Skip, Transform, TransformInfo
-from transformer.values.device.on_host import Hosts, find_chain, flattens, names_entry, recorded, unwrapped
-from transformer.values.tensors import Kinds, values
+from transformer.values.device.on_host import OnHost, find_chain, flattens, names_entry, recorded, unwrapped
+from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="host-arrays",
@@ -59,7 +59,7 @@ def apply(state: State) -> str:
         Skip: nothing that is recorded is known to be an array of the environment's.
     """
     tree, roles = state.tree, state.roles
-    facts, rollout, kinds = state.history, roles.rollout, Kinds(roles)
+    facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
     if not isinstance(rollout, ast.For) or facts.tensor_env:
         raise Skip("the environment returns tensors" if facts.tensor_env else "the rollout is not a for loop")
     numpy = next((name for name, module in tree.imports.items() if module == "numpy"), None)
@@ -71,9 +71,9 @@ def apply(state: State) -> str:
         if sum(names_entry(roles, n, key) for n in ast.walk(rollout)) != 1:
             continue
         chain = find_chain(roles, value)
-        if chain is not None and Hosts(roles, kinds, rollout).is_host(chain.base, stmt):
+        if chain is not None and OnHost(roles, tensors, rollout).is_host(chain.base, stmt):
             made = f"{numpy}.array({tree.text(chain.base)}){'.ravel()' if chain.flat else ''}"
-        elif (carried := _carried(roles, kinds, rollout, value, stmt)) is not None:
+        elif (carried := _carried(roles, tensors, rollout, value, stmt)) is not None:
             made = carried.name + (".ravel()" if carried.flat else "")
             edits.before(rollout, f"{carried.name} = {carried.name}.cpu().numpy().copy()")
             edits.substitute(carried.made, f"{numpy}.array({tree.text(carried.base)})")
@@ -116,16 +116,16 @@ def _stacked(roles: Roles, rollout: ast.For) -> ast.Assign | None:
     return None
 
 
-def _carried(roles: Roles, kinds: Kinds, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
+def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
     """The tensor that a step records as it was left by the step before, where nothing else reads it."""
     tree = roles.tree
     recorded_tensor = unwrapped(roles, value)
     if recorded_tensor is None:
         return None
     value, calls = recorded_tensor
-    if not isinstance(value, ast.Name) or not kinds.tensor_before(value.id, rollout):
+    if not isinstance(value, ast.Name) or not tensors.tensor_before(value.id, rollout):
         return None
-    name, hosts = value.id, Hosts(roles, kinds, rollout)
+    name, on_host = value.id, OnHost(roles, tensors, rollout)
     found: list[Carried] = []
     for bound in statements(rollout.body):
         if name not in access(bound).binds:
@@ -134,9 +134,9 @@ def _carried(roles: Roles, kinds: Kinds, rollout: ast.For, value: ast.expr, stmt
             return None
         for made in values(bound, name):
             chain = find_chain(roles, made)
-            if chain is not None and bound in rollout.body and hosts.is_host(chain.base, bound):
+            if chain is not None and bound in rollout.body and on_host.is_host(chain.base, bound):
                 found.append(Carried(name, made, chain.base, flattens(calls)))
-            elif not hosts.binds(name, bound):
+            elif not on_host.binds(name, bound):
                 return None
     if len(found) != 1:
         return None
@@ -148,7 +148,7 @@ def _carried(roles: Roles, kinds: Kinds, rollout: ast.For, value: ast.expr, stmt
             return None  # a function may read it during the rollout
         if rollout not in tree.loops_around(node):
             continue
-        if not hosts.is_array(node, tree.statement(node)) and not _is_tested(roles, node):
+        if not on_host.is_array(node, tree.statement(node)) and not _is_tested(roles, node):
             return None
     return found[0]
 

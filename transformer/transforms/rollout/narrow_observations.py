@@ -12,9 +12,9 @@ from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import Skip, Transform, TransformInfo
-from transformer.values.device.on_host import Hosts, find_chain, recorded
+from transformer.values.device.on_host import OnHost, find_chain, recorded
 from transformer.values.networks.images import divided_first
-from transformer.values.tensors import Kinds, values
+from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="narrow-observations",
@@ -45,7 +45,7 @@ def apply(state: State) -> str:
         Skip: they are not known to be only recorded, and given to networks that divide them first.
     """
     roles = state.roles
-    facts, rollout, kinds = state.history, roles.rollout, Kinds(roles)
+    facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
     assert isinstance(rollout, ast.For), "else there were no host arrays"
     if any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in state.tree.nodes):
         raise Skip("the script sets a default dtype")
@@ -55,7 +55,7 @@ def apply(state: State) -> str:
         if name is None:
             continue
         try:
-            _narrow(roles, kinds, rollout, edits, key, name)
+            _narrow(roles, tensors, rollout, edits, key, name)
         except Skip as skip:
             reasons.append(str(skip))
         else:
@@ -78,17 +78,17 @@ def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | 
     return value if any(find_chain(roles, v) for v in made) else None
 
 
-def _narrow(roles: Roles, kinds: Kinds, rollout: ast.For, edits: Edits, key: str, name: ast.Name) -> None:
+def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key: str, name: ast.Name) -> None:
     """Edit all that concerns one entry of the storage.
 
     Raises:
         Skip: it may be seen by something that does not divide it.
     """
     tree = roles.tree
-    made = list(_made(roles, kinds, rollout, name.id))
+    made = list(_made(roles, tensors, rollout, name.id))
     inside = {id(n) for _, _, base in made for n in ast.walk(base)} | {id(name)}
-    seen = _check_reads(roles, kinds, rollout, name.id, inside)
-    seen += _check_batch(roles, kinds, key)
+    seen = _check_reads(roles, tensors, rollout, name.id, inside)
+    seen += _check_batch(roles, tensors, key)
     if not seen:
         raise Skip(f"no network is given {name.id}")
     stacked = next(n for n in tree.nodes if isinstance(n, ast.Tuple) and _lists(n, key, roles.history.storage_dtypes))
@@ -108,24 +108,24 @@ def _lists(node: ast.Tuple, key: str, keys: dict[str, str]) -> bool:
     return len(listed) == len(node.elts) and key in listed and set(listed) <= set(keys)
 
 
-def _made(roles: Roles, kinds: Kinds, rollout: ast.For, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
+def _made(roles: Roles, tensors: Tensors, rollout: ast.For, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
     """Where a tensor is made of what the environment returned: the statement, the value, and the array in it.
 
     Raises:
         Skip: it may be made of something else.
     """
-    hosts = Hosts(roles, kinds, rollout)
+    on_host = OnHost(roles, tensors, rollout)
     for stmt in statements(roles.scope.body):
         if name not in access(stmt).binds:
             continue
         for value in values(stmt, name):
             chain = find_chain(roles, value)
             if chain is None:
-                if not hosts.binds(name, stmt) and not _resets(roles, value):
+                if not on_host.binds(name, stmt) and not _resets(roles, value):
                     raise Skip(f"line {stmt.lineno} may make {name} of something else than the environment's arrays")
             elif not chain.single or chain.flat or not isinstance(stmt, ast.Assign):
                 raise Skip(f"line {stmt.lineno} does not cast {name} to float32")
-            elif not hosts.is_host(chain.base, stmt) and not _reset(roles, kinds, chain.base, stmt):
+            elif not on_host.is_host(chain.base, stmt) and not _reset(roles, tensors, chain.base, stmt):
                 raise Skip(f"line {stmt.lineno} may make {name} of something else than the environment's arrays")
             else:
                 yield stmt, value, chain.base
@@ -144,24 +144,24 @@ def _resets(roles: Roles, node: ast.expr) -> bool:
     return call.func.attr == "reset" and ast.unparse(call.func.value) == ast.unparse(step.value)
 
 
-def _reset(roles: Roles, kinds: Kinds, node: ast.expr, stmt: ast.stmt) -> bool:
+def _reset(roles: Roles, tensors: Tensors, node: ast.expr, stmt: ast.stmt) -> bool:
     """Whether an array is what the environment's reset returned."""
     if not isinstance(node, ast.Name):
         return _resets(roles, node)
-    bindings = list(kinds.bindings(node.id, stmt))
+    bindings = list(tensors.bindings(node.id, stmt))
     return bool(bindings) and all(
         b is not None and all(_resets(roles, v) for v in values(b, node.id)) for b in bindings
     )
 
 
-def _check_reads(roles: Roles, kinds: Kinds, rollout: ast.For, name: str, inside: set[int]) -> int:
+def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, inside: set[int]) -> int:
     """The number of calls that are given an observation.
 
     Raises:
         Skip: something else reads it.
     """
     tree = roles.tree
-    hosts, found = Hosts(roles, kinds, rollout), 0
+    on_host, found = OnHost(roles, tensors, rollout), 0
     for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue
@@ -169,14 +169,14 @@ def _check_reads(roles: Roles, kinds: Kinds, rollout: ast.For, name: str, inside
             if roles.is_ours(node):
                 raise Skip(f"a function reads {name} on line {node.lineno}")
             continue
-        if kinds.produced(tree.parents[node]) and divided_first(roles, node):
+        if tensors.produced(tree.parents[node]) and divided_first(roles, node):
             found += 1
-        elif not hosts.is_array(node, tree.statement(node)):
+        elif not on_host.is_array(node, tree.statement(node)):
             raise Skip(f"line {node.lineno} does not divide {name} by a number first")
     return found
 
 
-def _check_batch(roles: Roles, kinds: Kinds, key: str) -> int:
+def _check_batch(roles: Roles, tensors: Tensors, key: str) -> int:
     """The number of calls that are given minibatches of an entry.
 
     Raises:
@@ -198,7 +198,7 @@ def _check_batch(roles: Roles, kinds: Kinds, key: str) -> int:
         part = tree.parents[node]
         if tree.scope_of(node) is not roles.scope and not roles.is_ours(node):
             continue
-        given = isinstance(part, ast.Subscript) and part.value is node and kinds.produced(tree.parents[part])
+        given = isinstance(part, ast.Subscript) and part.value is node and tensors.produced(tree.parents[part])
         if not given or not isinstance(part, ast.Subscript) or not divided_first(roles, part):
             raise Skip(f"line {node.lineno} does not divide {node.id} by a number first")
         found += 1

@@ -11,7 +11,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.device.waits import arguments
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="policy",
@@ -52,9 +52,9 @@ def apply(state: State) -> str:
         edits.substitute(call.func, policy)
     edits.after(_last_setup(roles, _root(callee)), f"{policy} = {ast.unparse(callee)}")
     state.history.policy, state.history.policy_target = policy, ast.unparse(callee)
-    kinds = Kinds(roles)
+    tensors = Tensors(roles)
     state.history.policy_others = tuple(
-        ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, kinds, value)
+        ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, tensors, value)
     )
     return state.finish(edits)
 
@@ -130,10 +130,10 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
             raise Skip(f"line {node.lineno} may set {method} by its name")
 
 
-def _is_tensor(tree: Tree, kinds: Kinds, value: ast.expr) -> bool:
+def _is_tensor(tree: Tree, tensors: Tensors, value: ast.expr) -> bool:
     """Whether an argument is known to be a tensor, a tuple of tensors, or a constant."""
-    named = isinstance(value, ast.Name) and kinds.tensors_before(value.id, tree.statement(value))
-    return named or isinstance(value, ast.Constant) or kinds.tensor(value)
+    named = isinstance(value, ast.Name) and tensors.tensors_before(value.id, tree.statement(value))
+    return named or isinstance(value, ast.Constant) or tensors.tensor(value)
 
 
 def _last_setup(roles: Roles, network: str) -> ast.stmt:

@@ -22,8 +22,8 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.kept_references import keeper, kept_beyond
 from transformer.values.networks.results import Results
-from transformer.values.new_memory import Freshness
-from transformer.values.tensors import Kinds, values
+from transformer.values.new_memory import NewMemory
+from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="storage",
@@ -75,7 +75,7 @@ def apply(state: State) -> str:
     changed = _changed(roles, rollout, steps)
     if changed is not None:
         raise Skip(changed)
-    kinds = Kinds(roles)
+    tensors = Tensors(roles)
     reasons: dict[str, str] = {}
     replaced = list(find_buffers(roles))
     while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
@@ -83,7 +83,7 @@ def apply(state: State) -> str:
             shape = dimensions(roles, buffer.call)
             if shape[:1] != [roles.spelled(steps)]:
                 reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: its length is not the rollout's"
-            reason = _obstacle(roles, kinds, rollout, buffer, replaced)
+            reason = _obstacle(roles, tensors, rollout, buffer, replaced)
             if reason:
                 reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: {reason}"
         left = [b for b in replaced if b.name not in reasons]
@@ -93,7 +93,7 @@ def apply(state: State) -> str:
     if len(replaced) < 2:
         raise Skip("; ".join(reasons.values()) or "the rollout writes no preallocated torch buffers at its step index")
     state.notes.extend(reasons.values())
-    return _rewrite(state, kinds, rollout, replaced, steps)
+    return _rewrite(state, tensors, rollout, replaced, steps)
 
 
 def _count(iterable: ast.expr) -> ast.expr | None:
@@ -117,7 +117,9 @@ def _changed(roles: Roles, rollout: ast.For, steps: ast.expr) -> str | None:
     return None
 
 
-def _obstacle(roles: Roles, kinds: Kinds, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
+def _obstacle(
+    roles: Roles, tensors: Tensors, rollout: ast.For, buffer: Buffer, replaced: Sequence[Buffer]
+) -> str | None:
     """Why a buffer cannot become an entry of the TensorDict."""
     tree = roles.tree
     if len(buffer.stores) != 1:
@@ -135,13 +137,13 @@ def _obstacle(roles: Roles, kinds: Kinds, rollout: ast.For, buffer: Buffer, repl
     for node in statements(rollout.body):
         if isinstance(node, ast.Continue) and tree.loops_around(node)[0] is rollout and node.lineno < store.lineno:
             return f"the continue on line {node.lineno} may skip its write"
-    if not _is_tensor(roles, kinds, buffer.stores[0]):
+    if not _is_tensor(roles, tensors, buffer.stores[0]):
         return f"the value written on line {store.lineno} is not known to be a tensor"
     if not _has_rows_of_environments(roles, buffer):
         return "its rows may be of another size than the number of environments"
     width = dimensions(roles, buffer.call)[1:2]
     many = is_matrix(roles, buffer.call) or is_vector(roles, width)
-    if not _Rows(roles, kinds, "".join(width), many).hold(value, store):
+    if not _Rows(roles, tensors, "".join(width), many).hold(value, store):
         return f"the value written on line {store.lineno} is not known to have an element per environment"
     bound = [
         n
@@ -153,7 +155,7 @@ def _obstacle(roles: Roles, kinds: Kinds, rollout: ast.For, buffer: Buffer, repl
         return "its name is bound more than once"
     if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
         return "it is allocated together with what stays"
-    kept = _kept(roles, kinds, buffer)
+    kept = _kept(roles, tensors, buffer)
     if kept is not None:
         return kept
     for use in _uses(roles, buffer, replaced):
@@ -181,14 +183,14 @@ def _has_rows_of_environments(roles: Roles, buffer: Buffer) -> bool:
     return not width or len(widths) < 2 or width[0].endswith("num_envs") or is_made_with(roles, width)
 
 
-def _is_tensor(roles: Roles, kinds: Kinds, store: Store) -> bool:
+def _is_tensor(roles: Roles, tensors: Tensors, store: Store) -> bool:
     """Whether what a step writes is a tensor."""
     if store.value is roles.phases.env_step and isinstance(roles.phases.env_step.func, ast.Attribute):
-        return kinds.in_step(store.stmt, ast.unparse(store.target))
+        return tensors.in_step(store.stmt, ast.unparse(store.target))
     if store.unpacked:
         call = store.value
-        return isinstance(call, ast.Call) and kinds.produced(call) and Results(roles, call).is_tensor(*_place(store))
-    return kinds.tensor(store.value) or kinds.must_be_tensor(store.value)
+        return isinstance(call, ast.Call) and tensors.produced(call) and Results(roles, call).is_tensor(*_place(store))
+    return tensors.tensor(store.value) or tensors.must_be_tensor(store.value)
 
 
 def _part_is_new(roles: Roles, store: Store) -> bool:
@@ -205,17 +207,17 @@ def _place(store: Store) -> tuple[int, int]:
     return parts.index(store.target), len(parts)
 
 
-def _kept(roles: Roles, kinds: Kinds, buffer: Buffer) -> str | None:
+def _kept(roles: Roles, tensors: Tensors, buffer: Buffer) -> str | None:
     """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for under another name."""
     turn = roles.phases.loop.body
-    others = holders(buffer.name, turn, kinds.produced)
+    others = holders(buffer.name, turn, tensors.produced)
     again = sorted(others & exposed(turn, roles.counted) & roles.variant)
     if again:
         return f"{again[0]} may hold its memory from turn to turn"
     call = keeper(roles, turn, {buffer.name, *others})
     if call is not None:
         return f"line {call.lineno} gives it to {ast.unparse(call.func)}(), which may keep it from turn to turn"
-    line = kept_beyond(turn, {buffer.name, *others}, exposed(turn, roles.counted), kinds.tensor)
+    line = kept_beyond(turn, {buffer.name, *others}, exposed(turn, roles.counted), tensors.tensor)
     return f"line {line} keeps it from turn to turn" if line is not None else None
 
 
@@ -273,9 +275,9 @@ def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call,
     return call, f"{made}({', '.join([*shape, *(f'{k}={v}' for k, v in {**own, **given}.items())])})"
 
 
-def _rewrite(state: State, kinds: Kinds, rollout: ast.For, buffers: list[Buffer], steps: ast.expr) -> str:
+def _rewrite(state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buffer], steps: ast.expr) -> str:
     tree, roles = state.tree, state.roles
-    edits, names, freshness = Edits(state.source), tree.names, Freshness(roles, kinds, rollout.body)
+    edits, names, new_memory = Edits(state.source), tree.names, NewMemory(roles, tensors, rollout.body)
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
     dtypes = {b.dtype for b in buffers}
     common = dtypes.pop() if len(dtypes) == 1 else None
@@ -291,7 +293,7 @@ def _rewrite(state: State, kinds: Kinds, rollout: ast.For, buffers: list[Buffer]
         store = buffer.stores[0]
         part = names.fresh(singular(buffer.name)) if store.unpacked else None
         read = any(_read_back(tree, rollout, buffer, use) for use in _uses(roles, buffer, buffers))
-        value = _recorded(roles, freshness, buffer, buffer.dtype if read or not common else None, part, again)
+        value = _recorded(roles, new_memory, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
             value += ".clone()"  # whoever reads it may change it
         line = f'{transition}["{buffer.name}"] = {value}'
@@ -340,7 +342,7 @@ def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
 
 def _recorded(
     roles: Roles,
-    freshness: Freshness,
+    new_memory: NewMemory,
     buffer: Buffer,
     dtype: str | None,
     part: str | None,
@@ -360,7 +362,7 @@ def _recorded(
         text += f".expand({dimensions(roles, buffer.call)[1]})"
     if dtype:
         text += f".to({dtype})"
-    if not (_part_is_new(roles, buffer.stores[0]) if part else freshness.is_fresh(value)):
+    if not (_part_is_new(roles, buffer.stores[0]) if part else new_memory.is_fresh(value)):
         text += ".clone()"
     return text
 
@@ -396,24 +398,24 @@ class _Rows:
     """
 
     roles: Roles
-    kinds: Kinds
+    tensors: Tensors
     width: str
     many: bool
 
     def hold(self, value: ast.expr, stmt: ast.stmt, depth: int = 4) -> bool:
         """Whether a value of a statement is such a row."""
-        if self.kinds.produced(value) or (self.many and self.kinds.must_be_tensor(value)):
+        if self.tensors.produced(value) or (self.many and self.tensors.must_be_tensor(value)):
             return True
         if isinstance(value, ast.Name) and depth:
-            bindings = list(self.kinds.bindings(value.id, stmt))
+            bindings = list(self.tensors.bindings(value.id, stmt))
             return bool(bindings) and all(
                 b is not None and all(self.hold(v, b, depth - 1) for v in values(b, value.id)) for b in bindings
             )
         if isinstance(value, ast.Subscript):
             if isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str):
                 return True  # infos["cost"]
-            if self.kinds.tensor(value.slice) and self.hold(value.slice, stmt, depth):
-                return self.kinds.tensor(value.value)  # an element of a table for each environment
+            if self.tensors.tensor(value.slice) and self.hold(value.slice, stmt, depth):
+                return self.tensors.tensor(value.value)  # an element of a table for each environment
             first = is_number(value.slice, 0) and isinstance(value.value, ast.Call) and _resets(value.value)
             return self.many and first
         if isinstance(value, ast.BinOp):

@@ -12,7 +12,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.arrays import KnownArrays
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="transfers",
@@ -45,15 +45,15 @@ def apply(state: State) -> str:
     rollout, device = roles.rollout, roles.device
     if rollout is None:
         raise Skip("the rollout loop is gone")
-    edits, kinds, known = Edits(state.source), Kinds(roles), KnownArrays(roles)
+    edits, tensors, known = Edits(state.source), Tensors(roles), KnownArrays(roles)
     for stmt in statements(rollout.body):
         changes = [
-            c for n in _own_nodes(stmt) if device and (c := _transfer(tree, kinds, known, n, device)) is not None
+            c for n in _own_nodes(stmt) if device and (c := _transfer(tree, tensors, known, n, device)) is not None
         ]
         if changes:
             edits.replace(stmt, tree.splice(stmt, changes))
         if isinstance(stmt, ast.For):
-            _edit_loop(roles, edits, kinds, stmt)
+            _edit_loop(roles, edits, tensors, stmt)
     after = state.finish(edits)
     if after == tree.code:
         raise Skip("the rollout has no blocking transfer of the environment's arrays")
@@ -66,7 +66,9 @@ def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
     return []
 
 
-def _transfer(tree: Tree, kinds: Kinds, known: KnownArrays, call: ast.AST, device: str) -> tuple[ast.expr, str] | None:
+def _transfer(
+    tree: Tree, tensors: Tensors, known: KnownArrays, call: ast.AST, device: str
+) -> tuple[ast.expr, str] | None:
     """`torch.Tensor(x).to(device)` and `torch.tensor(x).to(device)`, for an `x` that is no tensor and no size."""
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return None
@@ -76,7 +78,7 @@ def _transfer(tree: Tree, kinds: Kinds, known: KnownArrays, call: ast.AST, devic
     if not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
         return None
     array = made.args[0]
-    if kinds.tensor(array):
+    if tensors.tensor(array):
         return None
     if tree.calls(made, "torch.Tensor", "torch.FloatTensor"):
         if not isinstance(array, (ast.List, ast.ListComp, ast.Tuple)) and known.kind(array) is None:
@@ -94,7 +96,7 @@ def _sets_default(tree: Tree) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in tree.nodes)
 
 
-def _edit_loop(roles: Roles, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
+def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> None:
     """`for i, d in enumerate(next_done)` over a tensor, where `d` is only asked for its truth."""
     call, target = loop.iter, loop.target
     if not isinstance(call, ast.Call) or ast.unparse(call.func) != "enumerate" or len(call.args) != 1:
@@ -102,7 +104,7 @@ def _edit_loop(roles: Roles, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
     if not isinstance(target, ast.Tuple) or len(target.elts) != 2 or not isinstance(target.elts[1], ast.Name):
         return
     array = call.args[0]
-    if not isinstance(array, ast.Name) or not kinds.tensor_before(array.id, loop):
+    if not isinstance(array, ast.Name) or not tensors.tensor_before(array.id, loop):
         return
     if array.id in shared(changed_in_place(loop.body), loop.body, lambda value: False):
         return  # a turn may change an element that a later one asks for

@@ -13,7 +13,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract, signature
-from transformer.values.tensors import Kinds, inlined
+from transformer.values.tensors import Tensors, inlined
 
 INFO = TransformInfo(
     name="auxiliary-update",
@@ -85,7 +85,7 @@ def _extract(state: State, edits: Edits, loop: Loop) -> None:
     doc = "Optimize the networks on one minibatch of a further training phase."
     above = _gathers(roles, region)
     sig = signature(roles, region, above=above)
-    carried = [r for r in sig.results if r in sig.params and Kinds(roles).tensor_after(r, region[-1])]
+    carried = [r for r in sig.results if r in sig.params and Tensors(roles).tensor_after(r, region[-1])]
     if carried:
         raise Skip(f"{carried[0]} is carried from one turn of the loop on line {loop.lineno} to the next")
     function = extract(state, edits, region, "update_auxiliary", doc, detach=True, above=above)
@@ -99,7 +99,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
     Raises:
         Skip: there is no such region.
     """
-    block, kinds = loop.body, Kinds(roles)
+    block, tensors = loop.body, Tensors(roles)
     while True:
         trains = [s for s in block if any(n in roles.optimizer_steps or _method(n) == "backward" for n in ast.walk(s))]
         if len(trains) != 1 or not isinstance(trains[0], (ast.Try, ast.With)):
@@ -108,7 +108,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
     computes = [
         s
         for s in block
-        if any(kinds.produced(n) for n in ast.walk(s)) and not isinstance(s, (ast.FunctionDef, ast.ClassDef))
+        if any(tensors.produced(n) for n in ast.walk(s)) and not isinstance(s, (ast.FunctionDef, ast.ClassDef))
     ]
     first = computes[0] if computes else trains[0]
     if block.index(first) > block.index(trains[-1]):
@@ -118,7 +118,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
 
 def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
     """Statements that take a minibatch's rows out of tensors, and depend on nothing that is computed in the region."""
-    kinds, found = Kinds(roles), list[ast.stmt]()
+    tensors, found = Tensors(roles), list[ast.stmt]()
     touched = changed_in_place(region)
     for at, stmt in enumerate(region):
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
@@ -127,7 +127,7 @@ def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
         seen = {n for s in statements(passed) for n in access(s).binds | access(s).reads}
         bound = {n for s in statements(passed) for n in access(s).binds}
         name, reads = stmt.targets[0].id, names_in([stmt.value])
-        if name in seen or reads & (bound | touched) or not kinds.tensor(stmt.value):
+        if name in seen or reads & (bound | touched) or not tensors.tensor(stmt.value):
             continue
         if _only_gathers(roles.tree, stmt.value):
             found.append(stmt)

@@ -13,7 +13,7 @@ from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
-from transformer.values.tensors import Kinds, values
+from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="deferred-sync",
@@ -65,7 +65,7 @@ class Deferral:
         roles = state.roles
         self.state, self.tree = state, state.tree
         self.edits = Edits(state.source)
-        self.kinds = Kinds(roles)
+        self.tensors = Tensors(roles)
         self.reasons: list[str] = []
         loop = roles.minibatch_loop
         last = last_step(roles)
@@ -76,7 +76,7 @@ class Deferral:
         self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
         self._turn = set(statements(roles.phases.block))
         turn = roles.phases.loop.body
-        self._changed = shared(changed_in_place(turn), turn, self.kinds.produced)
+        self._changed = shared(changed_in_place(turn), turn, self.tensors.produced)
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
 
@@ -100,7 +100,7 @@ class Deferral:
     def _is_new(self, node: ast.expr, depth: int = 6) -> bool:
         """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
         if isinstance(node, ast.Name):
-            bindings = list(self.kinds.bindings(node.id, self.tree.statement(node)))
+            bindings = list(self.tensors.bindings(node.id, self.tree.statement(node)))
             if not depth or not bindings or node.id in self._changed:
                 return False
             return (
@@ -168,7 +168,7 @@ class Deferral:
                 tensor = _item(grown[1])
                 if tensor is None or stmt not in self._inside or not self._unconditional(stmt):
                     return False
-                if not self.kinds.tensor(tensor) or not self._is_new(tensor):
+                if not self.tensors.tensor(tensor) or not self._is_new(tensor):
                     return False
                 growing.append(tensor)
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
@@ -235,7 +235,7 @@ class Deferral:
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
             return False
         tensor, name = _item(stmt.value), stmt.targets[0].id
-        if tensor is None or not self.kinds.tensor(tensor) or not self._is_new(tensor):
+        if tensor is None or not self.tensors.tensor(tensor) or not self._is_new(tensor):
             return False
         reads = []
         for node in self.tree.nodes:
@@ -246,7 +246,7 @@ class Deferral:
                     return False
                 continue
             where = self.tree.statement(node)
-            bindings = set(self.kinds.bindings(name, where))
+            bindings = set(self.tensors.bindings(name, where))
             if stmt not in bindings:
                 continue
             if bindings - {None} != {stmt} or where in self._above or self._is_quoted(node):
@@ -304,7 +304,7 @@ class Deferral:
         if qualified:
             return not any(part in qualified for part in ("rand", "sample", "seed", "normal"))
         return isinstance(node.func, ast.Attribute) and (
-            self.kinds.tensor(node.func.value) or node.func.attr in ("item", "format", "join", "items")
+            self.tensors.tensor(node.func.value) or node.func.attr in ("item", "format", "join", "items")
         )
 
     def _is_settled(self, node: ast.Name, stmt: ast.stmt) -> bool:
@@ -318,7 +318,7 @@ class Deferral:
             called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
             if node.id in reader or (called and parent.attr in REPORTS):
                 return True
-        bindings = list(self.kinds.bindings(node.id, stmt))
+        bindings = list(self.tensors.bindings(node.id, stmt))
         if not bindings or node.id in self._changed:
             return False
         return self._is_new(node) or all(b is not None and _is_counter(b) for b in bindings)
@@ -326,14 +326,14 @@ class Deferral:
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
             return all(self._reports(s) for s in (*stmt.body, *stmt.orelse)) and not any(
-                self.kinds.tensor(n) for n in ast.walk(stmt.test) if isinstance(n, ast.expr)
+                self.tensors.tensor(n) for n in ast.walk(stmt.test) if isinstance(n, ast.expr)
             )
         if not isinstance(stmt, ast.Expr) or not isinstance(stmt.value, ast.Call):
             return False
         func = stmt.value.func
         if isinstance(func, ast.Name):
             return func.id == "print"
-        return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.kinds.tensor(func.value)
+        return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.tensors.tensor(func.value)
 
 
 def _is_report(node: ast.AST) -> bool:

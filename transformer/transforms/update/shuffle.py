@@ -14,7 +14,7 @@ from transformer.syntax.query import bind_arguments, is_number, names_in, statem
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="shuffle",
@@ -148,11 +148,11 @@ def _from_sampler(state: State) -> str | None:
         raise Skip("whether a last, smaller minibatch is dropped cannot be told")
     if made is not None:
         _check_same(roles, whole.args[0], made, loop)
-    kinds, name = Kinds(roles), loop.target.id
+    tensors, name = Tensors(roles), loop.target.id
     for node in tree.nodes:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
-            ours = tree.scope_of(node) is not roles.scope or loop in kinds.bindings(name, tree.statement(node))
-            if ours and not _is_index(tree, kinds, node):
+            ours = tree.scope_of(node) is not roles.scope or loop in tensors.bindings(name, tree.statement(node))
+            if ours and not _is_index(tree, tensors, node):
                 raise Skip(f"{name} is used otherwise than to index a tensor on line {node.lineno}")
     edits = Edits(state.source)
     device = f", device={roles.device}" if roles.device else ""
@@ -348,10 +348,10 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
     Raises:
         Skip: it may not be.
     """
-    kinds = Kinds(roles)
+    tensors = Tensors(roles)
     for node in ast.walk(size):
-        if isinstance(node, ast.Name) and set(kinds.bindings(node.id, definition)) != set(
-            kinds.bindings(node.id, loop)
+        if isinstance(node, ast.Name) and set(tensors.bindings(node.id, definition)) != set(
+            tensors.bindings(node.id, loop)
         ):
             raise Skip(f"{node.id} may change between line {definition.lineno} and line {loop.lineno}")
         if isinstance(node, ast.Attribute) and definition not in statements(roles.outermost.body):
@@ -391,7 +391,7 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     if found.shuffle is None:
         helpers -= {found.indices}
-    kinds = Kinds(roles)
+    tensors = Tensors(roles)
     grids: list[ast.Call] = []
     for node in tree.nodes:
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:
@@ -399,14 +399,14 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
         if node.id not in helpers and node.id != found.minibatch:
             continue
         if tree.scope_of(node) is roles.scope:
-            if not makers & set(kinds.bindings(node.id, tree.statement(node))):
+            if not makers & set(tensors.bindings(node.id, tree.statement(node))):
                 continue  # another variable of that name
             if node.id == found.minibatch:
                 if found.shuffle is None or found.on_device:
                     continue
-                if _is_index(tree, kinds, node):
+                if _is_index(tree, tensors, node):
                     continue
-                if grid := _grid(roles, kinds, node):
+                if grid := _grid(roles, tensors, node):
                     grids.append(grid)
                     continue
         elif not roles.is_ours(node):
@@ -416,12 +416,12 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     return list(dict.fromkeys(grids))
 
 
-def _is_index(tree: Tree, kinds: Kinds, node: ast.Name) -> bool:
+def _is_index(tree: Tree, tensors: Tensors, node: ast.Name) -> bool:
     """Whether minibatch indices are used as a tensor serves as well: to index one, or for their number."""
     parent = tree.parents[node]
     indexed = _indexed(tree, node)
     if indexed is not None:
-        return kinds.tensor(indexed.value)
+        return tensors.tensor(indexed.value)
     if isinstance(parent, ast.Call):
         made = tree.calls(parent, "torch.as_tensor") and parent.args[:1] == [node]  # an index tensor as it is
         return made or ast.unparse(parent.func) == "len"
@@ -443,7 +443,7 @@ def _is_all(node: ast.expr) -> bool:
     return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
 
 
-def _grid(roles: Roles, kinds: Kinds, node: ast.Name) -> ast.Call | None:
+def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:
     """The numpy.arange of `grid = np.arange(n).reshape(steps, envs)`, used in `mb = grid[:, node].ravel()` alone.
 
     As tensors, the grid holds the same integers, its columns the same indices in the same order.
@@ -473,7 +473,7 @@ def _grid(roles: Roles, kinds: Kinds, node: ast.Name) -> ast.Call | None:
             if tree.scope_of(use) is not roles.scope:
                 if roles.is_ours(use):
                     return None
-            elif stmt in kinds.bindings(use.id, tree.statement(use)) and not _is_index(tree, kinds, use):
+            elif stmt in tensors.bindings(use.id, tree.statement(use)) and not _is_index(tree, tensors, use):
                 return None
     return call
 

@@ -9,7 +9,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
 from transformer.values.minibatch import first_computation, last_step
-from transformer.values.tensors import Kinds
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="update",
@@ -36,7 +36,7 @@ def apply(state: State) -> str:
     """
     roles = state.roles
     loop = roles.minibatch_loop
-    kinds = Kinds(roles)
+    tensors = Tensors(roles)
     first, last = first_computation(roles), last_step(roles)
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
@@ -47,16 +47,16 @@ def apply(state: State) -> str:
     edits = Edits(state.source)
     doc = "Optimize the networks on one minibatch."
     state.history.functions["update"] = extract(state, edits, region, "update", doc, detach=True)
-    state.history.static_update = not any(_branches(kinds, n) for s in region for n in ast.walk(s))
+    state.history.static_update = not any(_branches(tensors, n) for s in region for n in ast.walk(s))
     return state.finish(edits)
 
 
-def _branches(kinds: Kinds, node: ast.AST) -> bool:
+def _branches(tensors: Tensors, node: ast.AST) -> bool:
     """Whether control flow hangs on a tensor's value, which a CUDA graph would freeze."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-        return any(kinds.tensor(n) or _method(n) == "item" for n in ast.walk(node.test) if isinstance(n, ast.expr))
+        return any(tensors.tensor(n) or _method(n) == "item" for n in ast.walk(node.test) if isinstance(n, ast.expr))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("bool", "float", "int"):
-        return any(kinds.tensor(n) for a in node.args for n in ast.walk(a) if isinstance(n, ast.expr))
+        return any(tensors.tensor(n) for a in node.args for n in ast.walk(a) if isinstance(n, ast.expr))
     return _method(node) in ("item", "tolist", "numpy", "cpu")
 
 

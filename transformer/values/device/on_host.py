@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_number, statements
 from transformer.syntax.tree import Tree
-from transformer.values.tensors import Kinds, values
+from transformer.values.tensors import Tensors, values
 
 MAKES = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.as_tensor", "torch.from_numpy")
 SAME_VALUES = frozenset("to float clone contiguous detach".split())
@@ -105,16 +105,16 @@ def _keeps_values(roles: Roles, call: ast.Call) -> bool:
     )
 
 
-class Hosts:
+class OnHost:
     """Which expressions of the rollout are arrays or numbers that the environment returned, on the host."""
 
-    def __init__(self, roles: Roles, kinds: Kinds, rollout: ast.For) -> None:
-        self._roles, self._kinds, self._rollout = roles, kinds, rollout
+    def __init__(self, roles: Roles, tensors: Tensors, rollout: ast.For) -> None:
+        self._roles, self._tensors, self._rollout = roles, tensors, rollout
 
     def is_host(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether an expression is known to be no tensor, where it stands."""
         if isinstance(node, ast.Name):
-            bindings = list(self._kinds.bindings(node.id, stmt))
+            bindings = list(self._tensors.bindings(node.id, stmt))
             return bool(bindings) and all(b is not None and self.binds(node.id, b) for b in bindings)
         return self.is_array(node, stmt)
 
@@ -129,7 +129,7 @@ class Hosts:
         if not isinstance(node, ast.Call):
             return False
         if (self._roles.tree.qualified(node.func) or "").startswith("numpy."):
-            return not any(self._kinds.tensor_at(a, stmt) for a in node.args)
+            return not any(self._tensors.tensor_at(a, stmt) for a in node.args)
         method = node.func if isinstance(node.func, ast.Attribute) else None
         return method is not None and method.attr in ARRAY_METHODS and self.is_array(method.value, stmt)
 
