@@ -75,7 +75,7 @@ class TestStreams:
             "import conversions; from transformer import cli, pipeline;"
             f"pipeline.convert = conversions.convert; cli.main([{str(script)!r}])"
         )
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONUNBUFFERED": unbuffered}
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "PYTHONUNBUFFERED": unbuffered}
         process = subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
         )
