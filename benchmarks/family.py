@@ -24,9 +24,9 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from family import FAMILY, GENERATIONS, Member  # noqa: E402
 
 from transformer import convert  # noqa: E402
-from transformer.checking.run import RunFailed  # noqa: E402
-from transformer.checking.verify import RUNGS, CannotVerify, Task, verify  # noqa: E402
 from transformer.conversion.result import Conversion, Skipped  # noqa: E402
+from transformer.verify.run import RunFailed  # noqa: E402
+from transformer.verify.verify import RUNGS, CannotVerify, Task, verify  # noqa: E402
 
 RESULTS = HERE / "results" / "family.json"
 PAGE = HERE / "family.md"

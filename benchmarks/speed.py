@@ -23,12 +23,12 @@ import speed_page
 from rich.console import Console
 from speed_rows import ROWS, Row
 
-from transformer.benching import plots, show
-from transformer.benching.bench import Task, bench
-from transformer.benching.contenders import RUNGS, Contender, line_up
-from transformer.benching.measure import Length
-from transformer.checking.run import Run
+from transformer.bench import plots, show
+from transformer.bench.bench import Task, bench
+from transformer.bench.contenders import RUNGS, Contender, line_up
+from transformer.bench.measure import Length
 from transformer.commands.script_runs import Bars
+from transformer.verify.run import Run
 
 BY_HAND = "LeanRL, mended"
 BURNIN = {"cpu": 2, "gpu": 23}

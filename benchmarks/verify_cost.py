@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from transformer.checking import record
+from transformer.verify import record
 
 if sys.version_info >= (3, 11):
     import tomllib

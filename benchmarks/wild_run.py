@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer.checking import RunFailed, compare, record
-from transformer.checking.arguments import added_options, without_options
-from transformer.checking.run import Run
-from transformer.checking.verify import CannotVerify, Task, verify
 from transformer.syntax.text import read
+from transformer.verify import RunFailed, compare, record
+from transformer.verify.arguments import added_options, without_options
+from transformer.verify.run import Run
+from transformer.verify.verify import CannotVerify, Task, verify
 
 HERE = Path(__file__).parent
 STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "standins")

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from transformer import all_transforms, convert
-from transformer.advice import RULES
+from transformer.advise import RULES
 from transformer.commands.report import Result, print_report
 from transformer.syntax.diagnostics import CODES
 

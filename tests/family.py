@@ -7,7 +7,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer.checking.run import Run
+from transformer.verify.run import Run
 
 LIMIT = 1500.0
 """Seconds for one run; compiling a large network in two processes on a busy machine takes minutes."""

@@ -17,10 +17,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from transformer.checking.harness import NOT_EMULATED
-from transformer.checking.record import VALUES_LIMIT, _files
-from transformer.checking.recording import Recording, load
-from transformer.checking.run import HARNESS, Mode, Run, RunFailed, Scratch
+from transformer.verify.harness import NOT_EMULATED
+from transformer.verify.record import VALUES_LIMIT, _files
+from transformer.verify.recording import Recording, load
+from transformer.verify.run import HARNESS, Mode, Run, RunFailed, Scratch
 
 SECONDS = 60.0
 """Wall-clock time of a run that sets no timeout."""
@@ -61,7 +61,7 @@ def record_forked(
     cpu_seconds: int | None = None,
     **options: Any,
 ) -> Recording:
-    """As :func:`transformer.checking.record.record_run`, in a fork. `preload` must have been called before.
+    """As :func:`transformer.verify.record.record_run`, in a fork. `preload` must have been called before.
 
     Args:
         run: what to run, and for how long; its `python`, `environment` and `processes` are not looked at.

@@ -9,8 +9,8 @@ from pathlib import Path
 from forking import TimedOut, record_forked
 
 from transformer import Conversion, Skipped, convert
-from transformer.checking import Recording, compare
-from transformer.checking.run import Run, RunFailed
+from transformer.verify import Recording, compare
+from transformer.verify.run import Run, RunFailed
 
 SECONDS = 60.0
 """Wall-clock time that one run may take."""

@@ -11,9 +11,9 @@ from playwright.sync_api import sync_playwright
 from rich.console import Console
 
 from transformer import Conversion, convert
-from transformer.diffing.page import render_page
-from transformer.diffing.story import chapters
-from transformer.diffing.terminal import print_story
+from transformer.diff.page import render_page
+from transformer.diff.story import chapters
+from transformer.diff.terminal import print_story
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import docs
 from transformer import TransformInfo, all_transforms, cli
-from transformer.advice import RULES, Rule
+from transformer.advise import RULES, Rule
 from transformer.syntax.diagnostics import CODES, Code
 
 ROOT = Path(__file__).parent.parent
@@ -50,7 +50,7 @@ def test_the_page_of_the_transforms_is_theirs() -> None:
 
 
 def test_every_file_of_rules_is_in_the_list() -> None:
-    modules = {m.name for m in pkgutil.iter_modules([str(ROOT / "transformer" / "advice" / "rules")])}
+    modules = {m.name for m in pkgutil.iter_modules([str(ROOT / "transformer" / "advise" / "rules")])}
     assert {r.find.__module__.rpartition(".")[2] for r in RULES} == modules
 
 

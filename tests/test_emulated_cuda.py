@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from transformer.checking.harness import emulated_device
-from transformer.checking.harness.eager_steps import EagerSteps
-from transformer.checking.harness.emulated_device import Devices, DeviceTensor, falls_short
-from transformer.checking.harness.emulated_streams import Graph, capturing
-from transformer.checking.harness.journal import Journal
+from transformer.verify.harness import emulated_device
+from transformer.verify.harness.eager_steps import EagerSteps
+from transformer.verify.harness.emulated_device import Devices, DeviceTensor, falls_short
+from transformer.verify.harness.emulated_streams import Graph, capturing
+from transformer.verify.harness.journal import Journal
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ import tomllib
 from family import BY_DATA
 
 from transformer import Conversion, convert
-from transformer.checking import Recording, compare, record
-from transformer.checking.arguments import added_options, without_options
+from transformer.verify import Recording, compare, record
+from transformer.verify.arguments import added_options, without_options
 
 ARGS = tomllib.loads((golden.FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
 FIXTURES = sorted(ARGS)

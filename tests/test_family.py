@@ -14,8 +14,8 @@ from family import BY_DATA, FAMILY, GENERATIONS, Member
 from host import host_copies
 
 from transformer import convert
-from transformer.checking.run import Run
-from transformer.checking.verify import Task, verify
+from transformer.verify.run import Run
+from transformer.verify.verify import Task, verify
 
 
 def run_of(member: Member, generation: str, published: Path, folder: Path) -> Run:

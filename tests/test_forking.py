@@ -8,10 +8,10 @@ from forking import TimedOut, in_forks, preload, record_forked
 from scripts import script
 
 from transformer import convert
-from transformer.checking import compare
-from transformer.checking.record import record
-from transformer.checking.run import Run, RunFailed
-from transformer.checking.verify import UNCOMPILED, Task, verify
+from transformer.verify import compare
+from transformer.verify.record import record
+from transformer.verify.run import Run, RunFailed
+from transformer.verify.verify import UNCOMPILED, Task, verify
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hostile import HOSTILE, Hostile
 from scripts import script
 
 from transformer import Applied, Skipped, all_transforms, convert
-from transformer.checking import compare, record
+from transformer.verify import compare, record
 
 NAMES = [transform.name for transform in all_transforms()]
 

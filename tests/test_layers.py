@@ -24,7 +24,7 @@ LAYERS = (
     ("transforms",),
     ("conversion",),
     ("",),  # the API: transformer/__init__.py
-    ("checking", "diffing", "benching", "advice"),
+    ("verify", "diff", "bench", "advise"),
     ("commands",),
     ("cli",),
     ("__main__",),
@@ -139,7 +139,7 @@ BROKEN = {
         "a circle: ",
     ),
     "a circle of peers": (
-        {"checking/run.py": "import transformer.benching.run", "benching/run.py": "import transformer.checking.run"},
+        {"verify/run.py": "import transformer.bench.run", "bench/run.py": "import transformer.verify.run"},
         "a circle: ",
     ),
     "in no layer": ({"helpers.py": ""}, "helpers stands in no layer"),

@@ -17,9 +17,9 @@ from scripts import script as small_script
 from test_equality import FIXTURES, LIMIT, arguments, processes
 
 from transformer import convert
-from transformer.checking.run import Run
-from transformer.checking.rungs import Rung
-from transformer.checking.verify import RUNGS, Task, verify
+from transformer.verify.run import Run
+from transformer.verify.rungs import Rung
+from transformer.verify.verify import RUNGS, Task, verify
 
 EMULATED = Path(__file__).parent / "emulated_cuda"
 ON_CUDA = {"setup": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'}

@@ -12,7 +12,7 @@ from host import host_copies
 from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
-from transformer.checking import compare, record
+from transformer.verify import compare, record
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from transformer import cli
-from transformer.advice import advise
+from transformer.advise import advise
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CONVERTED = sorted((FIXTURES / "converted").glob("*.py"))

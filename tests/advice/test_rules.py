@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from transformer.advice import RULES, Rule, advise
-from transformer.advice.base import Example
+from transformer.advise import RULES, Rule, advise
+from transformer.advise.base import Example
 from transformer.conversion.pipeline import all_transforms
 
 BAD = [pytest.param(r, e, id=f"{r.code}-{i}") for r in RULES for i, e in enumerate(r.bad)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from transformer.benching.bench import Benchmark, Result, Task
-from transformer.benching.contenders import RUNGS, Contender
-from transformer.benching.figures import figures
-from transformer.benching.measure import Measurement, Row
-from transformer.checking.run import Run
+from transformer.bench.bench import Benchmark, Result, Task
+from transformer.bench.contenders import RUNGS, Contender
+from transformer.bench.figures import figures
+from transformer.bench.measure import Measurement, Row
+from transformer.verify.run import Run
 
 UPDATE = {
     "compilations": 4,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from transformer.benching.harness.compiles import functions
-from transformer.benching.measure import Length, measure
-from transformer.checking.run import Run
+from transformer.bench.harness.compiles import functions
+from transformer.bench.measure import Length, measure
+from transformer.verify.run import Run
 
 SCRIPT = """
 import torch

@@ -10,9 +10,9 @@ import sleeper
 from click.testing import CliRunner
 from sleeper import edited
 
-from transformer.benching.measure import Length, Measurement, measure
-from transformer.checking.run import Run
+from transformer.bench.measure import Length, Measurement, measure
 from transformer.cli import main
+from transformer.verify.run import Run
 
 GPU = """
 import sys

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from transformer.benching.figures import BreakEven, Spread, break_even, figures, spread
-from transformer.benching.measure import Measurement, Row
+from transformer.bench.figures import BreakEven, Spread, break_even, figures, spread
+from transformer.bench.measure import Measurement, Row
 
 
 def measurement(

@@ -8,10 +8,10 @@ import pytest
 import sleeper
 from sleeper import edited
 
-from transformer.benching import measure as measuring
-from transformer.benching.measure import Length, Measurement, measure
-from transformer.benching.phases import find_places
-from transformer.checking.run import Run, RunFailed
+from transformer.bench import measure as measuring
+from transformer.bench.measure import Length, Measurement, measure
+from transformer.bench.phases import find_places
+from transformer.verify.run import Run, RunFailed
 
 SHORT = Length(burnin=1, iterations=3, seconds=None, turns=1)
 PER_ITERATION = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sleeper
 
-from transformer.benching.phases import Position, find_places
+from transformer.bench.phases import Position, find_places
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 METHODS = {"rollout": "collect", "gae": "estimate", "update": "learn"}

@@ -10,8 +10,8 @@ import pytest
 from made_up import benchmark, measurement, on_a_cpu
 from rich.console import Console
 
-from transformer.benching.bench import Benchmark
-from transformer.benching.show import amount, as_json, print_benchmark
+from transformer.bench.bench import Benchmark
+from transformer.bench.show import amount, as_json, print_benchmark
 
 
 def shown(made: Benchmark) -> str:

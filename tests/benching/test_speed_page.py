@@ -13,9 +13,9 @@ import speed_page
 from made_up import on_a_cpu
 from speed_rows import ROWS
 
-from transformer.benching import plots
-from transformer.benching.contenders import RUNGS
-from transformer.benching.show import as_json
+from transformer.bench import plots
+from transformer.bench.contenders import RUNGS
+from transformer.bench.show import as_json
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from toy import TOY
 
-from transformer.checking import Recording, record
+from transformer.verify import Recording, record
 
 
 @pytest.fixture(scope="session")

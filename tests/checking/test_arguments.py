@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from transformer.checking import Recording
-from transformer.checking.arguments import added_options, without_options
-from transformer.checking.recording import Moment, Print
+from transformer.verify import Recording
+from transformer.verify.arguments import added_options, without_options
+from transformer.verify.recording import Moment, Print
 
 ADDED = frozenset({"compile", "measure_burnin"})
 

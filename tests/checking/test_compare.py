@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from transformer.checking import Recording, compare
-from transformer.checking.bits import differing, distance, distances, same_number
-from transformer.checking.recording import Moment, Print, Scalar, Tensor
+from transformer.verify import Recording, compare
+from transformer.verify.bits import differing, distance, distances, same_number
+from transformer.verify.recording import Moment, Print, Scalar, Tensor
 
 
 def with_scalars(recording: Recording, *scalars: tuple[str, int | None, float]) -> Recording:

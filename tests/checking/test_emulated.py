@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from toy import TOY, edited
 
-from transformer.checking import RunFailed, record
-from transformer.checking.record import record_run
-from transformer.checking.run import Run
+from transformer.verify import RunFailed, record
+from transformer.verify.record import record_run
+from transformer.verify.run import Run
 
 HERE = "    agent = Agent()\n"
 ON_CUDA = [

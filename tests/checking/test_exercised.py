@@ -10,10 +10,10 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from transformer.checking.exercised import not_exercised
-from transformer.checking.harness.exercised import Exercised
-from transformer.checking.harness.instrument import HOOKS_NAME
-from transformer.checking.recording import Site
+from transformer.verify.exercised import not_exercised
+from transformer.verify.harness.exercised import Exercised
+from transformer.verify.harness.instrument import HOOKS_NAME
+from transformer.verify.recording import Site
 
 LOOP = """\
 import numpy as np

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from transformer.checking import Recording
-from transformer.checking.first_iteration import compare_first_log
-from transformer.checking.recording import Action, Log, Moment, Print, Scalar
+from transformer.verify import Recording
+from transformer.verify.first_iteration import compare_first_log
+from transformer.verify.recording import Action, Log, Moment, Print, Scalar
 
 FIRST, LATER = Moment(4, 2), Moment(5, 2)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from toy import edited
 
-from transformer.checking.length import Length, find_length
-from transformer.checking.run import Run
+from transformer.verify.length import Length, find_length
+from transformer.verify.run import Run
 
 TYRO = edited(
     "import argparse\n",

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from transformer.checking.harness import tensors
-from transformer.checking.harness.instrument import HOOKS_NAME, compile_with_hooks
-from transformer.checking.harness.job import Job
-from transformer.checking.harness.journal import Journal
-from transformer.checking.harness.lockstep import Lockstep as Mode
-from transformer.checking.harness.state import State
-from transformer.checking.lockstep import Lockstep, load_lockstep
-from transformer.checking.rungs import lockstep_rung
+from transformer.verify.harness import tensors
+from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
+from transformer.verify.harness.job import Job
+from transformer.verify.harness.journal import Journal
+from transformer.verify.harness.lockstep import Lockstep as Mode
+from transformer.verify.harness.state import State
+from transformer.verify.lockstep import Lockstep, load_lockstep
+from transformer.verify.rungs import lockstep_rung
 
 WARMUP = 4
 CALLS = 12

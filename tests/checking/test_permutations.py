@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from transformer.checking.harness.permutations import Permutations, is_permutation
-from transformer.checking.harness.randomness import state_digests
+from transformer.verify.harness.permutations import Permutations, is_permutation
+from transformer.verify.harness.randomness import state_digests
 
 
 @pytest.fixture

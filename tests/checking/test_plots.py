@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from transformer.checking import Recording
-from transformer.checking.call_error import CallError
-from transformer.checking.lockstep import Function, Lockstep
-from transformer.checking.plots import parameter_distances, write_report
-from transformer.checking.recording import Moment, Scalar, Tensor
-from transformer.checking.rungs import lockstep_rung, recorded_rung
-from transformer.checking.verify import Verification
+from transformer.verify import Recording
+from transformer.verify.call_error import CallError
+from transformer.verify.lockstep import Function, Lockstep
+from transformer.verify.plots import parameter_distances, write_report
+from transformer.verify.recording import Moment, Scalar, Tensor
+from transformer.verify.rungs import lockstep_rung, recorded_rung
+from transformer.verify.verify import Verification
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from toy import TOY, edited
 
-from transformer.checking import Recording, RunFailed, compare, record
-from transformer.checking.harness.permutations import Permutations
-from transformer.checking.length import find_length
-from transformer.checking.lockstep import load_lockstep
-from transformer.checking.run import Run
-from transformer.checking.rungs import recorded_rung
+from transformer.verify import Recording, RunFailed, compare, record
+from transformer.verify.harness.permutations import Permutations
+from transformer.verify.length import find_length
+from transformer.verify.lockstep import load_lockstep
+from transformer.verify.run import Run
+from transformer.verify.rungs import recorded_rung
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from toy import TOY, edited
 
-from transformer.checking import Recording, RunFailed, compare, record
+from transformer.verify import Recording, RunFailed, compare, record
 
 
 def differences(script: Path, reference: Recording, source: str, *args: str) -> list[str]:
@@ -271,7 +271,7 @@ def test_no_process_outlives_the_recorder(tmp_path: Path, end: signal.Signals) -
         [
             sys.executable,
             "-c",
-            f"from pathlib import Path\nfrom transformer.checking import record\nrecord(Path({str(script)!r}))",
+            f"from pathlib import Path\nfrom transformer.verify import record\nrecord(Path({str(script)!r}))",
         ],
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transformer.checking.flags import find_flags
+from transformer.verify.flags import find_flags
 
 
 def test_flags_are_found_by_what_they_guard() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from transformer.checking.seeds import FEWEST_SEEDS, SIGNIFICANCE, SeedsResult, detectable_difference, permutation_test
+from transformer.verify.seeds import FEWEST_SEEDS, SIGNIFICANCE, SeedsResult, detectable_difference, permutation_test
 
 
 def test_exact_p_values() -> None:

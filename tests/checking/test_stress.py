@@ -10,17 +10,17 @@ import pytest
 from rich.console import Console
 from toy import edited
 
-from transformer.checking import Recording, RunFailed, compare
-from transformer.checking import verify as climbing
-from transformer.checking.exercised import not_exercised, sites_of
-from transformer.checking.length import Length, find_length
-from transformer.checking.options import Option, with_option
-from transformer.checking.record import record_run
-from transformer.checking.recording import Site
-from transformer.checking.run import Run
-from transformer.checking.show import as_json, print_verification
-from transformer.checking.stress import STRESS_ITERATIONS, most_that_run, stress_arguments
-from transformer.checking.verify import Task, verify
+from transformer.verify import Recording, RunFailed, compare
+from transformer.verify import verify as climbing
+from transformer.verify.exercised import not_exercised, sites_of
+from transformer.verify.length import Length, find_length
+from transformer.verify.options import Option, with_option
+from transformer.verify.record import record_run
+from transformer.verify.recording import Site
+from transformer.verify.run import Run
+from transformer.verify.show import as_json, print_verification
+from transformer.verify.stress import STRESS_ITERATIONS, most_that_run, stress_arguments
+from transformer.verify.verify import Task, verify
 
 SCRIPT = """\
 optimizer = torch.optim.Adam(net.parameters(), lr=args.rate)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy import edited
 
-from transformer.checking import Recording, compare, record
+from transformer.verify import Recording, compare, record
 
 DATA = Path(__file__).parent / "data"
 ORIGINAL = DATA / "small_ppo.py"

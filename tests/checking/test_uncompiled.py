@@ -10,10 +10,10 @@ import pytest
 from toy import edited
 
 from transformer import convert
-from transformer.checking import Recording, compare, record
-from transformer.checking.record import record_run
-from transformer.checking.run import Run
-from transformer.checking.rungs import Rung, recorded_rung
+from transformer.verify import Recording, compare, record
+from transformer.verify.record import record_run
+from transformer.verify.run import Run
+from transformer.verify.rungs import Rung, recorded_rung
 
 SMALL = Path(__file__).parent / "data" / "small_ppo.py"
 ARGS = ("--total-timesteps", "192", "--learning-rate", "0.02", "--target-kl", "0.01")

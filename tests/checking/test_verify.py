@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from transformer.checking import Recording, RunFailed
-from transformer.checking import verify as climbing
-from transformer.checking.call_error import CallError
-from transformer.checking.length import Length
-from transformer.checking.lockstep import Function, Lockstep
-from transformer.checking.recording import Log
-from transformer.checking.run import Run
-from transformer.checking.verify import RUNGS, CannotVerify, Task, verify
+from transformer.verify import Recording, RunFailed
+from transformer.verify import verify as climbing
+from transformer.verify.call_error import CallError
+from transformer.verify.length import Length
+from transformer.verify.lockstep import Function, Lockstep
+from transformer.verify.recording import Log
+from transformer.verify.run import Run
+from transformer.verify.verify import RUNGS, CannotVerify, Task, verify
 
 CONVERTED = """
 if args.compile:

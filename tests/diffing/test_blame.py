@@ -3,7 +3,7 @@ from hand_made import COMPILE, ORIGINAL
 from hand_made import hand_made as conversion
 
 from transformer.conversion.result import Conversion
-from transformer.diffing.blame import Origin, blame
+from transformer.diff.blame import Origin, blame
 
 
 def origin(text):

@@ -10,8 +10,8 @@ import pytest
 from golden import conversion_of
 from test_verified import REPORT
 
-from transformer.diffing.page import render_page
-from transformer.diffing.verified import read_verified
+from transformer.diff.page import render_page
+from transformer.diff.verified import read_verified
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

@@ -2,8 +2,8 @@ import hand_made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer.diffing.compare import Departure, Row, compare
-from transformer.diffing.folding import Fold, fold
+from transformer.diff.compare import Departure, Row, compare
+from transformer.diff.folding import Fold, fold
 
 
 def story(before, after):

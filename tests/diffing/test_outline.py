@@ -1,4 +1,4 @@
-from transformer.diffing.outline import name_lines, outline, split_lines
+from transformer.diff.outline import name_lines, outline, split_lines
 
 SOURCE = '''\
 import os

@@ -11,10 +11,10 @@ from test_verified import REPORT
 
 from transformer import convert
 from transformer.conversion.result import Conversion
-from transformer.diffing.highlight import html_line
-from transformer.diffing.outline import outline
-from transformer.diffing.page import render_page
-from transformer.diffing.verified import read_verified
+from transformer.diff.highlight import html_line
+from transformer.diff.outline import outline
+from transformer.diff.page import render_page
+from transformer.diff.verified import read_verified
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").glob("*.py"))
 

@@ -6,7 +6,7 @@ from golden import conversion_of
 from hand_made import ORIGINAL, hand_made
 
 from transformer import convert
-from transformer.diffing.patches import path_in_repository, series, unified
+from transformer.diff.patches import path_in_repository, series, unified
 from transformer.syntax import text
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").glob("*.py"))

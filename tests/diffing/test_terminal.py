@@ -4,9 +4,9 @@ import pytest
 from hand_made import COMPILE, ORIGINAL, hand_made
 from rich.console import Console
 
-from transformer.diffing.compare import compare
-from transformer.diffing.story import chapters
-from transformer.diffing.terminal import print_blame, print_stats, print_story
+from transformer.diff.compare import compare
+from transformer.diff.story import chapters
+from transformer.diff.terminal import print_blame, print_stats, print_story
 
 
 def printed(render, width=100, colour=False):

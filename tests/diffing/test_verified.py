@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from transformer.diffing.verified import NotAVerification, read_verified
+from transformer.diff.verified import NotAVerification, read_verified
 
 REPORT = {
     "verdict": "different",

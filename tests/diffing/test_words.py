@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.diffing.words import changed_spans, similarity
+from transformer.diff.words import changed_spans, similarity
 
 
 def marked(old, new):

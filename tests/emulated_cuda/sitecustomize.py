@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from transformer.checking.harness import emulated_device, emulated_streams
+from transformer.verify.harness import emulated_device, emulated_streams
 
 if waits := os.environ.get("EMULATED_CUDA_WAITS"):
     atexit.register(lambda: Path(waits).write_text(json.dumps(emulated_device.waits)))

@@ -19,9 +19,9 @@ import tomllib
 from examine import examine
 from fuzz import FIXTURES, be_quick, keep, mutant
 
-from transformer.checking import compare
-from transformer.checking.recording import Recording
-from transformer.checking.run import Run, RunFailed
+from transformer.verify import compare
+from transformer.verify.recording import Recording
+from transformer.verify.run import Run, RunFailed
 
 sys.path.append(str(Path(__file__).parent.parent))
 from forking import TimedOut, preload, record_forked

@@ -17,14 +17,14 @@ from generate import Mutant, canonical, mutants
 from observe import Observed, observe
 from targets import ASIDE, Target
 
-from transformer import checking
-from transformer.checking.arguments import added_options, without_options
-from transformer.checking.compare import compare
-from transformer.checking.flags import find_flags
-from transformer.checking.recording import Recording
-from transformer.checking.run import Run, RunFailed
-from transformer.checking.rungs import recorded_rung
-from transformer.checking.verify import REFACTORED, UNCOMPILED, Task, verify
+from transformer import verify as checking
+from transformer.verify.arguments import added_options, without_options
+from transformer.verify.compare import compare
+from transformer.verify.flags import find_flags
+from transformer.verify.recording import Recording
+from transformer.verify.run import Run, RunFailed
+from transformer.verify.rungs import recorded_rung
+from transformer.verify.verify import REFACTORED, UNCOMPILED, Task, verify
 
 SECONDS = 6
 """Processor time that a mutant may take; the scripts themselves take less than half a second."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from forking import record_forked
 
-from transformer.checking.run import Mode, Run
+from transformer.verify.run import Mode, Run
 
 Kinds = dict[str, str]
 """Names in the order in which they were bound, and what tells a value of one kind from one of another."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transformer.advice.base import Finding
-from transformer.advice.engine import advise
-from transformer.advice.rules import RULES
+from transformer.advise.base import Finding
+from transformer.advise.engine import advise
+from transformer.advise.rules import RULES
 from transformer.commands.report import diagnostic_as_json, print_diagnostics, print_line
 from transformer.conversion.of_file import STDIN, read_script
 from transformer.recognition.refusals import Unconvertible

@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from transformer.benching import plots, show
-from transformer.benching.bench import Task
-from transformer.benching.bench import bench as run_benchmark
-from transformer.benching.contenders import RUNGS, CannotBench, line_up
-from transformer.benching.measure import Length
-from transformer.checking.run import Run, RunFailed
+from transformer.bench import plots, show
+from transformer.bench.bench import Task
+from transformer.bench.bench import bench as run_benchmark
+from transformer.bench.contenders import RUNGS, CannotBench, line_up
+from transformer.bench.measure import Length
 from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+from transformer.verify.run import Run, RunFailed
 
 NO_RUNG = "none"
 SOMETHING_FAILED = 1

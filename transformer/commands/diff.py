@@ -19,12 +19,12 @@ from transformer.commands.report import print_diagnostics
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
-from transformer.diffing import patches
-from transformer.diffing.compare import Stats, compare
-from transformer.diffing.edited import NotKnown, read_edited
-from transformer.diffing.story import chapters
-from transformer.diffing.terminal import SIDE_BY_SIDE_WIDTH, print_blame, print_diff, print_stats, print_story
-from transformer.diffing.verified import NotAVerification, read_verified
+from transformer.diff import patches
+from transformer.diff.compare import Stats, compare
+from transformer.diff.edited import NotKnown, read_edited
+from transformer.diff.story import chapters
+from transformer.diff.terminal import SIDE_BY_SIDE_WIDTH, print_blame, print_diff, print_stats, print_story
+from transformer.diff.verified import NotAVerification, read_verified
 from transformer.syntax import text
 
 CANNOT_CONVERT = 1
@@ -261,7 +261,7 @@ def _write_series(folder: Path, series: list[patches.Patch]) -> None:
 
 
 def _write_page(conversion: Conversion, script: str, html: Path | None, open_page: bool, verified: Path | None) -> None:
-    from transformer.diffing.page import render_page  # jinja2 and pygments, which only the page needs
+    from transformer.diff.page import render_page  # jinja2 and pygments, which only the page needs
 
     try:
         found = None if verified is None else read_verified(verified.read_text("utf-8"))

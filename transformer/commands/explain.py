@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from transformer.advice import RULES
+from transformer.advise import RULES
 from transformer.conversion import pipeline
 from transformer.syntax.diagnostics import CODES, Code
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from transformer.advice import Rule
+    from transformer.advise import Rule
     from transformer.transforms.base import TransformInfo
 
 

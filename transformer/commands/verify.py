@@ -13,18 +13,18 @@ import click
 from rich.console import Console
 
 from transformer import convert
-from transformer.checking import plots, show
-from transformer.checking.flags import find_flags
-from transformer.checking.lockstep import EVERY
-from transformer.checking.run import Run, RunFailed
-from transformer.checking.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
-from transformer.checking.verify import RUNGS, CannotVerify, Task, Verification
-from transformer.checking.verify import verify as climb
 from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 from transformer.conversion.line_length import line_length_of
 from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Conversion
 from transformer.syntax import text
+from transformer.verify import plots, show
+from transformer.verify.flags import find_flags
+from transformer.verify.lockstep import EVERY
+from transformer.verify.run import Run, RunFailed
+from transformer.verify.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
+from transformer.verify.verify import RUNGS, CannotVerify, Task, Verification
+from transformer.verify.verify import verify as climb
 
 COULD_NOT_RUN = 2
 

@@ -1,0 +1,63 @@
+"""Goes through a script with every rule."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from transformer.advise.base import Finding
+from transformer.advise.rules import RULES
+from transformer.advise.study import Study
+from transformer.conversion import pipeline
+from transformer.recognition import refusals
+from transformer.recognition.refusals import Unconvertible
+from transformer.syntax.diagnostics import at
+
+
+def advise(code: str) -> tuple[Finding, ...]:
+    """What costs time in a script, sorted by position; the script need not be one that can be converted.
+
+    A finding names a transform only where a conversion of this script applies it, and the finding is gone afterwards.
+
+    Raises:
+        Unconvertible: the text is no Python, or too large or too deeply nested to be read.
+    """
+    code = code.removeprefix(pipeline.BYTE_ORDER_MARK)
+    unreadable = refusals.not_python(code)
+    if unreadable:
+        raise Unconvertible(unreadable)
+    try:
+        return _checked(code, _found(code))
+    except RecursionError:
+        raise Unconvertible(at(None, "LC008", "the file is nested too deeply")) from None
+
+
+def _found(code: str) -> tuple[Finding, ...]:
+    study = Study(code)
+    found = {
+        Finding(*_position(node), rule.code, message, transform)
+        for rule in RULES
+        for node, message, transform in rule.find(study)
+    }
+    return tuple(sorted(found, key=lambda f: (f.line, f.column, f.code, f.message)))
+
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
+
+
+def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings, without the transforms that do not rewrite them here."""
+    if not any(f.transform for f in found):
+        return found
+    conversion = pipeline.convert(code)
+    applied = {s.transform.name for s in conversion.steps if s.applied} if conversion.converted else set()
+    left = {_place(conversion.source, f) for f in _found(conversion.source)} if applied else set()
+    return tuple(
+        f if f.transform in applied and _place(code, f) not in left else replace(f, transform=None) for f in found
+    )
+
+
+def _place(code: str, finding: Finding) -> tuple[str, str]:
+    """A finding by its line's text, which is the same where a conversion left it alone."""
+    return finding.code, code.splitlines()[finding.line - 1].strip()

@@ -1,0 +1,39 @@
+"""Autograd's anomaly detection."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from transformer.advise.base import Example, Rule
+from transformer.advise.study import Study
+
+CALLS = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly",
+         "torch.autograd.anomaly_mode.set_detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")  # fmt: skip
+
+
+def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
+    """Where it is switched on by a literal."""
+    for call in study.calls:
+        off = bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value is False
+        fixed = not call.args or isinstance(call.args[0], ast.Constant)
+        if study.qualified(call.func) in CALLS and fixed and not off:
+            yield call, "anomaly detection records a traceback for every operation and checks every gradient", None
+
+
+RULE = Rule(
+    code="LA306",
+    title="anomaly detection is on",
+    reason="It is for debugging: it records where each operation was called, and looks for NaN in every gradient.",
+    instead="Remove it, or switch it on by an argument where it is needed.",
+    weight="costly",
+    find=find,
+    bad=(
+        Example("setup", "torch.autograd.set_detect_anomaly(True)"),
+        Example("minibatch", "with torch.autograd.detect_anomaly():\n    loss.sum().backward()"),
+    ),
+    good=(
+        Example("setup", "torch.autograd.set_detect_anomaly(args.debug)"),
+        Example("setup", "torch.autograd.set_detect_anomaly(False)"),
+    ),
+)

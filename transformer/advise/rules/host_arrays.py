@@ -1,0 +1,59 @@
+"""Arrays that are copied on the host before they go to the device, or that block on their way."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from transformer.advise.base import Example, Rule
+from transformer.advise.study import Study, keyword, method, receiver
+
+COPYING = ("torch.Tensor", "torch.FloatTensor", "torch.tensor")
+SHARING = ("torch.as_tensor", "torch.from_numpy")
+
+
+def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
+    """`torch.Tensor(x).to(device)` in hot loops."""
+    for call, heat in study.hot_calls():
+        if method(call) not in ("to", "cuda") or keyword(call, "non_blocking"):
+            continue
+        made = receiver(call)
+        if not isinstance(made, ast.Call) or len(made.args) != 1 or isinstance(made.args[0], ast.Constant):
+            continue
+        if call.args and study.qualified(call.args[0]).startswith("torch."):
+            continue  # a dtype
+        how = study.qualified(made.func)
+        transform = "transfers" if heat.role == "environment" and not made.keywords and len(call.args) == 1 else None
+        text = f"torch.{how.rpartition('.')[2]}({study.text(made.args[0])})"
+        if how in COPYING:
+            yield call, f"{text} copies on the host, and then blocks until the device has it, {heat.where}", transform
+        elif how in SHARING:
+            yield call, f"moving {text} blocks until the device has it, {heat.where}", transform
+
+
+RULE = Rule(
+    code="LA102",
+    title="an array goes to the device by way of a copy on the host, and blocks",
+    reason=(
+        "`torch.Tensor(x)` and `torch.tensor(x)` copy the array on the host (the first turns bytes into four times as "
+        "many float bytes, too); `.to(device)` then waits for the transfer."
+    ),
+    instead=(
+        "`torch.as_tensor(x).to(device, torch.float32, non_blocking=True)`: no copy, a transfer in the array's "
+        "own width, and the host goes on (pageable memory is staged before the call returns, so the array may "
+        "change afterwards)."
+    ),
+    weight="costly",
+    find=find,
+    bad=(
+        Example("step", "next_obs = torch.Tensor(frame).to(device)"),
+        Example("step", "rewards[step] = torch.tensor(reward).to(device).view(-1)"),
+        Example("step", "next_obs = torch.from_numpy(frame).cuda()"),
+    ),
+    good=(
+        Example("step", "next_obs = torch.as_tensor(frame).to(device, torch.float32, non_blocking=True)"),
+        Example("setup", "next_obs = torch.Tensor(frame).to(device)"),
+        Example("step", "scale = torch.tensor(0.5).to(device)"),
+        Example("step", "next_obs = torch.from_numpy(frame).to(torch.float32)"),
+    ),
+)

@@ -1,0 +1,269 @@
+"""A script as the rules of advice see it: which code is hot, which expressions are tensors, and where they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from transformer.advise.heat import Heat, Heats, is_network
+from transformer.recognition.history import History
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import names_in, parameters, statements
+from transformer.syntax.tree import Loop, Scope, Tree
+from transformer.values.tensors import Tensors, values
+
+TENSOR_METHODS = frozenset("detach cpu cuda clone requires_grad_ pin_memory".split())
+"""Methods that return a tensor and that arrays lack, `clone` aside, which only tensors and generators have."""
+
+MAKERS = frozenset(
+    "zeros ones full empty arange linspace eye rand randn randint randperm normal tensor as_tensor from_numpy Tensor "
+    "FloatTensor LongTensor IntTensor BoolTensor DoubleTensor ByteTensor".split()
+)
+"""Functions of torch that make a tensor on the host, unless they are told a device."""
+
+HOST_ONLY = frozenset("FloatTensor LongTensor IntTensor BoolTensor DoubleTensor ByteTensor Tensor from_numpy".split())
+
+
+class _View(Roles):
+    """The script with one of its scopes as the one that trains, for the analyses that ask for it."""
+
+    def __init__(self, tree: Tree, history: History, scope: Scope) -> None:
+        super().__init__(tree, history)
+        self._scope = scope
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The scope that this is a view of."""
+        return self._scope
+
+    @cached_property
+    def modules(self) -> tuple[str, ...]:
+        """Names of networks: what an optimizer holds, and instances of a network class of the file."""
+        found = dict.fromkeys(super().modules)
+        for name, kind in self._made().items():
+            if kind in self.tree.classes and is_network(self.tree, self.tree.classes[kind]):
+                found[name] = None
+        return tuple(found)
+
+    def _made(self) -> dict[str, str]:
+        made: dict[str, str] = {}
+        for node in self.tree.nodes:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                call = self.tree.constructor(node.value)
+                if call is not None and isinstance(call.func, ast.Name):
+                    made[node.targets[0].id] = call.func.id
+        return made
+
+
+class _Tensors(Tensors):
+    """Tensor or not, in any scope; `x.detach()` is one whatever `x` is."""
+
+    def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in TENSOR_METHODS and not node.args:
+            return not (isinstance(func.value, ast.Name) and func.value.id in self._producers)
+        return super()._call(node, stmt)
+
+    def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
+        """As for a conversion; but a name that may not be bound yet, where it is read, was bound after all."""
+        scope = self._roles.scope
+        local = isinstance(scope, ast.Module) or name not in {
+            a.arg for a in ast.walk(scope.args) if isinstance(a, ast.arg)
+        }
+        return super()._all(name, (b for b in bindings if b is not None) if local else bindings)
+
+
+class Study:
+    """A script to give advice on.
+
+    Raises:
+        SyntaxError, ValueError: the text is not Python.
+    """
+
+    def __init__(self, code: str) -> None:
+        self.tree = Tree(code)
+        self.roles = Roles(self.tree, History(original=code))
+        self.heats = Heats(self.roles)
+        self._views: dict[Scope, tuple[_View, _Tensors]] = {}
+        self._sent_names: dict[Scope, set[str]] = {}
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        """All calls."""
+        return tuple(n for n in self.tree.nodes if isinstance(n, ast.Call))
+
+    @cached_property
+    def uses_device(self) -> bool:
+        """Whether the script may put tensors anywhere but on the CPU."""
+        for node in self.tree.nodes:
+            if isinstance(node, ast.keyword) and node.arg == "device":
+                return True
+            if isinstance(node, ast.Attribute) and node.attr in ("cuda", "set_default_device"):
+                return True
+            if isinstance(node, ast.Call) and self.tree.calls(node, "torch.device"):
+                return True
+        return False
+
+    def heat(self, node: ast.AST) -> Heat | None:
+        """How often a node is evaluated in training; None where it is no part of it, or seldom."""
+        return self.heats.of(node)
+
+    def hot(self, node: ast.AST) -> Heat | None:
+        """The heat of a node that is evaluated once per step or per minibatch; None for any other."""
+        heat = self.heat(node)
+        return heat if heat is not None and heat.hot else None
+
+    def hot_calls(self) -> Iterator[tuple[ast.Call, Heat]]:
+        """The calls that are hot."""
+        for call in self.calls:
+            heat = self.hot(call)
+            if heat is not None:
+                yield call, heat
+
+    def qualified(self, node: ast.AST) -> str:
+        """The dotted name that an expression stands for through imports; empty where it is none."""
+        return self.tree.qualified(node) or ""
+
+    def text(self, node: ast.expr) -> str:
+        """An expression in few words, for a message."""
+        text = ast.unparse(node)
+        return text if len(text) <= 50 else text[:47] + "..."
+
+    # --- tensors -----------------------------------------------------------------------------------------------
+
+    def _view(self, node: ast.AST) -> tuple[_View, _Tensors]:
+        scope = self.tree.scope_of(node)
+        if scope not in self._views:
+            view = _View(self.tree, self.roles.history, scope)
+            self._views[scope] = view, _Tensors(view)
+        return self._views[scope]
+
+    def network(self, node: ast.expr) -> bool:
+        """Whether an expression is a network by name."""
+        return isinstance(node, ast.Name) and node.id in self._view(node)[0].modules
+
+    def tensor(self, node: ast.expr) -> bool:
+        """Whether an expression is known to be a tensor that may live on a device: what is unknown is not."""
+        if not self.uses_device or self._bound_inside(node):
+            return False
+        return self._view(node)[1].tensor(node) and not self.on_host(node)
+
+    def _bound_inside(self, node: ast.expr) -> bool:
+        """Whether an expression reads a name that a comprehension or lambda around it binds."""
+        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        for outer in self.tree.ancestors(node):
+            if isinstance(outer, ast.stmt):
+                return False
+            if isinstance(outer, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+                if names & {n.id for g in outer.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}:
+                    return True
+            if isinstance(outer, ast.Lambda) and names & {*parameters(outer)}:
+                return True
+        return False
+
+    def bindings(self, name: ast.Name) -> tuple[ast.stmt, ...]:
+        """The statements whose assignment to a name may reach it; empty where one of them is not known."""
+        found = list(self._view(name)[1].bindings(name.id, self.tree.statement(name)))
+        return tuple(b for b in found if b is not None) if None not in found else ()
+
+    def reaches(self, binding: ast.stmt, name: ast.Name) -> bool:
+        """Whether the value that a statement assigned to a name may be read here."""
+        return binding in self._view(name)[1].bindings(name.id, self.tree.statement(name))
+
+    def on_host(self, node: ast.expr, seen: frozenset[ast.stmt] = frozenset()) -> bool:
+        """Whether a tensor is in the host's memory: made there, or copied there."""
+        if isinstance(node, ast.Name):
+            bindings = self.bindings(node)
+            return bool(bindings) and all(b in seen or self._binds_on_host(node.id, b, seen | {b}) for b in bindings)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if is_copy_to_host(node):
+                return True
+            maker = self.maker(node)
+            if maker is not None:
+                return maker in HOST_ONLY or not any(k.arg in ("device", None) for k in node.keywords)
+            if node.func.attr in ("to", "cuda") or self.qualified(node.func):
+                return False
+            return self.on_host(node.func.value, seen)
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            return self.on_host(node.value, seen)
+        if isinstance(node, ast.BinOp):
+            sides = [s for s in (node.left, node.right) if not isinstance(s, ast.Constant)]
+            return bool(sides) and all(self.on_host(s, seen) for s in sides)
+        return False
+
+    def _binds_on_host(self, name: str, stmt: ast.stmt, seen: frozenset[ast.stmt]) -> bool:
+        found = [v for v in values(stmt, name) if v in self.tree.parents]
+        return bool(found) and all(self.on_host(v, seen) for v in found)
+
+    def maker(self, node: ast.expr) -> str | None:
+        """The name of the function of torch that makes a tensor here, as `zeros`; None for another expression."""
+        name = self.qualified(node.func) if isinstance(node, ast.Call) else ""
+        root, _, last = name.rpartition(".")
+        return last if root == "torch" and last in MAKERS else None
+
+    def for_environment(self, node: ast.expr) -> bool:
+        """Whether an expression goes to the environment as an action, which has to be on the host."""
+        steps = self.roles.env_steps
+        around = [node, *self.tree.ancestors(node)]
+        if any(step in around for step in steps):
+            return True
+        stmt = self.tree.statement(node)
+        if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
+            return False
+        targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
+        return bool(names_in(targets) & self._sent(self.tree.scope_of(stmt)))
+
+    def _sent(self, scope: Scope) -> set[str]:
+        """Names of a scope whose values go to the environment, through other names too."""
+        if scope not in self._sent_names:
+            steps = [s for s in self.roles.env_steps if self.tree.scope_of(s) is scope]
+            sent = names_in(a for s in steps for a in s.args)
+            tensors = self._view(scope.body[0])[1]
+            grown = True
+            while grown:
+                before = len(sent)
+                for stmt in statements(scope.body):
+                    if isinstance(stmt, ast.Assign) and sent & names_in(
+                        t for t in stmt.targets if isinstance(t, ast.Name)
+                    ):
+                        if not any(tensors.produced(n) for n in ast.walk(stmt.value)):
+                            sent |= names_in([stmt.value])
+                grown = len(sent) > before
+            self._sent_names[scope] = sent
+        return self._sent_names[scope]
+
+    def steps_environment(self, loop: Loop) -> bool:
+        """Whether a loop steps the environment."""
+        return any(loop in self.tree.loops_around(s) for s in self.roles.env_steps)
+
+
+def method(node: ast.AST) -> str | None:
+    """The name of the method that a call calls; None for another node."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+
+
+def receiver(call: ast.Call) -> ast.expr:
+    """What the method of a call is called on."""
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.value
+
+
+def keyword(call: ast.Call, name: str) -> object:
+    """The literal that a call passes under a name; None where it passes none."""
+    for k in call.keywords:
+        if k.arg == name and isinstance(k.value, ast.Constant):
+            value: object = k.value.value
+            return value
+    return None
+
+
+def is_copy_to_host(call: ast.AST) -> bool:
+    """Whether a call is `x.cpu()` or `x.to("cpu")`."""
+    if not isinstance(call, ast.Call):
+        return False
+    name = method(call)
+    if name == "cpu":
+        return not call.args
+    target = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
+    return name == "to" and any(isinstance(t, ast.Constant) and t.value == "cpu" for t in target)

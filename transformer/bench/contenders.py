@@ -1,0 +1,95 @@
+"""Who takes part in a benchmark: the original, the converted script on each rung, and other scripts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from transformer import convert
+from transformer.conversion.line_length import line_length_of
+from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
+from transformer.syntax import text
+from transformer.verify.flags import find_flags
+from transformer.verify.run import Run
+
+ORIGINAL = "original"
+FLAGS_OFF = "flags off"
+RUNGS = (FLAGS_OFF, "compile", "cudagraphs", "compile + cudagraphs")
+"""In the order in which they are run."""
+
+
+class CannotBench(Exception):
+    """There is nothing to measure. The message says why."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One line of the benchmark."""
+
+    name: str
+    run: Run
+    needs_cuda: bool = False
+    reason: str = ""
+    """Why it cannot run at all; empty where it can."""
+    other: bool = False
+    """Whether it is neither the original nor a conversion of it."""
+
+
+def line_up(original: Run, converted: Path | None, against: Sequence[str], rungs: Sequence[str]) -> list[Contender]:
+    """The original first, then the rungs in their order, then the other scripts.
+
+    Args:
+        original: how to run the original.
+        converted: the converted script; None to convert the original.
+        against: other scripts, each as `SCRIPT [ARGS...]` in the shell's notation; their own arguments come after the
+            original's.
+        rungs: those of RUNGS that are wanted.
+
+    Raises:
+        CannotBench: the original cannot be converted, or a script is not Python or does not exist.
+        OSError: a script cannot be read.
+    """
+    contenders = [Contender(ORIGINAL, original)]
+    if rungs:
+        contenders += _rungs(original, _converted_source(original.script, converted), rungs)
+    return contenders + [_other(original, described) for described in against]
+
+
+def _rungs(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contender]:
+    flags = find_flags(source)
+    for rung in (r for r in RUNGS if r in rungs):
+        wanted = () if rung == FLAGS_OFF else rung.split(" + ")
+        options = flags.options(wanted)
+        reason = "" if options is not None else f"the converted script has no flag for {rung}"
+        run = replace(original, source=source, args=(*original.args, *(options or ())))
+        yield Contender(rung, run, "cudagraphs" in wanted, reason)
+
+
+def _converted_source(original: Path, converted: Path | None) -> str:
+    try:
+        if converted is not None:
+            return text.read(converted).content
+        length = line_length_of(original.parent) or DEFAULT_LINE_LENGTH
+        conversion = convert(text.read(original).content, line_length=length)
+    except text.NotText as error:
+        raise CannotBench(str(error)) from None
+    if not conversion.converted:
+        reasons = "\n".join(f"{original}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors)
+        raise CannotBench(f"the original cannot be converted:\n{reasons}")
+    return conversion.source
+
+
+def _other(original: Run, described: str) -> Contender:
+    try:
+        words = shlex.split(described)
+    except ValueError as error:
+        raise CannotBench(f"--against {described!r}: {error}") from None
+    if not words:
+        raise CannotBench("--against is empty")
+    path, own = Path(words[0]), words[1:]
+    if not path.is_file():
+        raise CannotBench(f"--against: {words[0]!r} does not exist")
+    run = replace(original, script=path, args=(*original.args, *own))
+    return Contender(shlex.join([path.name, *own]), run, other=True)

@@ -1,0 +1,230 @@
+"""Times one run of one script, in a process of its own, in turns with others or alone."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from transformer.bench.baton import Baton
+from transformer.bench.phases import Places, find_places
+from transformer.syntax import text
+from transformer.verify.run import Run, RunFailed, Started
+
+HARNESS = Path(__file__).parent / "harness"
+_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long a run is measured: in each turn until either limit is reached, whole iterations, one at least."""
+
+    burnin: int = 3
+    """Iterations that are run before the measurement."""
+    iterations: int | None = None
+    seconds: float | None = 2.0
+    turns: int = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """The beginning of one iteration."""
+
+    seconds: float
+    """Since the process was asked for."""
+    steps: int
+    """Steps of all environments so far."""
+    env_seconds: float
+    """Spent in environment steps so far."""
+    phase_seconds: Mapping[str, float]
+    """Spent in each phase so far; empty where the phases are not known."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One timed run."""
+
+    rows: tuple[Row, ...]
+    borders: tuple[int, ...]
+    """The rows at which turns begin and end; the first is the end of the burn-in."""
+    compiled: Mapping[str, Any]
+    memory: Mapping[str, float]
+    versions: Mapping[str, str]
+    cuda: str | None
+    """The CUDA device that could be used."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of all environments in the measured part."""
+        return self.rows[self.borders[-1]].steps - self.rows[self.borders[0]].steps
+
+    @property
+    def iterations(self) -> int:
+        """Iterations in the measured part."""
+        return self.borders[-1] - self.borders[0]
+
+    @property
+    def turns(self) -> tuple[float, ...]:
+        """Wall seconds by steps of all environments, turn by turn."""
+        ends = (self.rows[i] for i in self.borders)
+        return tuple((b.seconds - a.seconds) / (b.steps - a.steps) for a, b in pairwise(ends))
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Steady state: the median of the turns."""
+        return statistics.median(self.turns)
+
+    @property
+    def warmup_seconds(self) -> float:
+        """Seconds from asking for the process to the end of the burn-in, less what its steps take in steady state.
+
+        None are left where the machine is slower later than in the burn-in.
+        """
+        first = self.rows[self.borders[0]]
+        return max(0.0, first.seconds - first.steps * self.seconds_per_step)
+
+    @property
+    def split(self) -> dict[str, float]:
+        """Seconds per step of all environments by phase, and in environment steps: medians of the turns."""
+        turns = [_split(self.rows[a], self.rows[b]) for a, b in pairwise(self.borders)]
+        return {phase: statistics.median(turn[phase] for turn in turns) for phase in turns[0]}
+
+
+def _split(first: Row, last: Row) -> dict[str, float]:
+    spent = {p: last.phase_seconds[p] - first.phase_seconds[p] for p in last.phase_seconds}
+    steps = last.steps - first.steps
+    return {p: s / steps for p, s in {"env_step": last.env_seconds - first.env_seconds, **spent}.items()}
+
+
+class Measuring:
+    """A run that is being measured: burned in first, then turn by turn."""
+
+    def __init__(self, started: Started, baton: Baton, burnin: int, on_iteration: Callable[[int], None] | None) -> None:
+        self._started = started
+        self._baton = baton
+        self._burnin = burnin
+        self._on_iteration = on_iteration
+
+    def burn_in(self) -> None:
+        """Wait until the burn-in is over.
+
+        Raises:
+            RunFailed: the script ended with an error, or ran out of time; so does each of the others.
+        """
+        self._started.wait(self._on_iteration, self._baton.is_back)
+
+    def turn(self) -> bool:
+        """Let the script run until its turn is over; False where it has ended, after its last turn or by itself."""
+        if not self._started.ended:
+            self._baton.hand_over()
+            self._started.wait(self._on_iteration, self._baton.is_back)
+        return not self._started.ended
+
+    def told(self, what: str) -> Any:
+        """What the script's process told at the end of the burn-in; None where it did not come so far."""
+        path = self._started.scratch.output / "burned_in.json"
+        return json.loads(path.read_text())[what] if path.exists() else None
+
+    def result(self) -> Measurement:
+        """What was measured, once the last turn is over.
+
+        Raises:
+            RunFailed: the script ended too early to be measured.
+        """
+        return _load(json.loads((self._started.scratch.output / "run.json").read_text()), self._burnin)
+
+
+def measure(run: Run, length: Length, **options: Any) -> Measurement:
+    """Measure a script that runs alone. Arguments and errors are those of :func:`measuring`."""
+    with measuring(run, length, **options) as one:
+        one.burn_in()
+        while one.turn():
+            pass
+        return one.result()
+
+
+@contextmanager
+def measuring(
+    run: Run,
+    length: Length,
+    *,
+    threads: int | None = None,
+    cache: Path | None = None,
+    steps_per_iteration: int | None = None,
+    synchronise: bool = False,
+    on_iteration: Callable[[int], None] | None = None,
+) -> Iterator[Measuring]:
+    """Start a script that is to be measured; on leaving it is ended.
+
+    Args:
+        run: what to run.
+        length: how long.
+        threads: threads for torch and numpy; their own choice where None.
+        cache: folder for compiled code that outlasts the run; a new, empty one where None.
+        steps_per_iteration: steps of all environments that make an iteration where the script's phases are not found.
+        synchronise: wait for the GPU at the borders of the phases, which tells them apart, and slows the run down.
+        on_iteration: called with the number of begun iterations as it grows.
+
+    Raises:
+        RunFailed: the script holds no environment step or training loop.
+        OSError: the script or the interpreter cannot be read or started.
+    """
+    places = _places(run)
+    if not places.phases and steps_per_iteration is None:
+        raise RunFailed("no training loop was found in the script: a rollout above an update, in one loop")
+    with tempfile.TemporaryDirectory(prefix="lean-convert-cache-") as empty, Baton() as baton:
+        folder = cache or Path(empty)
+        variables = {name: str(folder / part) for name, part in _CACHES.items()}
+        if threads is not None:
+            variables |= dict.fromkeys(_THREADS, str(threads))
+        timed = replace(run, environment={**run.environment, **variables})
+        job = {
+            "started": time.perf_counter(),
+            "env_steps": places.env_steps,
+            "phases": places.phases,
+            "steps_per_iteration": None if places.phases else steps_per_iteration,
+            "burnin": length.burnin,
+            "turns": length.turns,
+            "baton": str(baton.folder),
+            "iterations": length.iterations,
+            "seconds": length.seconds,
+            "synchronise": synchronise,
+        }
+        with timed.started("bench", harness=HARNESS, **job) as started:
+            yield Measuring(started, baton, length.burnin, on_iteration)
+
+
+def _places(run: Run) -> Places:
+    try:
+        places = find_places(run.source if run.source is not None else text.read(run.script).content)
+    except (SyntaxError, ValueError, text.NotText) as error:
+        raise RunFailed(f"{run.script.name} is not Python: {error}") from None
+    if not places.env_steps:
+        raise RunFailed("no environment step was found in the script: a call x.step(action) whose result is kept")
+    return places
+
+
+def _load(written: dict[str, Any], burnin: int) -> Measurement:
+    phases = written["phases"]
+    rows = tuple(
+        Row(seconds, int(steps), env_seconds, dict(zip(phases, spent, strict=bool(phases))))
+        for seconds, steps, env_seconds, *spent in written["rows"]
+    )
+    if len(rows) < burnin + 2:
+        raise RunFailed(
+            f"the script trained for {len(rows)} iterations; {burnin + 2} are needed to measure one after {burnin} of "
+            "burn-in: let it train for longer, or choose a smaller --burn-in"
+        )
+    borders = list(written["borders"])
+    if borders[-1] < len(rows) - 1:  # it ended by itself, within a turn
+        borders.append(len(rows) - 1)
+    memory, versions = written["memory"], written["versions"]
+    return Measurement(rows, tuple(borders), written["compiled"], memory, versions, written["cuda"])

@@ -1,0 +1,47 @@
+"""For each line of a converted script: where it came from, and which transform touched it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from transformer.conversion.result import Conversion
+from transformer.diff.outline import outline
+from transformer.diff.story import chapters
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The history of one line of the converted script."""
+
+    original: int | None
+    """The line of the original script (from 1) that it descends from; None for a line that a transform wrote."""
+    touched: str | None = None
+    """The last transform that changed its words, or wrote it; None where they are the original's."""
+    moved: str | None = None
+    """The last transform that moved it or changed its indentation since its words last changed."""
+    line: int | None = None
+    """Its line (from 1) in the state after the transform named last here, where there is one."""
+
+    @property
+    def transform(self) -> str | None:
+        """The transform that last had to do with the line."""
+        return self.moved or self.touched
+
+
+def blame(conversion: Conversion) -> tuple[Origin, ...]:
+    """Follow every line of the converted script back through the states, moves included; one origin per line."""
+    origins = [Origin(number) for number, _ in enumerate(outline(conversion.original).lines, 1)]
+    for chapter in chapters(conversion):
+        after: dict[int, Origin] = {}
+        for row in chapter.diff.rows:
+            if row.new is None:
+                continue
+            before = Origin(None) if row.old is None else origins[row.old]
+            if row.kind != "same":
+                after[row.new] = Origin(before.original, touched=chapter.name, line=row.new + 1)
+            elif row.move:
+                after[row.new] = replace(before, moved=chapter.name, line=row.new + 1)
+            else:
+                after[row.new] = before
+        origins = [after[k] for k in range(len(after))]
+    return tuple(origins)

@@ -1,0 +1,279 @@
+"""The page: one HTML file that tells a conversion step by step, for a browser without a network."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Literal
+
+import jinja2
+from markupsafe import Markup, escape
+
+from transformer.conversion.result import Conversion, Skipped, Step
+from transformer.diff.blame import Origin, blame
+from transformer.diff.compare import Departure, Diff, Row, Stats, compare
+from transformer.diff.folding import Fold, fold
+from transformer.diff.highlight import html_line
+from transformer.diff.moves import Move
+from transformer.diff.outline import name_lines, outline
+from transformer.diff.story import Chapter, chapters
+from transformer.diff.verified import Verified
+
+CONTEXT = 4
+"""Unchanged lines shown around each change."""
+
+PACKAGES = ("lean-convert", "torch", "tensordict", "numpy", "gymnasium", "gym", "envpool")
+"""What the versions are shown of, where it is installed."""
+
+_INLINE_CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One version of a line."""
+
+    number: int
+    code: Markup
+
+
+@dataclass(frozen=True)
+class RowView:
+    """A table row; a side is None where the line is only in the other state."""
+
+    css: str
+    old: Side | None
+    new: Side | None
+
+
+@dataclass(frozen=True)
+class MoveView:
+    """A block of moved code, with the fragments of both its places."""
+
+    here: str
+    there: str
+    old: str
+    new: str
+    indentation: str
+    changed: int
+    total: int
+    departed: bool
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive rows: a hunk's, a block of moved code, lines left out, or the place that moved code left."""
+
+    kind: Literal["rows", "move", "fold", "departure"]
+    rows: tuple[RowView, ...] = ()
+    move: MoveView | None = None
+    lines: str = ""
+    """For a fold, the numbers of its lines in the line table, as ranges: `0-17,25-30`."""
+    old: int = 0
+    new: int = 0
+    count: int = 0
+    """For a fold, its first line numbers and its length."""
+    scope: str = ""
+    """For a fold, the function in which the code goes on."""
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One transform's section."""
+
+    step: Step
+    number: int | None
+    """Its place among the applied transforms, from 1; None for one that was not applied."""
+    stats: Stats | None
+    """None for a transform that was not applied."""
+    reason: str
+    notes: tuple[str, ...]
+    lines_before: int
+    lines_after: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def id(self) -> str:
+        """The fragment at which the page opens here."""
+        return f"step-{self.step.transform.name}"
+
+
+@dataclass(frozen=True)
+class WholeLine:
+    """A line of the converted script with its history."""
+
+    number: int
+    code: Markup
+    origin: Origin
+    first: bool
+    """Whether the line above it has another transform."""
+    history: str
+    """The origin as a sentence."""
+
+
+@dataclass
+class _LineTable:
+    """The lines that folds hide, each once, however many steps hide it."""
+
+    numbers: dict[Markup, int] = field(default_factory=dict)
+
+    def ranges(self, lines: Sequence[Markup]) -> str:
+        """Numbers of the lines, which are added where they are new, as ranges."""
+        ranges: list[list[int]] = []
+        for line in lines:
+            number = self.numbers.setdefault(line, len(self.numbers))
+            if ranges and ranges[-1][1] == number - 1:
+                ranges[-1][1] = number
+            else:
+                ranges.append([number, number])
+        return ",".join(f"{first}-{last}" for first, last in ranges)
+
+
+def render_page(conversion: Conversion, script: str, verified: Verified | None = None) -> str:
+    """Render the page of a conversion that went through.
+
+    Args:
+        conversion: the conversion.
+        script: the script's name, as a title.
+        verified: what a verification of this conversion found.
+
+    Returns:
+        the text of an HTML file that refers to no other file.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("transformer.templates", ""),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["prose"] = _prose
+    before, after = outline(conversion.original), outline(conversion.source)
+    table = _LineTable()
+    steps = _steps(conversion, table)
+    return environment.get_template("page.html.j2").render(
+        script=script,
+        steps=steps,
+        applied=[s for s in steps if s.stats],
+        total=compare(conversion.original, conversion.source).stats,
+        lines_before=len(before.lines),
+        lines_after=len(after.lines),
+        original=[Side(i + 1, html_line(before, i)) for i in range(len(before.lines))],
+        whole=list(_whole(conversion)),
+        warnings=conversion.warnings,
+        verified=verified,
+        versions=versions(),
+        line_table=list(table.numbers),
+    )
+
+
+def versions() -> dict[str, str]:
+    """What the page was made with: Python, the system, and the packages that matter to the script."""
+    found = {"Python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _steps(conversion: Conversion, table: _LineTable) -> list[StepView]:
+    told = {chapter.name: chapter for chapter in chapters(conversion)}
+    views = []
+    for step in conversion.steps:
+        chapter = told.get(step.transform.name)
+        views.append(
+            StepView(
+                step=step,
+                number=chapter.number if chapter else None,
+                stats=chapter.diff.stats if chapter else None,
+                reason=step.outcome.reason if isinstance(step.outcome, Skipped) else "",
+                notes=chapter.notes if chapter else (),
+                lines_before=len(outline(step.before).lines),
+                lines_after=len(outline(step.after).lines),
+                segments=tuple(_segments(chapter, table)) if chapter else (),
+            )
+        )
+    return views
+
+
+def _segments(chapter: Chapter, table: _LineTable) -> Iterator[Segment]:
+    diff = chapter.diff
+    moves = {move: _move(chapter, k, move) for k, move in enumerate(diff.moves, 1)}
+    for key, group in groupby(fold(diff.entries, CONTEXT, within_moves=False), key=_segment_key):
+        entries = list(group)
+        if isinstance(key, Fold):
+            yield _fold(diff, key, table)
+        elif isinstance(key, Departure):
+            yield Segment("departure", move=moves[key.move])
+        else:
+            rows = tuple(_row(diff, row) for row in entries if isinstance(row, Row))
+            yield Segment("move", rows, moves[key]) if key else Segment("rows", rows)
+
+
+def _segment_key(entry: Row | Departure | Fold) -> Move | Departure | Fold | None:
+    return entry.move if isinstance(entry, Row) else entry
+
+
+def _move(chapter: Chapter, number: int, move: Move) -> MoveView:
+    rows = [row for row in chapter.diff.rows if row.move == move and row.new is not None]
+    here = f"step-{chapter.name}-move-{number}"
+    return MoveView(
+        here=here,
+        there=f"{here}-from",
+        old=name_lines(move.old),
+        new=name_lines(move.new),
+        indentation=move.indentation,
+        changed=sum(row.kind != "same" for row in rows),
+        total=len(rows),
+        departed=move in chapter.diff.departed,
+    )
+
+
+def _fold(diff: Diff, hidden: Fold, table: _LineTable) -> Segment:
+    first, last = hidden.rows[0], hidden.rows[-1]
+    assert first.old is not None and first.new is not None and last.new is not None
+    hidden_lines = range(first.new, last.new + 1)
+    return Segment(
+        "fold",
+        lines=table.ranges([html_line(diff.new, i) for i in hidden_lines]),
+        old=first.old + 1,
+        new=first.new + 1,
+        count=len(hidden_lines),
+        scope=diff.new.scopes[last.new],
+    )
+
+
+def _row(diff: Diff, row: Row) -> RowView:
+    # A line whose words all changed needs no marks: it is coloured as a whole.
+    old = None if row.old is None else Side(row.old + 1, html_line(diff.old, row.old, row.old_spans, "del"))
+    new = None if row.new is None else Side(row.new + 1, html_line(diff.new, row.new, row.new_spans, "ins"))
+    return RowView("same" if row.kind == "same" else "changed", old, new)
+
+
+def _whole(conversion: Conversion) -> Iterator[WholeLine]:
+    after = outline(conversion.source)
+    above: str | None = None
+    for i, origin in enumerate(blame(conversion)):
+        yield WholeLine(i + 1, html_line(after, i), origin, origin.transform != above, _history(origin))
+        above = origin.transform
+
+
+def _history(origin: Origin) -> str:
+    """An origin as a sentence."""
+    source = f"line {origin.original} of the original" if origin.original else ""
+    done = [f"{origin.touched} changed its words" if source else f"{origin.touched} wrote it"] if origin.touched else []
+    if origin.moved:
+        done.append(f"{origin.moved} moved it")
+    if not done:
+        return f"unchanged, from {source}"
+    return ", ".join(filter(None, (*done, source and f"from {source}")))
+
+
+def _prose(text: str) -> Markup:
+    """Text in which `backticks` mean code."""
+    return Markup(_INLINE_CODE.sub(r"<code>\1</code>", str(escape(text))))

@@ -1,0 +1,61 @@
+"""Printed arguments: a script that prints its own, or logs them as text, shows those that the conversion added, too."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from transformer.verify.recording import Print, Recording
+
+
+def added_options(original: str, converted: str) -> frozenset[str]:
+    """Names of the arguments that a converted script has and the original has not.
+
+    Raises:
+        SyntaxError: one of them is not Python.
+    """
+    return _options(converted) - _options(original)
+
+
+def without_options(recording: Recording, names: frozenset[str], *, on: bool = False) -> Recording:
+    """The recording as if these arguments, at their defaults, or switched `on`, had not been shown.
+
+    `Args(seed=1, compile=False)` becomes `Args(seed=1)`; where each argument has a line, as in JSON or in
+    a table, the lines go.
+    """
+    if not names:
+        return recording
+    peers = tuple(without_options(peer, names, on=on) for peer in recording.peers)
+    prints, texts = (lines_without_options(lines, names, on=on) for lines in (recording.prints, recording.texts))
+    return replace(recording, prints=prints, texts=texts, peers=peers)
+
+
+def lines_without_options(prints: Iterable[Print], names: frozenset[str], *, on: bool) -> tuple[Print, ...]:
+    """The same for printed lines."""
+    return tuple(_without(prints, names, r"[Ff]alse|[Tt]rue|\d+" if on else r"[Ff]alse|\d+") if names else prints)
+
+
+def _options(source: str) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("--"):
+            names.add(node.value[2:].replace("-", "_"))
+    return frozenset(names)
+
+
+def _without(prints: Iterable[Print], names: frozenset[str], values: str) -> list[Print]:
+    shown = rf"""['"]?\b({"|".join(sorted(map(re.escape, names)))})\b['"]?\s*[=:|]\s*({values})\b"""
+    inside = re.compile(rf",\s*{shown}|{shown},\s*")
+    alone = re.compile(rf"\W*{shown}\W*")
+    kept: list[Print] = []
+    for printed in prints:
+        if alone.fullmatch(printed.line):
+            if "," not in printed.line and kept:  # it was the last of them, and now the one before it is
+                kept[-1] = replace(kept[-1], line=kept[-1].line.rstrip().removesuffix(","))
+        else:
+            kept.append(replace(printed, line=inside.sub("", printed.line)))
+    return kept

@@ -1,0 +1,77 @@
+"""One quantity in which two runs differ, and where that is first seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from transformer.verify.recording import Moment
+
+Quantity = Literal[
+    "action",
+    "scalar",
+    "print",
+    "text",
+    "optimizer",
+    "hyperparameter",
+    "gradient norm",
+    "parameter",
+    "optimizer state",
+    "final parameter",
+    "random state",
+    "file",
+]
+
+LACKING = "nothing"
+"""Stands for the value on the side that has none."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """All differing entries of one quantity and name; the text of a value is that of the first of them."""
+
+    moment: Moment
+    """When it is first seen: environment and optimizer steps done before."""
+    quantity: Quantity
+    name: str
+    """A scalar's tag, a parameter's name, a generator's name, a file's path; empty where there is but one."""
+    where: str
+    """The first place: `step 512`, `optimizer step 17, element (3, 4)`, `action 40`."""
+    left: str
+    right: str
+    count: int
+    """How many entries differ."""
+    error: float | None
+    """Largest absolute difference among them; None where it is no matter of amount, or the values were not kept."""
+
+    @property
+    def meaning(self) -> str:
+        """What kind of mistake shows itself first in this quantity."""
+        return _MEANINGS[self.quantity]
+
+    def __str__(self) -> str:
+        """One line: the quantity, where, both values and how far apart they are."""
+        name = f" {self.name}" if self.name else ""
+        text = f"{self.quantity}{name} at {self.where}: {self.left} became {self.right}"
+        if self.error is not None:
+            text += f" (largest difference {self.error:.3g})"
+        return text if self.count == 1 else f"{text}; {self.count} entries differ"
+
+
+_MEANINGS: dict[Quantity, str] = {
+    "action": "the policy saw other observations or parameters, or its sampling drew other random numbers",
+    "random state": "a random number more or fewer was drawn",
+    "optimizer": "the update loop does not take the same optimizer steps",
+    "gradient norm": "the loss, the minibatch that it is computed on (advantages, returns) or the clipping differs",
+    "hyperparameter": "the learning rate or another setting of the optimizer is not the same number",
+    "optimizer state": "the optimizer's state was not carried over, or saw another gradient",
+    "parameter": "the optimizer started from, or arrived at, other parameters",
+    "scalar": "what is logged is computed from other values, in another way, or at another step",
+    "print": "what is printed is computed from other values, in another way, or at another time",
+    "text": "what is logged as text is put together from other values, or in another way",
+    "final parameter": "the parameters were changed after the last optimizer step",
+    "file": "the script left other files behind",
+}
+
+ORDER: tuple[Quantity, ...] = tuple(_MEANINGS)
+"""Causes before effects: a gradient precedes the step that uses it, and all of training what is logged of it."""

@@ -1,0 +1,95 @@
+"""Runs a script in a subprocess and reads back what it did."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from transformer.verify.recording import Recording, load
+from transformer.verify.run import Run
+
+VALUES_LIMIT = 512 * 2**20
+"""Bytes of parameter and state values kept per run; beyond it only their digests are."""
+
+
+def record(
+    script: Path,
+    args: Sequence[str] = (),
+    *,
+    source: str | None = None,
+    python: Path | str = sys.executable,
+    iterations: int | None = None,
+    timeout: float | None = None,
+    processes: int | None = None,
+    values_limit: int = VALUES_LIMIT,
+    on_iteration: Callable[[int], None] | None = None,
+) -> Recording:
+    """Run a script as `python script args...` and record it.
+
+    Random numbers, minibatch permutations aside, are the script's own; see :class:`Run` for where it runs.
+
+    Args:
+        script: path of the script.
+        args: the script's arguments.
+        source: text to run in the script's place, a converted form of it; the script's own where None.
+        python: the interpreter; it needs numpy and torch, not this package.
+        iterations: end the run after so many iterations of rollout and update; by itself where None.
+        timeout: seconds after which the run counts as failed.
+        processes: launch it with torchrun in so many processes; as one process, without it, where None.
+        values_limit: bytes of array contents to keep; of the rest, digests.
+        on_iteration: called with the number of finished iterations as it grows.
+
+    Raises:
+        RunFailed: the script ended with an error, or ran out of time.
+        OSError: the script or the interpreter cannot be read or started.
+    """
+    run = Run(script, tuple(args), source, str(python), timeout, processes=processes)
+    return record_run(run, iterations=iterations, values_limit=values_limit, on_iteration=on_iteration)
+
+
+def record_run(
+    run: Run,
+    *,
+    iterations: int | None = None,
+    values_limit: int = VALUES_LIMIT,
+    on_iteration: Callable[[int], None] | None = None,
+    uncompiled: bool = False,
+    emulated: bool = False,
+    clock_rate: int = 1,
+    watch: bool = False,
+) -> Recording:
+    """As `record`, for a run that is described already.
+
+    Where `uncompiled`, torch.compile and CudaGraphModule hand back the function itself: everything behind a converted
+    script's flags, which are to be among the arguments, runs, and bits stay equal. Where `emulated`, the script finds
+    a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
+    recording tells which ways the training code took.
+    """
+    options: dict[str, Any] = {
+        "values_limit": values_limit,
+        "uncompiled": uncompiled,
+        "emulated": emulated,
+        "clock_rate": clock_rate,
+        "watch": watch,
+    }
+    with run.under_harness("record", on_iteration, iterations=iterations, **options) as scratch:
+        first, *peers = scratch.outputs
+        recording = load(first, _files(scratch.work))
+        return replace(recording, peers=tuple(load(peer, ()) for peer in peers))
+
+
+def _files(work: Path) -> tuple[str, ...]:
+    """The files under `work`, relative to it; names that hold the real time or a process number are cut short."""
+    paths = (p.relative_to(work) for p in work.rglob("*") if p.is_file() and "wandb" not in p.relative_to(work).parts)
+    names = (re.sub(r"events\.out\.tfevents.*", "events.out.tfevents", p.as_posix()) for p in paths)
+    return tuple(sorted({re.sub(r"(?<!\d)\d{10}(?!\d)", _unless_today, name) for name in names}))
+
+
+def _unless_today(number: re.Match[str]) -> str:
+    """Ten digits; those of a second of today tell when a module beside the script asked for the time."""
+    return "time" if abs(int(number[0]) - time.time()) < 24 * 60 * 60 else number[0]

@@ -1,0 +1,228 @@
+"""What a recorded run did: every action, logged scalar, printed line and optimizer step, as values to compare."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from transformer.verify.call_error import CallError
+from transformer.verify.numpy_later import np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class Moment(NamedTuple):
+    """How far a run was: steps of the environment and of all optimizers done before."""
+
+    env_steps: int
+    optimizer_steps: int
+
+
+@dataclass(frozen=True)
+class Action:
+    """One action sent to the environment: its arrays (one, unless it is a dictionary or tuple)."""
+
+    moment: Moment
+    arrays: tuple[Array | None, ...]
+    """None where the space for values was used up."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One logged scalar: as given to the logger, its value widened to float64."""
+
+    moment: Moment
+    tag: str
+    step: int | None
+    value: float
+
+
+@dataclass(frozen=True)
+class Print:
+    """One line that the script wrote to standard output, without its end."""
+
+    moment: Moment
+    line: str
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor's contents at one moment: a digest always, the values while there was space for them.
+
+    bfloat16, which numpy lacks, is widened to float32; the values of a float8 are not kept.
+    """
+
+    digest: str
+    values: Array | None
+    elements: int
+
+
+@dataclass(frozen=True)
+class OptimizerStep:
+    """What one step of an optimizer left behind. The moment counts the step itself."""
+
+    moment: Moment
+    optimizer: int
+    permutations: int
+    """How many permutations had been served: two steps with the same number are of one epoch."""
+    gradient_norm: float
+    """L2 norm of all gradients as the step saw them (after clipping), float64."""
+    numbers: Mapping[str, float]
+    """Hyperparameters by param group, and state of one element (Adam's `step`), as float64."""
+    tensors: Mapping[str, Tensor]
+    """Parameters by name (`Agent.actor.0.weight`), and their state (`Agent.actor.0.weight: exp_avg`)."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place of the training code that may take one of several ways, and those that it took."""
+
+    kind: str
+    """condition, clip, choice, where, norm, parts or block."""
+    line: int
+    text: str
+    leaves: str
+    """What of break, continue, return and raise stands under a condition."""
+    outcomes: tuple[str, ...]
+    seen: frozenset[str]
+    """The ways that it took; of a call that was made, `reached`."""
+    guard: tuple[int, str] | None
+    """The innermost condition around it, by its place among the sites, and the way of it that leads here."""
+    amounts: tuple[float, float] | None
+    """Kind parts: how many elements were divided, and the size of a part. Kind norm: the least and the largest."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Everything recorded of one run of one script."""
+
+    actions: tuple[Action, ...]
+    scalars: tuple[Scalar, ...]
+    prints: tuple[Print, ...]
+    texts: tuple[Print, ...]
+    """Lines of the texts that were given to a logger, each below its tag and step."""
+    optimizers: tuple[str, ...]
+    """Class names, in the order of their first steps."""
+    steps: tuple[OptimizerStep, ...]
+    final: Mapping[str, Tensor]
+    """Parameters of every optimizer, and the buffers beside them, when the run ended."""
+    random: tuple[tuple[Moment, Mapping[str, str]], ...]
+    """Digests of the global generators' states, at the first optimizer step of each iteration and at the end."""
+    files: tuple[str, ...]
+    """Files that the script left in its working directory, sorted; event files of one folder count as one."""
+    iterations: int
+    """Iterations of rollout and update that ran."""
+    seconds: float
+    """Wall-clock time of the script itself, imports included."""
+    versions: Mapping[str, Any]
+    sites: tuple[Site, ...] = ()
+    """The places of the training code that were watched, where that was asked for."""
+    regrouped: tuple[str, ...] = ()
+    """The transforms that compute something in another order on purpose; the script was given what the original's
+    order gives."""
+    regrouped_errors: tuple[CallError, ...] = ()
+    """How far that was from what the script computes, where it was computed as well."""
+    peers: tuple[Recording, ...] = ()
+    """What the other processes of a torchrun launch did, from rank 1 on. Files are told once, by rank 0."""
+
+
+def load(folder: Path, files: tuple[str, ...]) -> Recording:
+    """Read what the harness wrote into `folder`. The values are mapped, so `folder` may then be deleted.
+
+    Raises:
+        OSError: the harness did not get to write its journal.
+    """
+    journal = json.loads((folder / "journal.json").read_text())
+    read = _reader(folder)
+
+    def read_torch(dtype: str, shape: list[int], offset: int | None) -> Array | None:
+        if dtype == "bfloat16":
+            upper_half = read("uint16", shape, offset)
+            return None if upper_half is None else (upper_half.astype(np.uint32) << 16).view(np.float32)
+        return None if dtype.startswith("float8") else read(dtype, shape, offset)
+
+    def tensors(described: dict[str, tuple[str, list[int], str, int | None]]) -> dict[str, Tensor]:
+        return {
+            name: Tensor(digest, read_torch(dtype, shape, offset), math.prod(shape))
+            for name, (dtype, shape, digest, offset) in described.items()
+        }
+
+    return Recording(
+        actions=_actions(journal, read),
+        scalars=_scalars(journal),
+        prints=_lines(journal, "prints"),
+        texts=_lines(journal, "texts"),
+        optimizers=tuple(name for _, name in journal["optimizers"]),
+        steps=tuple(
+            OptimizerStep(Moment(*m), number, served, norm, numbers, tensors(described))
+            for m, number, served, norm, numbers, described in journal["steps"]
+        ),
+        final=tensors(journal["final"][0][1]),
+        random=tuple((Moment(*m), states) for m, states in journal["random"]),
+        files=files,
+        iterations=journal["iterations"],
+        seconds=journal["seconds"],
+        versions=journal["versions"],
+        sites=tuple(map(_site, journal["sites"])),
+        regrouped=tuple(name for _, name in journal["regrouped"]),
+        regrouped_errors=tuple(CallError(*entry) for _, *entry in journal["calls"]),
+    )
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a script logged and printed, and the actions that were written down."""
+
+    scalars: tuple[Scalar, ...]
+    prints: tuple[Print, ...]
+    actions: tuple[Action, ...]
+
+
+def load_log(folder: Path) -> Log:
+    """Read the log alone, which is all that a run in log mode writes down.
+
+    Raises:
+        OSError: the harness did not get to write its journal.
+    """
+    journal = json.loads((folder / "journal.json").read_text())
+    return Log(_scalars(journal), _lines(journal, "prints"), _actions(journal, _reader(folder)))
+
+
+Reader: TypeAlias = Callable[[str, list[int], int | None], "Array | None"]
+
+
+def _reader(folder: Path) -> Reader:
+    """What reads an array (dtype, shape, offset) of a journal; None where it was not kept."""
+    path = folder / "values.bin"
+    values = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+
+    def read(dtype: str, shape: list[int], offset: int | None) -> Array | None:
+        if offset is None:
+            return None
+        array: Array = np.ndarray(tuple(shape), np.dtype(dtype), values.data, offset)
+        return array
+
+    return read
+
+
+def _actions(journal: dict[str, Any], read: Reader) -> tuple[Action, ...]:
+    return tuple(Action(Moment(*m), tuple(read(*leaf) for leaf in leaves)) for m, leaves in journal["actions"])
+
+
+def _site(entry: list[Any]) -> Site:
+    _, kind, line, text, leaves, outcomes, seen, guard, amounts = entry
+    under = None if guard is None else (guard[0], guard[1])
+    known = None if amounts is None else (amounts[0], amounts[1])
+    return Site(kind, line, text, leaves, tuple(outcomes), frozenset(seen), under, known)
+
+
+def _scalars(journal: dict[str, Any]) -> tuple[Scalar, ...]:
+    return tuple(Scalar(Moment(*moment), *rest) for moment, *rest in journal["scalars"])
+
+
+def _lines(journal: dict[str, Any], kind: str) -> tuple[Print, ...]:
+    return tuple(Print(Moment(*moment), line) for moment, line in journal[kind])

@@ -1,0 +1,224 @@
+"""Runs a script in a subprocess under the harness, in a scratch folder that is gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from transformer.syntax.text import decode
+from transformer.verify.harness import NOT_EMULATED
+
+Mode = Literal["record", "log", "probe", "lockstep", "bench"]
+
+HARNESS = Path(__file__).parent / "harness"
+
+_POLL_SECONDS = 0.05
+_LAST_LINES = 15
+_TORCHRUN_SAYS = re.compile(r"^[WE]\d{4} .*torch/distributed/elastic/.*\b(failed|closing signal)\b", re.MULTILINE)
+"""Begins what torchrun adds to a process's own last words."""
+
+
+class RunFailed(Exception):
+    """A script could not be run to its end. The message holds the last lines that it wrote."""
+
+    def __init__(self, reason: str, last_lines: str = "", *, not_emulated: bool = False) -> None:
+        """`not_emulated`: the emulated CUDA device cannot run it, which says nothing of the script."""
+        super().__init__(f"{reason}\n{last_lines}" if last_lines else reason)
+        self.not_emulated = not_emulated
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to run: a script as `python script args...`."""
+
+    script: Path
+    args: tuple[str, ...] = ()
+    source: str | None = None
+    """Text to run in the script's place, under its name: a converted form of it."""
+    python: str = sys.executable
+    """The interpreter; it needs numpy and torch, not this package."""
+    timeout: float | None = None
+    """Seconds after which the run counts as failed."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables beside those of this process."""
+    processes: int | None = None
+    """Processes to start it in with torchrun, on this machine; None starts the script itself."""
+
+    @contextmanager
+    def under_harness(
+        self,
+        mode: Mode,
+        on_iteration: Callable[[int], None] | None = None,
+        *,
+        harness: Path = HARNESS,
+        **options: Any,
+    ) -> Iterator[Scratch]:
+        """Run to the end; gives the scratch folder with the harness's output, which is removed on leaving.
+
+        The script runs in an empty working directory, under its own file name, with the other files of its folder
+        beside it. `options` are the fields of the harness's job for this mode; `on_iteration` is called with the
+        number of finished iterations as it grows. `harness` is the folder that is run.
+
+        Raises:
+            RunFailed: the script ended with an error, or ran out of time.
+            OSError: the script or the interpreter cannot be read or started.
+        """
+        with self.started(mode, harness=harness, **options) as started:
+            started.wait(on_iteration)
+            yield started.scratch
+
+    @contextmanager
+    def started(self, mode: Mode, *, harness: Path = HARNESS, **options: Any) -> Iterator[Started]:
+        """The same, only begun: within the context it runs, and on leaving it is ended where it still does.
+
+        Raises:
+            OSError: the script or the interpreter cannot be read or started.
+        """
+        with tempfile.TemporaryDirectory(prefix="lean-convert-") as name:
+            scratch = Scratch(Path(name), self.processes)
+            job = scratch.lay_out(self, {"mode": mode, **({"ranks": True} if self.processes else {}), **options})
+            command = [self.python, *self._torchrun(), str(harness), str(job)]
+            with _running(command, scratch, self.environment) as process:
+                yield Started(process, scratch, self.timeout)
+
+    def _torchrun(self) -> tuple[str, ...]:
+        if self.processes is None:
+            return ()
+        return "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The scratch folder of one run."""
+
+    root: Path
+    processes: int | None = None
+
+    @property
+    def outputs(self) -> tuple[Path, ...]:
+        """Where the harness writes, by rank."""
+        out = self.root / "out"
+        return (out,) if self.processes is None else tuple(out / f"rank{rank}" for rank in range(self.processes))
+
+    @property
+    def output(self) -> Path:
+        """Where the harness writes, in the process of rank 0."""
+        return self.outputs[0]
+
+    @property
+    def work(self) -> Path:
+        """The script's working directory."""
+        return self.root / "work"
+
+    def lay_out(self, run: Run, job: dict[str, Any]) -> Path:
+        """Make the folders, and copy the script; returns the path of the job file."""
+        for folder in ("out", "work", "script", "tmp"):
+            (self.root / folder).mkdir()
+        data = run.script.read_bytes()
+        if run.source is not None:
+            data = decode(data).encode(run.source)
+        for beside in run.script.resolve().parent.iterdir():
+            if beside.name not in (run.script.name, "__pycache__"):
+                (self.root / "script" / beside.name).symlink_to(beside)
+        copy = self.root / "script" / run.script.name
+        copy.write_bytes(data)
+        path = self.root / "job.json"
+        path.write_text(json.dumps({"script": str(copy), "argv": run.args, "output": str(self.root / "out"), **job}))
+        return path
+
+    def last_lines(self) -> str:
+        """The end of what the script wrote to standard error, without the harness's frames in a traceback."""
+        text = (self.root / "stderr").read_text(errors="replace")
+        text = re.sub(
+            rf'  File "{re.escape(str(HARNESS.parent.parent))}/[a-z]+/harness/.*\n(    .*\n)*|  File "<frozen .*\n',
+            "",
+            text,
+        )
+        text = text.replace(f"{self.root / 'script'}{os.sep}", "")
+        text = re.split(_TORCHRUN_SAYS, text, maxsplit=1)[0] or text
+        return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
+
+
+@contextmanager
+def _running(command: list[str], scratch: Scratch, variables: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in a process group of its own; on leaving, nothing of that group is left running."""
+    environment = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
+        "TMPDIR": str(scratch.root / "tmp"),
+        "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),  # a check is no experiment to be tracked
+        **variables,
+    }
+    with (scratch.root / "stderr").open("wb") as stderr:
+        process = subprocess.Popen(
+            command,
+            cwd=scratch.work,
+            env=environment,
+            stdin=subprocess.PIPE,  # its closing tells the harness that this process is gone
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):  # all of it has ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+class Started:
+    """A run that has begun."""
+
+    def __init__(self, process: subprocess.Popen[bytes], scratch: Scratch, timeout: float | None) -> None:
+        self.scratch = scratch
+        self.ended = False
+        self._process = process
+        self._timeout = timeout
+        self._waited = 0.0
+        self._seen = 0
+
+    def wait(
+        self, on_iteration: Callable[[int], None] | None = None, until: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Wait for the run's end, or until `until()`. The timeout counts what is waited here, over all calls.
+
+        Raises:
+            RunFailed: the script ended with an error, or ran out of time.
+        """
+        progress = self.scratch.output / "progress"
+        while not (self.ended or until()):
+            try:
+                self._process.wait(_POLL_SECONDS)
+                self.ended = True
+            except subprocess.TimeoutExpired:
+                self._waited += _POLL_SECONDS
+            done = progress.stat().st_size if progress.exists() else 0
+            if on_iteration is not None and done > self._seen:
+                self._seen = done
+                on_iteration(done)
+            if self._timeout is not None and self._waited > self._timeout:
+                message = f"the script was still running after {self._timeout:.0f} s"
+                raise RunFailed(message, self.scratch.last_lines())
+        if self.ended and self._process.returncode != 0:
+            status = self._process.returncode
+            raise RunFailed(_reason(status), self.scratch.last_lines(), not_emulated=status == NOT_EMULATED)
+
+
+def _reason(returncode: int) -> str:
+    if returncode < 0:
+        return f"the script was ended by signal {signal.Signals(-returncode).name}"
+    return f"the script ended with exit status {returncode}"

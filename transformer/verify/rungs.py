@@ -1,0 +1,172 @@
+"""The rungs of a verification: what was compared on each, how much of it, and how far apart it was."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from transformer.transforms import ORDER as TRANSFORMS
+from transformer.verify.call_error import CallError
+from transformer.verify.difference import ORDER, Difference, Quantity
+from transformer.verify.first_iteration import LogComparison
+from transformer.verify.lockstep import Lockstep
+from transformer.verify.recording import Recording
+from transformer.verify.tolerances import LOGGED, tolerance, within
+
+_REGROUPS = {transform.info.name: transform.info.regroups for transform in TRANSFORMS}
+
+Status = Literal["equal", "emulated", "different", "not run", "failed"]
+"""`emulated`: equal on a CUDA device that is computed on the CPU. `failed`: the script ended with an error, so that
+there was nothing to compare."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a rung's table."""
+
+    what: str
+    values: int
+    """How many values were compared."""
+    error: float | None
+    """The largest difference; None where it is no matter of amount, or the values were not kept."""
+    where: str
+    """Where that is, or where the difference is first seen; empty where there is none."""
+    tolerance: float | None
+    """The largest relative error that is allowed; None where bits must be equal."""
+    equal: bool
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The outcome of one rung."""
+
+    name: str
+    status: Status
+    rows: tuple[Row, ...] = ()
+    findings: tuple[str, ...] = ()
+    """What is different, the first cause first, one sentence each."""
+    reason: str = ""
+    """Why it did not run or failed."""
+    notes: tuple[str, ...] = ()
+    """What was compared in another way than the rest, one sentence each."""
+    lockstep: Lockstep | None = field(default=None, repr=False)
+    recording: Recording | None = field(default=None, repr=False)
+
+
+def recorded_rung(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Rung:
+    """The rung on which two recordings must be equal bit by bit."""
+    by_quantity: defaultdict[Quantity, list[Difference]] = defaultdict(list)
+    for difference in differences:
+        by_quantity[difference.quantity].append(difference)
+    counts = _count(original)
+    rows = [
+        _bit_row(quantity, counts[quantity], by_quantity[quantity])
+        for quantity in ORDER
+        if counts[quantity] or by_quantity[quantity]
+    ]
+    findings = [str(d) for d in differences]
+    if differences:
+        findings[0] += f". This points to: {differences[0].meaning}"
+    errors = [e for recording in (converted, *converted.peers) for e in recording.regrouped_errors]
+    rows += _lockstep_rows(errors)
+    findings += [_sentence(e) for e in _first_of_each(e for e in errors if not within(e))]
+    status: Status = "different" if findings else "equal"
+    notes = tuple(f"{name}: {_REGROUPS[name]}" for name in converted.regrouped)
+    return Rung(name, status, tuple(rows), tuple(findings), recording=converted, notes=notes)
+
+
+def lockstep_rung(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] = ()) -> Rung:
+    """The rung on which compiled functions must agree with the eager ones within the tolerances.
+
+    Args:
+        name: the rung's.
+        lockstep: all comparisons of calls.
+        logs: what came of comparing the first iteration's log, by process.
+    """
+    if not lockstep.functions:
+        return Rung(name, "not run", reason="the script compiled no function")
+    idle = [f for f in lockstep.functions if not f.replays]
+    rows = (*_lockstep_rows(lockstep.errors), *_log_rows(logs))
+    faults = tuple(f"{f.function}, call {f.call}: {f.text}" for f in lockstep.faults)
+    wrong = tuple(_sentence(e) for e in _first_of_each(e for e in lockstep.errors if not within(e)))
+    wrong += tuple(finding for log in logs for finding in log.findings)
+    notes = tuple(
+        f"the first iteration's log was not compared: rounding changed {log.flipped} of the rollout, and what follows"
+        for log in logs
+        if log.flipped
+    )
+    if faults or wrong:
+        return Rung(name, "different", rows, faults + wrong, lockstep=lockstep, notes=notes)
+    if idle:
+        names = ", ".join(f"{f.name} ({f.calls} calls)" for f in idle)
+        reason = f"never called after its warm-up: {names}; more --iterations are needed"
+        return Rung(name, "not run", rows, reason=reason, lockstep=lockstep, notes=notes)
+    return Rung(name, "equal", rows, lockstep=lockstep, notes=notes)
+
+
+def _bit_row(quantity: Quantity, count: int, differences: list[Difference]) -> Row:
+    if not differences:
+        return Row(quantity, count, 0.0, "", None, True)
+    first = differences[0]
+    error = max((d.error for d in differences if d.error is not None), default=None)
+    return Row(quantity, count, error, f"{first.name} {first.where}".strip(), None, False)
+
+
+def _lockstep_rows(errors: Iterable[CallError]) -> Iterable[Row]:
+    """One row for each function, kind and dtype, with the comparison that comes closest to its tolerance."""
+    groups: defaultdict[tuple[str, str, str], list[CallError]] = defaultdict(list)
+    for error in errors:
+        groups[error.function, error.kind, error.dtype].append(error)
+    for (function, kind, dtype), group in groups.items():
+        worst = max(group, key=lambda e: e.relative)
+        where = f"{worst.name}, call {worst.call}" if worst.relative else ""
+        values = sum(e.values for e in group)
+        equal = all(map(within, group))
+        yield Row(f"{function}: {kind}, {dtype}", values, worst.relative, where, tolerance(worst), equal)
+
+
+def _log_rows(logs: Iterable[LogComparison]) -> Iterable[Row]:
+    """One row for the numbers and lines that were logged in the first iteration, with the largest difference."""
+    compared = [log for log in logs if log.values]
+    if compared:
+        worst = max(compared, key=lambda log: log.error)
+        values = sum(log.values for log in compared)
+        equal = not any(log.findings for log in compared)
+        yield Row("first iteration's log", values, worst.error, worst.where, LOGGED, equal)
+
+
+def _first_of_each(errors: Iterable[CallError]) -> list[CallError]:
+    """The first comparison of each function and tensor."""
+    first: dict[tuple[str, str, str], CallError] = {}
+    for error in errors:
+        first.setdefault((error.function, error.kind, error.name), error)
+    return list(first.values())
+
+
+def _sentence(error: CallError) -> str:
+    stage = "after its warm-up" if error.replay else "while warming up"
+    return (
+        f"{error.function}, call {error.call} ({stage}): {error.kind} {error.name} is {error.relative:.3g} away from "
+        f"the eager function's, more than {tolerance(error):.3g} (largest difference {error.largest:.3g})"
+    )
+
+
+def _count(recording: Recording) -> Counter[Quantity]:
+    """How many values of each quantity a recording holds, in all its processes."""
+    counts: Counter[Quantity] = Counter()
+    counts["action"] = sum(array.size for action in recording.actions for array in action.arrays if array is not None)
+    counts["scalar"] = len(recording.scalars)
+    counts["print"] = len(recording.prints)
+    counts["text"] = len(recording.texts)
+    counts["optimizer"] = counts["gradient norm"] = len(recording.steps)
+    counts["random state"] = sum(len(states) for _, states in recording.random)
+    counts["file"] = len(recording.files)
+    counts["final parameter"] = sum(t.elements for t in recording.final.values())
+    for step in recording.steps:
+        for name in step.numbers:
+            counts["optimizer state" if ": " in name else "hyperparameter"] += 1
+        for name, tensor in step.tensors.items():
+            counts["optimizer state" if ": " in name else "parameter"] += tensor.elements
+    return sum(map(_count, recording.peers), counts)

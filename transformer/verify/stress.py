@@ -1,0 +1,210 @@
+"""Arguments under which a script's training takes the ways that it does not take by itself.
+
+The options are found by what they do, not by their names: one feeds the optimizer's learning rate, another the bounds
+of a clamp, the limit of a norm, or what is compared before an early exit; one divides the batch into minibatches.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TypeVar
+
+from transformer.verify.exercised import is_open
+from transformer.verify.options import Option
+from transformer.verify.origins import Origins
+from transformer.verify.recording import Site
+from transformer.verify.run import RunFailed
+
+_FASTER = 10.0
+"""The learning rate is so many times as large; what gradients are clipped to, so many times as small."""
+_TIGHTER = 100.0
+"""The bounds of a clamp are so many times as narrow, so that both are passed."""
+_FASTEST = 0.02
+"""No larger learning rate is tried."""
+_SOON = 1e-5
+"""What a value is compared with, as a divergence before an early exit is, is no more than this: a ratio of 1 has a
+divergence of 0, and few others stay below, however narrow the clipping range is."""
+_BOUNDS = ("min", "max", "a_min", "a_max")
+
+STRESS_ITERATIONS = 2
+"""Iterations of a run under stress: annealing has an end there, and the second sees what the first has left."""
+
+_Outcome = TypeVar("_Outcome")
+_Changes = tuple[tuple[str, ...], ...]
+
+
+def stress_arguments(source: str, options: Iterable[Option], sites: Sequence[Site]) -> _Changes:
+    """The options to set, each with its value, for a run of the original in which more of its training is exercised.
+
+    Args:
+        source: the original's text.
+        options: its options, with their values.
+        sites: the places of its training code, and the ways that they took in a run without these arguments.
+    """
+    search = _Search(ast.parse(source), tuple(options), sites)
+    found: dict[str, tuple[str, ...]] = {}
+    for find in (search.minibatches, search.switches, search.limits, search.norms, search.bounds, search.rates):
+        for option, arguments in find():
+            found.setdefault(option.spelled, arguments)
+    return tuple(found.values())
+
+
+def most_that_run(
+    more: _Changes, run: Callable[[_Changes], _Outcome], kept: _Changes = (), fails: bool = False
+) -> tuple[_Changes, _Outcome | None]:
+    """As many of `more` as the original runs with, beside those that are kept, and the outcome of that run.
+
+    Found by halves, so that one bad option of n costs about 2 log2(n) runs. The outcome is None where none is added.
+
+    Args:
+        more: options to set.
+        run: raises RunFailed where the original fails with some options.
+        kept: options that it is known to run with.
+        fails: whether it is known to fail with all of both.
+    """
+    try:
+        if not fails:
+            return kept + more, run(kept + more)
+    except RunFailed:
+        pass
+    if len(more) == 1:
+        return kept, None
+    half = len(more) // 2
+    good, first = most_that_run(more[:half], run, kept)
+    better, second = most_that_run(more[half:], run, good, fails=good == kept + more[:half])
+    return better, first if second is None else second
+
+
+_Found = Iterator[tuple[Option, tuple[str, ...]]]
+
+
+class _Search:
+    def __init__(self, tree: ast.Module, options: tuple[Option, ...], sites: Sequence[Site]) -> None:
+        self._tree = tree
+        self._origins = Origins(tree, options)
+        self._sites = sites
+        self._lines = {(site.line, site.kind) for site in sites}
+
+    def _calls(self, kind: str | None = None) -> Iterator[ast.Call]:
+        """All calls; with a kind, those in lines where a site of that kind stands."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Call) and (kind is None or (node.lineno, kind) in self._lines):
+                yield node
+
+    def _amounts(self, call: ast.Call, kind: str) -> tuple[float, float] | None:
+        """What was seen of a call of a kind."""
+        return next((s.amounts for s in self._sites if (s.line, s.kind) == (call.lineno, kind)), None)
+
+    def _scaled(self, values: Iterable[ast.expr], scale: Callable[[float], float]) -> _Found:
+        """The options with positive numbers that these values are computed from, each with another number."""
+        for value in values:
+            options = self._origins.by_arithmetic(value)
+            for option in [o for o in options if isinstance(o.value, float)] or options:
+                if option.value and type(option.value) in (int, float) and 0 < option.value < math.inf:
+                    yield option, (option.spelled, f"{scale(option.value):.6g}")
+
+    def rates(self) -> _Found:
+        """What optimizers are made with."""
+        given = [k.value for call in self._calls() for k in call.keywords if k.arg == "lr"]
+        groups = [node for node in ast.walk(self._tree) if isinstance(node, ast.Dict)]
+        for group in groups:
+            keys = (k.value if isinstance(k, ast.Constant) else None for k in group.keys)
+            given += [value for key, value in zip(keys, group.values, strict=True) if key == "lr"]
+        yield from self._scaled(given, lambda rate: max(rate, min(_FASTER * rate, _FASTEST)))
+
+    def bounds(self) -> _Found:
+        """Between what values are clamped."""
+        yield from self._scaled(
+            (
+                value
+                for call in self._calls("clip")
+                for value in (*call.args, *(k.value for k in call.keywords if k.arg in _BOUNDS))
+                if not isinstance(value, ast.Constant)
+            ),
+            lambda bound: bound / _TIGHTER,
+        )
+
+    def norms(self) -> _Found:
+        """What gradients are clipped to."""
+        for call in self._calls("norm"):
+            least, largest = self._amounts(call, "norm") or (math.inf, math.inf)
+            between = (least * largest) ** 0.5  # so that some are clipped
+            limits = (*call.args[1:2], *(k.value for k in call.keywords if k.arg in ("max_norm", "clip_value")))
+            yield from self._scaled(limits, lambda limit, most=between: min(limit / _FASTER, most or limit))  # type: ignore[misc]
+
+    def limits(self) -> _Found:
+        """What is compared in a condition that always came out the same, such as that of an early exit."""
+        for i, test in self._tests():
+            if not is_open(self._sites[i], self._sites):
+                continue
+            for node in (n for n in ast.walk(test) if isinstance(n, ast.Compare) and _is_ordering(n)):
+                for option in (o for v in (node.left, *node.comparators) for o in self._origins.by_arithmetic(v)):
+                    if option.value is None or (type(option.value) is float and option.value >= 0):
+                        value = min(option.value / _FASTER, _SOON) if option.value else _SOON
+                        yield option, (option.spelled, f"{value:.6g}")
+
+    def switches(self) -> _Found:
+        """Truth values that decide alone, where turning them over hides nothing that was not exercised."""
+        for i, test in self._tests():
+            site = self._sites[i]
+            test = test.operand if isinstance(test, ast.UnaryOp) else test
+            options = self._origins.by_arithmetic(test)
+            if len(options) != 1 or not options[0].flipped or not is_open(site, self._sites):
+                continue
+            if not any(site.guard and site.guard[0] == i and is_open(site, self._sites) for site in self._sites):
+                yield options[0], options[0].flipped
+
+    def _tests(self) -> Iterator[tuple[int, ast.expr]]:
+        """The conditions of the training code, each with the number of its site."""
+        at = {(site.line, site.text): i for i, site in enumerate(self._sites) if site.kind == "condition"}
+        for node in ast.walk(self._tree):
+            if isinstance(node, (ast.If, ast.IfExp, ast.While)):
+                for (line, text), i in at.items():
+                    if line == node.test.lineno and _says(text, node):
+                        yield i, node.test
+
+    def minibatches(self) -> _Found:
+        """What divides a batch so that nothing is left."""
+        for call in self._calls("parts"):
+            total, part = (int(n) for n in self._amounts(call, "parts") or (0, 1))
+            if total % part or not total:
+                continue
+            size, counts = call.args[-1], []
+            for value in self._origins.expressions(size):
+                for node in ast.walk(value):
+                    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Div)):
+                        counts += self._origins.by_arithmetic(node.right)
+            for option in counts or self._origins.by_arithmetic(size):
+                uneven = _uneven_count(total, part) if counts else _uneven_size(total, part)
+                if option.value == (total // part if counts else part) and uneven is not None:
+                    yield option, (option.spelled, str(uneven))
+
+
+def _is_ordering(node: ast.Compare) -> bool:
+    return isinstance(node.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
+
+
+def _says(text: str, node: ast.If | ast.IfExp | ast.While) -> bool:
+    """Whether a site's text, which may be cut short, is that of a condition."""
+    said = "if " if isinstance(node, ast.If) else "while " if isinstance(node, ast.While) else ""
+    said += ast.unparse(node.test if said else node)
+    return " ".join(said.split()).startswith(text.removesuffix("..."))
+
+
+def _uneven_count(total: int, size: int) -> int | None:
+    """In how many parts to divide so that one is smaller, of more than one element, rather of more than a few."""
+    count = total // size
+    candidates = sorted(range(2, total // 2 + 1), key=lambda other: (abs(other - count), -other))
+    rests = {other: (total % (total // other), total // other) for other in candidates}
+    large = (other for other, (rest, one) in rests.items() if rest > 1 and 4 * rest >= one)
+    return next(chain(large, (other for other, (rest, _) in rests.items() if rest > 1)), None)
+
+
+def _uneven_size(total: int, size: int) -> int | None:
+    """The largest smaller size of which a part is left, of more than one element, rather of more than a few."""
+    sizes = range(size - 1, 2, -1)
+    large = (other for other in sizes if total % other > 1 and 4 * (total % other) >= other)
+    return next(chain(large, (other for other in sizes if total % other > 1)), None)
