@@ -1,1 +1,1 @@
-"""Benchmarking: how fast original and converted script train, and what the speed costs."""
+"""How fast original and converted script train, and what the speed costs; knows scripts, not transforms."""

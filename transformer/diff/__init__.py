@@ -1,1 +1,1 @@
-"""Seeing a conversion: diffs that know moved code, blame, patches, and their views on the terminal and as a page."""
+"""Seeing a conversion: diffs that know moved code, blame, patches, terminal and page; knows results alone."""
