@@ -52,6 +52,23 @@ def test_training_there_gives_the_same_bits() -> None:
     assert train("cuda") == train("cpu")
 
 
+def halve(x: torch.Tensor, index: Any) -> list[float]:
+    x[index] /= 2
+    return x[index].cpu().tolist() + x.cpu().tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("index", [[0, 2], [True, False, True], (slice(None), [1]), ([0, 1], [1, 0])])
+def test_written_lists_of_indices_mean_what_they_mean_on_the_host(index: Any) -> None:
+    host = torch.arange(1.0, 7.0).reshape(3, 2)
+    assert halve(host.clone().to("cuda"), index) == halve(host.clone(), index) != halve(host.clone(), slice(None))
+
+
+def test_values_that_are_lost_are_not_computed_with() -> None:
+    x = on_device(1.0, 2.0)
+    with torch._C.DisableTorchFunction(), pytest.raises(NotImplementedError, match="lost"):
+        x[[0]] = 0.0  # torch's C++ makes a tensor on "meta" of the list
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -50,6 +50,11 @@ STEADY = {
         "agent": AGENT.replace(INIT, f"{INIT}        self.more = nn.ModuleList([nn.Linear(2, 2)])\n", 1)
         + "\n\n    def extra(self, x):\n        for layer in self.more:\n            x = layer(x)\n        return x\n"
     },
+    "a loop over numbered layers": {
+        "agent": AGENT.replace(INIT, f"{INIT}        self.more = nn.ModuleList([nn.Linear(2, 2)])\n", 1)
+        + "\n\n    def extra(self, x):\n        for i, layer in enumerate(self.more):\n            x = layer(x[:, i])\n"
+        "        return x\n"
+    },
     "gradients are read": {"report": "print(sum(p.grad.norm().item() for p in agent.parameters()))"},
     "parameters are written to": {"report": "for p in agent.parameters():\n    p.data.mul_(0.9)"},
     "its weights are saved": {"report": 'torch.save(agent.state_dict(), "agent.pt")'},
@@ -99,6 +104,10 @@ CHANGING = {
     "a method that gives a part another name": method("net = self.actor\n        net.append(nn.Tanh())"),
     "a method that changes a part": method("self.actor.append(nn.Tanh())"),
     "a method that reads what changes": {**method("return x / iteration")},
+    "a method that changes a layer that it numbers": {
+        "agent": AGENT.replace(INIT, f"{INIT}        self.more = nn.ModuleList([nn.Sequential()])\n", 1)
+        + "\n\n    def extra(self, x):\n        for i, layer in enumerate(self.more):\n            layer.append(x)\n"
+    },
     "numpy's generator": method("return x + np.random.rand()"),
     "a default that is shared": {"agent": AGENT + "\n\n    def extra(self, x, seen=[]):\n        return x\n"},
     "a function that registers": {

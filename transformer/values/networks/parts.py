@@ -335,7 +335,10 @@ class Parts:
             known = name.startswith(COMPUTING) and not name.startswith(STATEFUL) and not name.endswith("_")
         elif isinstance(outer, (ast.For, ast.comprehension)):
             known = outer.iter is inside
-            for name_node in ast.walk(outer.target):
+            target: ast.AST = outer.target
+            if isinstance(inside, ast.Call) and _is(inside.func, "enumerate") and isinstance(target, ast.Tuple):
+                target = target.elts[-1]  # before it stands the number of each
+            for name_node in ast.walk(target):
                 if isinstance(name_node, ast.Name):
                     self._check_element(name_node.id, function)
         elif isinstance(outer, (ast.List, ast.Return)):

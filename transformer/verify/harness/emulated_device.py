@@ -194,6 +194,8 @@ def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
         wrappers[id(wrapper.inner)] = wrapper
         return wrapper.inner
 
+    if any(isinstance(x, torch.Tensor) and x.is_meta for x in tree_iter((args, kwargs))):
+        raise NotImplementedError(f"{func} is given a tensor on the device meta, whose values are lost")
     target = kwargs.get("device")
     given, named = tree_map_only(DeviceTensor, inner, (args, kwargs))
     to_device = bool(wrappers) if target is None else target.type != "cpu"  # "cuda" by default
@@ -259,6 +261,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc]
 
 NAMING = {torch.device, torch._C._nn._parse_to}
 FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray}
+INDEXING = {torch.Tensor.__getitem__, torch.Tensor.__setitem__}
 
 
 class _Names(TorchFunctionMode):  # type: ignore[misc]
@@ -273,7 +276,15 @@ class _Names(TorchFunctionMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         if func in FROM_DATA and _is_cuda(kwargs.get("device") or self.default):
             return func(*args, **{**kwargs, "device": CPU}).to(META)  # on "meta", it would lose the data
+        if func in INDEXING and isinstance(args[0], DeviceTensor):
+            indices = tuple(map(_as_tensor, args[1])) if isinstance(args[1], tuple) else _as_tensor(args[1])
+            return func(args[0], indices, *args[2:])
         return func(*map(_renamed, args), **{name: _renamed(x) for name, x in kwargs.items()})
+
+
+def _as_tensor(index: Any) -> Any:
+    """An index; one that is written as a list as a tensor of the host, as torch's C++ would make one on "meta"."""
+    return torch.tensor(index) if isinstance(index, list) and index else index
 
 
 def _is_cuda(x: Any) -> bool:
