@@ -16,6 +16,11 @@ ROOT = Path(__file__).parent.parent
 FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"
 
 
+def _files(folder: Path) -> set[Path]:
+    """The files below a folder, but for what Python makes of them."""
+    return {p.relative_to(folder) for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+
+
 @pytest.mark.slow
 def test_base_install_converts(tmp_path: Path) -> None:
     environment = tmp_path / "venv"
@@ -34,10 +39,10 @@ def test_base_install_converts(tmp_path: Path) -> None:
     assert "lean-convert" in names
     assert not names & {"torch", "numpy", "tensordict", "gym", "gymnasium"}
 
-    shipped = {p.name for p in (ROOT / "templates").iterdir() if p.is_file()}
+    shipped = _files(ROOT / "templates")
     assert shipped
     folder = environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    assert {p.name for p in (folder / "transformer" / "templates").iterdir() if p.is_file()} == shipped
+    assert _files(folder / "transformer" / "templates") == shipped
 
     clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     command = [scripts / "lean-convert", FIXTURE, "-o", tmp_path / "out.py"]

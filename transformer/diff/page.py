@@ -144,7 +144,7 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
         the text of an HTML file that refers to no other file.
     """
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("transformer.templates", ""),
+        loader=jinja2.PackageLoader("transformer.templates", "page"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -12,7 +12,7 @@ import libcst as cst
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("transformer.templates", ""),
+        loader=jinja2.PackageLoader("transformer.templates", "emitted"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
