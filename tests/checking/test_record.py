@@ -172,8 +172,19 @@ def test_dates_are_the_virtual_clocks(tmp_path: Path) -> None:
     )
     assert [p.line for p in record(script).prints] == [
         "1700000000.0 1700000000.0 1700000000.0",
-        "1700000000 1700000000000000000",
+        "1700000000 0",
     ]
+
+
+def test_durations_are_told_in_float32(tmp_path: Path) -> None:
+    """gymnasium keeps the beginnings of episodes so; dates would be minutes apart, and all durations equal."""
+    script = tmp_path / "timed.py"
+    script.write_text(
+        "import time\nimport numpy as np\nimport gymnasium as gym\n"
+        "env = gym.make('CartPole-v1')\nenv.reset(seed=1)\nbegun = np.full(1, time.perf_counter(), np.float32)\n"
+        "for _ in range(3):\n    env.step(0)\nprint(np.round(time.perf_counter() - begun, 6)[0])\n"
+    )
+    assert [p.line for p in record(script).prints] == ["0.003"]
 
 
 def test_files_beside_the_script_are_there_and_nothing_is_left(tmp_path: Path) -> None:

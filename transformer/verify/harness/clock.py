@@ -39,11 +39,21 @@ class VirtualClock:
         """Seconds since 1970 on this clock."""
         return self.nanoseconds() / 1e9
 
+    def elapsed_nanoseconds(self) -> int:
+        """Nanoseconds since the run began: gymnasium keeps them in float32, in which dates are minutes apart."""
+        return self.nanoseconds() - self._begin
+
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return self.elapsed_nanoseconds() / 1e9
+
     def install(self) -> None:
         """Replace the clocks in `time`. Must come before the script's own imports."""
-        for name in ("time", "perf_counter", "monotonic", "process_time"):
-            _deceive(name, self.seconds)
-            _deceive(f"{name}_ns", self.nanoseconds)
+        _deceive("time", self.seconds)
+        _deceive("time_ns", self.nanoseconds)
+        for name in ("perf_counter", "monotonic", "process_time"):
+            _deceive(name, self.elapsed)
+            _deceive(f"{name}_ns", self.elapsed_nanoseconds)
         localtime, strftime = time.localtime, time.strftime
         _deceive("localtime", lambda t=None: localtime(self.seconds() if t is None else t))
         _deceive("strftime", lambda form, t=None: strftime(form, localtime(self.seconds()) if t is None else t))
