@@ -69,7 +69,7 @@ lint: $(STAMP) ## ruff and mypy
 golden: $(STAMP) ## convert the fixtures anew and show what changed in fixtures/converted
 	$(BIN)/python tests/golden.py
 
-docs: $(STAMP) ## write the tables of transforms and diagnostics into the README
+docs: $(STAMP) ## write the tables and examples of the README and of docs/
 	$(BIN)/python tests/docs.py
 
 fuzz: $(STAMP) ## convert N=10000 mutants (SEED, JOBS), then run RUNS=150 against their conversions

@@ -1,4 +1,4 @@
-"""The tables of the README and of docs/advise.md: from the registries, a conversion and results (`make docs`)."""
+"""The tables and examples of the README and of docs/: from the registries, a conversion, results (`make docs`)."""
 
 import difflib
 import io
@@ -18,25 +18,22 @@ ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
 import speed_page  # noqa: E402  (stands beside the results that it shows)
 
-README = ROOT / "README.md"
 EXAMPLE = "fixtures/gym_classic_discrete.py"
 SHOWN_STEP = "gae-hoist"
 """The step whose diff the README shows: short, and not a mere move of lines."""
+SHOWN_LINES = ("flags", "rollout", "gae", "update", "compile", "channels-last", "cudagraphs", "measure")
+"""The lines of the report that it shows, which are many more."""
 
 
 def transforms_table() -> str:
-    """The transforms in order: what each does, what it needs, why the results stay equal."""
+    """The transforms in order: what each does, where it applies, why the results stay equal, what it needs."""
+    head = "| | transform | what it does | applies | why it is safe | needs |"
     rows = [
-        f"| {number} | `{t.name}` | {_cell(t.summary)} | {', '.join(f'`{n}`' for n in t.needs)} | {_cell(t.safety)} |"
+        f"| {number} | `{t.name}` | {_cell(t.summary)} | {_cell(t.applies)} | {_cell(t.safety)} | "
+        f"{', '.join(f'`{n}`' for n in t.needs)} |"
         for number, t in enumerate(all_transforms(), 1)
     ]
-    return "\n".join(["| | transform | what it does | needs | why it is safe |", "|-|-|-|-|-|", *rows])
-
-
-def conditions_table() -> str:
-    """The transforms in order, and where each applies."""
-    rows = [f"| `{t.name}` | {_cell(t.applies)} |" for t in all_transforms()]
-    return "\n".join(["| transform | applies |", "|-|-|", *rows])
+    return "\n".join([head, "|-|-|-|-|-|-|", *rows])
 
 
 def diagnostics_table() -> str:
@@ -80,17 +77,19 @@ def _cell(text: str) -> str:
 
 
 def example() -> str:
-    """A conversion's report in full, and the diff of one of its steps."""
+    """Some lines of a conversion's report, and the diff of one of its steps."""
     conversion = convert((ROOT / EXAMPLE).read_text(encoding="utf-8"))
     output = EXAMPLE.replace(".py", "_lean.py")
     report = io.StringIO()
     print_report(Console(file=report, width=118), [Result(EXAMPLE, conversion, output)])
+    lines = [line.rstrip() for line in report.getvalue().splitlines()]
+    shown = [line for line in lines if line.split(" ")[0] in ("transform", *SHOWN_LINES)]
     (step,) = (s for s in conversion.steps if s.transform.name == SHOWN_STEP)
     diff = difflib.unified_diff(step.before.splitlines(), step.after.splitlines(), n=2, lineterm="")
     return "\n".join(
         [
             f"```console\n$ lean-convert {EXAMPLE} -o {output}",
-            *(line.rstrip() for line in report.getvalue().splitlines()),
+            *(*shown, "...", *lines[-2:]),
             "```\n",
             f"What `{SHOWN_STEP}` did there, as a diff:\n",
             "```diff",
@@ -100,22 +99,16 @@ def example() -> str:
     )
 
 
-TABLES = {
-    "transforms": transforms_table,
-    "diagnostics": diagnostics_table,
-    "example": example,
-    "speed": speed_page.readme_table,
+PAGES: dict[Path, dict[str, Callable[[], str]]] = {
+    ROOT / "README.md": {"example": example, "speed": speed_page.readme_table},
+    ROOT / "docs" / "transforms.md": {"transforms": transforms_table},
+    ROOT / "docs" / "refusals.md": {"diagnostics": diagnostics_table},
+    ROOT / "docs" / "advise.md": {"advice": advice_table, "examples": advice_examples},
 }
+"""The pages with tables that are made here, and the tables of each by the names of their markers."""
 
 
-ADVISE = ROOT / "docs" / "advise.md"
-ADVICE = {"advice": advice_table, "examples": advice_examples}
-
-TRANSFORMS = ROOT / "docs" / "transforms.md"
-CONDITIONS = {"conditions": conditions_table}
-
-
-def with_tables(document: str, tables: Mapping[str, Callable[[], str]] = TABLES) -> str:
+def with_tables(document: str, tables: Mapping[str, Callable[[], str]]) -> str:
     """The document with what stands between `<!-- NAME -->` and `<!-- /NAME -->` made anew.
 
     Raises:
@@ -130,7 +123,6 @@ def with_tables(document: str, tables: Mapping[str, Callable[[], str]] = TABLES)
 
 
 if __name__ == "__main__":
-    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
-    ADVISE.write_text(with_tables(ADVISE.read_text(encoding="utf-8"), ADVICE), encoding="utf-8")
-    TRANSFORMS.write_text(with_tables(TRANSFORMS.read_text(encoding="utf-8"), CONDITIONS), encoding="utf-8")
+    for path, tables in PAGES.items():
+        path.write_text(with_tables(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
     speed_page.write()

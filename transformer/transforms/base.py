@@ -14,7 +14,7 @@ class Skip(Exception):
 
 @dataclass(frozen=True)
 class TransformInfo:
-    """What is told of a transform everywhere: `--help`, `transforms`, `explain`, the diff view, the README."""
+    """What is told of a transform everywhere: `--help`, `transforms`, `explain`, the diff view, docs/transforms.md."""
 
     name: str
     summary: str
