@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
+
 from transformer.checking.flags import find_flags
+from transformer.checking.harness.options import _flip
 
 
 def test_flags_are_found_by_what_they_guard() -> None:
@@ -18,3 +22,17 @@ def test_no_flag() -> None:
     flags = find_flags("f = torch.compile(f)\nif args.track:\n    wandb.init()\n")
     assert flags.options(["compile"]) is None
     assert flags.options(["compile", "cudagraphs"]) is None
+
+
+def test_words_that_turn_a_switch_over() -> None:
+    def only(*words: str) -> Callable[[str], bool]:
+        return lambda text: words.index(text) % 2 == 0  # raises for another word
+
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    switches = [parser.add_argument("--x", type=only(*pair)) for pair in PAIRS]
+    assert [_flip(s, value) for s, pair in zip(switches, PAIRS, strict=True) for value in (False, True)] == [
+        ["--x", word] for pair in PAIRS for word in pair
+    ]
+
+
+PAIRS = (("true", "false"), ("1", "0"), ("yes", "no"), ("on", "off"))

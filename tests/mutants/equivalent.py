@@ -238,7 +238,7 @@ class _Spelling(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Shape and device of the one of Normal's parameters as those of the other: it broadcasts them, on one device."""
+        """Shape and device of one parameter of Normal as those of the other: it broadcasts them, on one device."""
         self.generic_visit(node)
         made = "(distribution.loc.detach(), distribution.scale.detach())"
         if ast.unparse(node) in ("scale.shape", "scale.device") and self._script.values("(loc, scale)") == [made]:
