@@ -28,11 +28,10 @@ def test_words_that_turn_a_switch_over() -> None:
     def only(*words: str) -> Callable[[str], bool]:
         return lambda text: words.index(text) % 2 == 0  # raises for another word
 
-    parser = argparse.ArgumentParser(conflict_handler="resolve")
-    switches = [parser.add_argument("--x", type=only(*pair)) for pair in PAIRS]
-    assert [_flip(s, value) for s, pair in zip(switches, PAIRS, strict=True) for value in (False, True)] == [
-        ["--x", word] for pair in PAIRS for word in pair
-    ]
+    parser = argparse.ArgumentParser()
+    for pair in PAIRS:
+        switch = parser.add_argument(f"--{pair[0]}", type=only(*pair))
+        assert [_flip(switch, value) for value in (False, True)] == [[f"--{pair[0]}", word] for word in pair]
 
 
 PAIRS = (("true", "false"), ("1", "0"), ("yes", "no"), ("on", "off"))

@@ -238,7 +238,7 @@ def test_the_rung_under_other_stress(
     verification = verify(Task(Run(script), "pass", up_to="refactored"))
     both = ("--no-x", "--lr", "0.01", "--updates", "2")
     other = [(both[1:], 4)] * (not fails)  # a rollout has four steps
-    assert made == [(("--updates", "3"), None)] * 2 + [(both, None)] * 2 + other * 2
+    assert made == [(("--updates", "3"), None)] * 2 + [(both, None), *other] * 2
     assert [r.name for r in verification.rungs][2:] == ["refactored (other stress)"] * (not fails)
     console = Console(record=True, width=150)
     print_verification(verification, console)

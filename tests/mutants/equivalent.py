@@ -9,6 +9,7 @@ These edits are proved to change nothing:
 - two flags in each other's place that are read as `a or b` alone;
 - the edits of a condition, and of what only it reads, that chooses between two ways to compute the same bits: rows as
   tensors or as numpy's views of them, a gradient bound anew or copied into the old one;
+- dropping what is done for distributions of a kind that the script never samples;
 - what gradients are before the first backward pass, where each one sets all of them anew.
 
 Each rests on what a few functions are known to do, as said where they are named. What raises instead is seen in a run.
@@ -471,10 +472,27 @@ def _first_gradients(mutant: Mutant, script: _Script) -> str:
     return ""
 
 
+def _other_kind(mutant: Mutant, script: _Script) -> str:
+    """Dropping what is done for a kind of distribution that the script never samples."""
+    kinds = re.fullmatch(r"if \w+ and isinstance\((\w+), torch\.distributions\.(\w+)\):", mutant.before)
+    if mutant.kind != "drop" or kinds is None:
+        return ""
+    around = script.scope(script.statement(mutant.line))
+    name = getattr(around, "name", "")
+    calls = [n for n in ast.walk(script.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == name]
+    outside = [c for c in calls if script.scope(c) is not around]
+    drawn = [v for c in outside for a in c.args for v in script.values(ast.unparse(a)) or ["unknown"]]
+    others = {"Categorical", "Normal", "Independent"} - {kinds[2]}
+    if drawn and all(v.partition("(")[0] in others for v in drawn):
+        return "the script samples distributions of another kind"
+    return ""
+
+
 _RULES: tuple[Callable[[Mutant, _Script], str], ...] = (
     _one_spelling,
     _again,
     _either_flag,
     _two_ways,
     _first_gradients,
+    _other_kind,
 )

@@ -151,6 +151,12 @@ def reads(kept, carry, change):
     for t in range(3):
         kept[t] = carry = change[t] + kept[t]
 
+def sample(d):
+    if captured and isinstance(d, torch.distributions.Normal):
+        return sample(d.base_dist)
+    if captured and isinstance(d, torch.distributions.Categorical):
+        return d.probs
+
 def traceable(optimizer):
 
     def backward(loss):
@@ -193,6 +199,8 @@ PROVED = [
     ("traceable.backward", "if p.grad is None or grad is None:", "if p.grad is not None or grad is None:", True),
     ("traceable.backward", "if p.grad is None or grad is None:", "(dropped)", False),
     ("traceable.backward", "p.grad.copy_(grad)", "(repeated)", True),
+    ("sample", "if captured and isinstance(d, torch.distributions.Normal):", "(dropped)", True),
+    ("sample", "if captured and isinstance(d, torch.distributions.Categorical):", "(dropped)", False),
     ("traceable", "if args.compile:", "if not args.compile:", True),
     ("traceable", "p.grad = torch.zeros_like(p)", "(dropped)", True),
     ("traceable", "p.grad = torch.zeros_like(p)", "p.grad = torch.zeros_like(q)", False),
