@@ -10,6 +10,7 @@ These edits are proved to change nothing:
 - the edits of a condition, and of what only it reads, that chooses between two ways to compute the same bits: rows as
   tensors or as numpy's views of them, a gradient bound anew or copied into the old one;
 - dropping what is done for distributions of a kind that the script never samples;
+- dropping the capture of a function;
 - what gradients are before the first backward pass, where each one sets all of them anew.
 
 Each rests on what a few functions are known to do, as said where they are named. What raises instead is seen in a run.
@@ -185,9 +186,9 @@ class _Script:
     def functions(self, name: str) -> list[ast.FunctionDef]:
         return [n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
 
-    def values(self, name: str) -> list[str]:
-        """What is assigned to a variable by its name alone."""
-        assigned = [n for n in ast.walk(self.tree) if isinstance(n, ast.Assign)]
+    def values(self, name: str, within: ast.AST | None = None) -> list[str]:
+        """What is assigned to a variable by its name alone, anywhere or within a function."""
+        assigned = [n for n in ast.walk(within or self.tree) if isinstance(n, ast.Assign)]
         return [ast.unparse(n.value) for n in assigned if any(ast.unparse(t) == name for t in n.targets)]
 
 
@@ -481,11 +482,19 @@ def _other_kind(mutant: Mutant, script: _Script) -> str:
     name = getattr(around, "name", "")
     calls = [n for n in ast.walk(script.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == name]
     outside = [c for c in calls if script.scope(c) is not around]
-    drawn = [v for c in outside for a in c.args for v in script.values(ast.unparse(a)) or ["unknown"]]
+    drawn = [v for c in outside for a in c.args for v in script.values(ast.unparse(a), script.scope(c)) or ["unknown"]]
     others = {"Categorical", "Normal", "Independent"} - {kinds[2]}
     if drawn and all(v.partition("(")[0] in others for v in drawn):
         return "the script samples distributions of another kind"
     return ""
+
+
+def _uncaptured(mutant: Mutant, script: _Script) -> str:
+    """Dropping nothing but captures leaves the functions themselves, which is what a capture has to compute."""
+    statement = script.statement(mutant.line)
+    leaves = [n for n in ast.walk(statement) if isinstance(n, ast.stmt) and not isinstance(n, ast.If)]
+    captures = [re.fullmatch(r"(\w+) = CudaGraphModule\(\1(, warmup=\d+)?\)", ast.unparse(n)) for n in leaves]
+    return "captured or not, a function computes the same" if mutant.kind == "drop" and all(captures) else ""
 
 
 _RULES: tuple[Callable[[Mutant, _Script], str], ...] = (
@@ -495,4 +504,5 @@ _RULES: tuple[Callable[[Mutant, _Script], str], ...] = (
     _two_ways,
     _first_gradients,
     _other_kind,
+    _uncaptured,
 )

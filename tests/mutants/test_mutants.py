@@ -188,6 +188,8 @@ def update(x):
 optimizer = optim.Adam(agent.parameters(), lr=0.1)
 optimizer.param_groups[0]['lr'] = args.lr
 backward = traceable(optimizer)
+if args.cudagraphs:
+    update = CudaGraphModule(update, warmup=20)
 """
 PROVED = [
     ("rows", "shared = all((r.dim() > 1 for r in both))", "shared = all((r.dim() > 2 for r in both))", True),
@@ -219,6 +221,10 @@ PROVED = [
     ("", "optimizer.param_groups[0]['lr'] = args.lr", "optimizer.param_groups[1]['lr'] = args.lr", False),
     ("", "optimizer.param_groups[0]['lr'] = args.lr", "(repeated)", True),
     ("", "backward = traceable(optimizer)", "(repeated)", True),
+    ("", "backward = traceable(optimizer)", "(dropped)", False),
+    ("", "if args.cudagraphs:", "(dropped)", True),
+    ("", "update = CudaGraphModule(update, warmup=20)", "(dropped)", True),
+    ("", "update = CudaGraphModule(update, warmup=20)", "(repeated)", False),
 ]
 
 
