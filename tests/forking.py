@@ -76,8 +76,7 @@ def record_forked(
     """
 
     def limited() -> None:
-        if cpu_seconds is not None:
-            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+        _limit(cpu_seconds)
         prepare()
 
     with _forked(run, mode, limited, **{"values_limit": VALUES_LIMIT, **options}) as scratch:
@@ -85,18 +84,23 @@ def record_forked(
 
 
 @contextmanager
-def in_forks() -> Iterator[None]:
-    """Have all runs within the context be forks, those of `verify` as well."""
+def in_forks(cpu_seconds: int | None = None) -> Iterator[None]:
+    """Have all runs within the context be forks, those of `verify` as well, which may take so much processor time."""
     real = Run.under_harness
 
     def under_harness(run: Run, mode: Mode, *_: object, **options: Any) -> AbstractContextManager[Scratch]:
-        return _forked(run, mode, lambda: None, **options)
+        return _forked(run, mode, lambda: _limit(cpu_seconds), **options)
 
     Run.under_harness = under_harness  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
         Run.under_harness = real  # type: ignore[method-assign]
+
+
+def _limit(cpu_seconds: int | None) -> None:
+    if cpu_seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
 
 
 @contextmanager

@@ -117,7 +117,10 @@ def test_networks_out_of_the_collectors_view(toy_script: Path, toy_recording: Re
 
 def test_logged_scalars(toy_script: Path) -> None:
     logging = TOY.replace("import torch.nn", "from torch.utils.tensorboard import SummaryWriter\nimport torch.nn")
-    logging = edited("envs = Walk()", 'envs = Walk(); writer = SummaryWriter(f"runs/{int(start)}")', logging)
+    logging = edited("    def step(self", "    def reset(self):\n        pass\n\n    def step(self", logging)
+    logging = edited(
+        "envs = Walk()", 'envs = Walk(); envs.reset(); writer = SummaryWriter(f"runs/{int(start)}")', logging
+    )
     logging = edited(
         '        print(f"update {update}: loss {loss.item()}")\n',
         '        writer.add_scalar("loss", loss, update)\n'
@@ -125,7 +128,9 @@ def test_logged_scalars(toy_script: Path) -> None:
         '        writer.add_scalars("two", {"a": np.array([1.5]), "b": float("nan")}, global_step=update)\n',
         logging,
     )
+    logging += '    __import__("io").StringIO().close()\n'
     recorded = record(toy_script, source=logging)
+    assert [p.line for p in recorded.events] == ["Walk reset", "SummaryWriter made", "StringIO closed"]
     assert [(s.tag, s.step) for s in recorded.scalars] == [
         (tag, step) for step in (0, 1) for tag in ("loss", "two/a", "two/b")
     ]
@@ -135,6 +140,11 @@ def test_logged_scalars(toy_script: Path) -> None:
     moved = logging.replace('writer.add_scalar("loss", loss, update)', 'writer.add_scalar("loss", loss, update + 1)')
     found = compare(recorded, record(toy_script, source=moved))
     assert [(d.quantity, d.name, d.where, d.count) for d in found] == [("scalar", "loss", "step 0", 3)]
+    events = "envs.reset(); writer", "writer = SummaryWriter(", ".StringIO().close()"
+    for event, more in zip(events, ("envs.reset(); ", "SummaryWriter('x'); ", ".StringIO"), strict=True):
+        other = edited(event, more + event if more != ".StringIO" else more, logging)
+        found = compare(recorded, record(toy_script, source=other))
+        assert [d.quantity for d in found if d.quantity != "file"] == ["event"]
     longer = logging.replace("of\\n{update}", "of\\n{update}%")
     found = compare(recorded, record(toy_script, source=longer))
     assert [(d.quantity, d.where, d.count) for d in found] == [("text", "line 3", 2)]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
+
 from transformer.verify.flags import find_flags
+from transformer.verify.harness.options import _flip
 
 
 def test_flags_are_found_by_what_they_guard() -> None:
@@ -18,3 +22,16 @@ def test_no_flag() -> None:
     flags = find_flags("f = torch.compile(f)\nif args.track:\n    wandb.init()\n")
     assert flags.options(["compile"]) is None
     assert flags.options(["compile", "cudagraphs"]) is None
+
+
+def test_words_that_turn_a_switch_over() -> None:
+    def only(*words: str) -> Callable[[str], bool]:
+        return lambda text: words.index(text) % 2 == 0  # raises for another word
+
+    parser = argparse.ArgumentParser()
+    for pair in PAIRS:
+        switch = parser.add_argument(f"--{pair[0]}", type=only(*pair))
+        assert [_flip(switch, value) for value in (False, True)] == [[f"--{pair[0]}", word] for word in pair]
+
+
+PAIRS = (("true", "false"), ("1", "0"), ("yes", "no"), ("on", "off"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from functools import cache
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from transformer.verify.record import record_run
 from transformer.verify.recording import Site
 from transformer.verify.run import Run
 from transformer.verify.show import as_json, print_verification
-from transformer.verify.stress import STRESS_ITERATIONS, most_that_run, stress_arguments
-from transformer.verify.verify import Task, verify
+from transformer.verify.stress import STRESS_ITERATIONS, every_other_switch, most_that_run, stress_arguments
+from transformer.verify.verify import Stress, Task, verify
 
 SCRIPT = """\
 optimizer = torch.optim.Adam(net.parameters(), lr=args.rate)
@@ -192,7 +193,7 @@ def test_rungs_under_stress(
     exercised = stress and not fails
     assert made == [usual] * 2 + [stressed] * 2 * exercised
     assert [r.name for r in verification.rungs] == ["refactored", "refactored (stress)"][: 1 + exercised]
-    assert verification.stress == (stressed if exercised else ())
+    assert verification.stress == ((Stress(stressed, None),) if exercised else ())
     notes = [n for n in verification.notes if "Under stress" in n]
     assert notes == ["Under stress, the original fails with --lr 0.01, which was left out: ValueError: too fast"] * len(
         fails
@@ -206,6 +207,67 @@ def test_rungs_under_stress(
     assert as_data["not_exercised"] == ["line 3: if args.x was never false"]
     assert as_data["stress_arguments"] == (list(stressed) if exercised else None)
     assert as_data["verdict"] == "equal"
+
+
+def test_every_other_switch() -> None:
+    options = options_of({"a": True, "b": True, "c": True, "lr": 0.1})
+    number, *flips = ("--lr", "1"), ("--no-a",), ("--no-b",), ("--no-c",)
+    assert every_other_switch((*flips, number), options) == (flips[0], flips[2], number)
+    assert every_other_switch((flips[1], number), options) == (number,)
+    assert every_other_switch((number,), options) == (number,)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_rung_under_other_stress(
+    toy_recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("for i in x:\n    if args.x:\n        loss.backward()\nAdam(lr=args.lr)")
+    site = Site("condition", 2, "if args.x", "", TWO, frozenset({"true"}), None, None)
+    made: list[tuple[tuple[str, ...], object]] = []
+
+    def record_run(run: Run, episode_steps: int | None = None, **_: object) -> Recording:
+        if fails and episode_steps is not None:
+            raise RunFailed("the script ended", "TypeError: max_episode_steps")
+        made.append((run.args, episode_steps))
+        return dataclasses.replace(toy_recording, sites=(site,))
+
+    options = options_of({"lr": 1e-3, "x": True})
+    monkeypatch.setattr(climbing, "find_length", lambda run: Length("--updates", 1, 100, tuple(options)))
+    monkeypatch.setattr(climbing, "record_run", record_run)
+    verification = verify(Task(Run(script), "pass", up_to="refactored"))
+    both = ("--no-x", "--lr", "0.01", "--updates", "2")
+    other = [(both[1:], 4)] * (not fails)  # a rollout has four steps
+    assert made == [(("--updates", "3"), None)] * 2 + [(both, None), *other] * 2
+    assert [r.name for r in verification.rungs][2:] == ["refactored (other stress)"] * (not fails)
+    console = Console(record=True, width=150)
+    print_verification(verification, console)
+    assert ("Under other stress: --lr 0.01 --updates 2, episodes" in console.export_text()) == (not fails)
+    assert as_json(verification, (), None)["other_stress"] == [
+        {"arguments": [*both[1:]], "episode_steps": 4} for _ in other
+    ]
+
+
+EPISODES = """\
+import gymnasium, torch
+env, net = gymnasium.make("CartPole-v1"), torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+env.reset(seed=1)
+for step in range(4):
+    print(env.step(step % 2)[2:4])
+optimizer.step()
+env.close()
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gymnasium") is None, reason="gymnasium is not installed")
+def test_truncated_episodes(tmp_path: Path) -> None:
+    script = tmp_path / "episodes.py"
+    script.write_text(EPISODES)
+    went_on, ended = "(False, False)", "(False, True)"
+    for steps, last in ((None, went_on), (4, ended)):
+        recorded = record_run(Run(script), episode_steps=steps)
+        assert [p.line for p in recorded.prints] == [went_on] * 3 + [last]
 
 
 def test_an_original_that_does_not_repeat_itself_under_stress(
@@ -325,6 +387,6 @@ def test_options_that_break_the_original_are_left_out(tmp_path: Path) -> None:
     script.write_text(picky)
     verification = verify(Task(dataclasses.replace(CALM, script=script), picky, up_to="refactored"))
     assert [r.status for r in verification.rungs] == ["equal", "equal"]
-    assert "--num-minibatches" not in verification.stress
+    assert not any("--num-minibatches" in stress.args for stress in verification.stress)
     (note,) = (n for n in verification.notes if "--num-minibatches" in n)
     assert "AssertionError" in note

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from toy import edited
+from toy import TOY, edited
 
 from transformer import convert
 from transformer.verify import Recording, compare, record
@@ -192,3 +192,20 @@ def test_what_was_computed_in_another_order_is_named(toy_recording: Recording) -
     same = recorded_rung("uncompiled", toy_recording, replace(toy_recording, regrouped=("tensor-lr",)), ())
     assert same.status == "equal"
     assert same.notes[0].startswith("tensor-lr: capturable optimizers")
+
+
+def test_flags_that_hand_nothing_to_a_compiler(toy_script: Path) -> None:
+    bare, compiling = (
+        record_run(Run(toy_script, source=s), uncompiled=True) for s in (TOY, edited("envs = Walk()", HANDS))
+    )
+    assert (bare.handed, compiling.handed) == ((), ("handed", "Linear"))
+    assert [recorded_rung("uncompiled", bare, r, ()).status for r in (bare, compiling)] == ["different", "equal"]
+    assert recorded_rung("refactored", bare, replace(bare, handed=None), ()).status == "equal"
+
+
+HANDS = """envs = Walk()
+
+    @torch.compile
+    def handed(): pass
+    torch.compile(nn.Linear(1, 1))
+"""

@@ -1,8 +1,19 @@
 """Proofs from the text alone that a mutant computes what the script does; the others are explained by hand.
 
-Two kinds of edits are proved to change nothing: the repetition of a statement whose second turn does what the first has
-done (an assignment that has no other effect and reads nothing that it binds; a call that sets something to its
-arguments), and edits of the value of an assignment to names that nothing reads.
+These edits are proved to change nothing:
+
+- the repetition of a statement whose second turn does what the first has done: an assignment that has no other effect
+  and reads nothing that it binds, a call that sets something to its arguments;
+- edits of the value of an assignment to names that nothing reads;
+- two spellings of one thing: of the only param group, of a variance;
+- two flags in each other's place that are read as `a or b` alone;
+- the edits of a condition, and of what only it reads, that chooses between two ways to compute the same bits: rows as
+  tensors or as numpy's views of them, a gradient bound anew or copied into the old one;
+- dropping what is done for distributions of a kind that the script never samples;
+- dropping the capture of a function;
+- what gradients are before the first backward pass, where each one sets all of them anew.
+
+Each rests on what a few functions are known to do, as said where they are named. What raises instead is seen in a run.
 
 `score.py --proofs` runs what is proved all the same: one that is killed in spite of its proof shows a mistake here.
 """
@@ -10,30 +21,43 @@ arguments), and edits of the value of an assignment to names that nothing reads.
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Callable
 
 from generate import Mutant
 
 PURE_METHODS = frozenset(
     "abs actor actor_mean argmax bool chunk clamp clone copy cpu critic cuda detach dim exp expand_as flatten float "
-    "get_value get_wrapper_attr int item items join keys log log_prob entropy long max mean min numpy prod ravel "
+    "get_value get_wrapper_attr int is_compiling item items join keys log log_prob entropy long max mean min numpy "
+    "parameters prod ravel "
     "reshape sigmoid split sqrt squeeze std sum tanh to tolist type unsqueeze values var view".split()
 )
 """Methods of tensors, arrays, dictionaries, texts, distributions and networks that change and draw nothing."""
 PURE_FUNCTIONS = frozenset(
-    "Categorical Normal TensorDict all any gae get_value dict enumerate float int isinstance len list max min range "
-    "reversed sorted str sum tuple type vars zip np.array np.logical_or np.mean np.prod np.stack np.var np.zeros "
+    "Categorical Normal TensorDict all any gae get_value dict enumerate float hasattr int isinstance len list max min "
+    "range reversed sorted str sum tuple type vars zip inspect.unwrap nn.Parameter np.array np.logical_or np.mean "
+    "np.prod np.stack np.var np.zeros optim.Adam torch.compiler.is_compiling torch.cuda.is_current_stream_capturing "
+    "torch.cuda.is_initialized tqdm.tqdm "
     "os.path.basename os.path.splitext torch.Tensor torch.abs torch.as_tensor torch.cat torch.clamp "
     "torch.cuda.is_available torch.device torch.exp torch.max torch.mean torch.min torch.ones torch.stack "
     "torch.tensor torch.zeros torch.zeros_like time.time".split()
 )
-"""Functions that change and draw nothing, by the names that the fixtures give them."""
+"""Functions that change and draw nothing, by the names that the fixtures give them. A progress bar is drawn on the
+terminal, which nobody compares."""
 SETTING = frozenset("random.seed np.random.seed torch.manual_seed nn.init.zeros_ torch.nn.init.constant_".split())
 """Functions whose second call with the same arguments changes nothing any more."""
-SETTING_METHODS = frozenset("close fill_ zero_grad".split())
+SETTING_METHODS = frozenset("copy_ fill_ zero_grad".split())
+SHAPE_ONLY = frozenset("torch.zeros_like torch.empty_like".split())
+"""Functions that read nothing of their argument but shape, dtype and device."""
 
 
 def proof(mutant: Mutant, text: str) -> str:
     """Why a mutant of a script in canonical form computes the same; empty where that is not proved."""
+    return _of_statement(mutant, text) or next((why for rule in _RULES if (why := rule(mutant, _Script(text)))), "")
+
+
+def _of_statement(mutant: Mutant, text: str) -> str:
+    """What the statement alone shows, and that nothing reads what it binds."""
     repeated, after = mutant.kind == "repeat", _statement(mutant.after)
     match _statement(mutant.before):
         case ast.Expr(value=ast.Call(func=function, args=arguments, keywords=[])) if repeated:
@@ -66,6 +90,8 @@ def _is_plain(target: ast.expr) -> bool:
             return True
         case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str())):
             return True
+        case ast.Subscript(value=inner, slice=ast.Constant()):  # `optimizer.param_groups[0]["lr"]`
+            return _is_plain(inner)
         case ast.Tuple(elts=parts):
             return all(map(_is_plain, parts))
     return False
@@ -77,15 +103,21 @@ def _bound(target: ast.expr) -> set[str]:
         case ast.Tuple(elts=parts):
             return {name for part in parts for name in _bound(part)}
         case ast.Subscript(value=value):
-            return {ast.unparse(value)}
+            return _bound(value)
     return {ast.unparse(target)}
 
 
 def _is_conversion(value: ast.expr, targets: list[ast.expr]) -> bool:
-    """Whether it makes one dtype, device or shape of a variable, whatever it had before."""
+    """Whether it makes one dtype, device or shape of what it is assigned to, whatever that had before."""
+    match targets, value:
+        case [ast.Tuple(elts=parts)], ast.Tuple(elts=values) if len(parts) == len(values):
+            others = [_reads(v, _bound(p)) for p in parts for q, v in zip(parts, values, strict=True) if p is not q]
+            return not any(others) and all(_is_conversion(v, [p]) for p, v in zip(parts, values, strict=True))
     while isinstance(value, ast.Call):
         match value:
-            case ast.Call(func=ast.Attribute(attr="as_tensor"), args=[inner], keywords=[]):
+            case ast.Call(func=ast.Attribute(attr="as_tensor" | "array"), args=[inner], keywords=[]):
+                value = inner
+            case ast.Call(func=ast.Attribute(value=ast.Name("torch"), attr="tensor"), args=[inner]):
                 value = inner
             case ast.Call(func=ast.Attribute(value=inner, attr="to" | "flatten" | "ravel")):
                 value = inner
@@ -93,7 +125,7 @@ def _is_conversion(value: ast.expr, targets: list[ast.expr]) -> bool:
                 value = inner
             case _:
                 return False
-    return isinstance(value, ast.Name) and [ast.unparse(t) for t in targets] == [value.id]
+    return isinstance(value, (ast.Name, ast.Subscript)) and [*map(ast.unparse, targets)] == [ast.unparse(value)]
 
 
 def _binds(statement: ast.Assign, targets: list[ast.expr]) -> bool:
@@ -103,7 +135,9 @@ def _binds(statement: ast.Assign, targets: list[ast.expr]) -> bool:
 
 def _reads(node: ast.AST, bound: set[str]) -> bool:
     """Whether any of what is bound is read; an object that is used as a whole is read with all its attributes."""
-    loaded = [n for n in ast.walk(node) if isinstance(getattr(n, "ctx", None), ast.Load)]
+    shapes = [c for c in ast.walk(node) if isinstance(c, ast.Call) and ast.unparse(c.func) in SHAPE_ONLY]
+    aside = {id(n) for call in shapes for argument in call.args for n in ast.walk(argument)}
+    loaded = [n for n in ast.walk(node) if isinstance(getattr(n, "ctx", None), ast.Load) and id(n) not in aside]
     attributes = [n for n in loaded if isinstance(n, ast.Attribute)]
     names = [n for n in loaded if isinstance(n, ast.Name)]
     objects = {id(a.value) for a in attributes}
@@ -125,3 +159,350 @@ def _is_known(node: ast.AST) -> bool:
         case ast.Call(func=ast.Name(id=name)):
             return name in PURE_FUNCTIONS
     return False
+
+
+class _Script:
+    """The script that is edited."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tree = text, ast.parse(text)
+        self._parents = {id(c): parent for parent in ast.walk(self.tree) for c in ast.iter_child_nodes(parent)}
+
+    def statement(self, line: int) -> ast.stmt:
+        """The outermost one that begins in a line: in canonical form there is one with a block at the most."""
+        return next(n for n in ast.walk(self.tree) if isinstance(n, ast.stmt) and n.lineno == line)
+
+    def parent(self, node: ast.AST) -> ast.AST:
+        return self._parents[id(node)]
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """The innermost function or class around a node, or the module."""
+        while node is not self.tree:
+            node = self.parent(node)
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                break
+        return node
+
+    def functions(self, name: str) -> list[ast.FunctionDef]:
+        return [n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+
+    def values(self, name: str, within: ast.AST | None = None) -> list[str]:
+        """What is assigned to a variable by its name alone, anywhere or within a function."""
+        assigned = [n for n in ast.walk(within or self.tree) if isinstance(n, ast.Assign)]
+        return [ast.unparse(n.value) for n in assigned if any(ast.unparse(t) == name for t in n.targets)]
+
+
+def _one_spelling(mutant: Mutant, script: _Script) -> str:
+    """Both texts, with one spelling for each thing, are the same."""
+    before, after = (_spelled(t, script) for t in (mutant.before, mutant.after))
+    return "the same in another spelling" if before is not None and before == after else ""
+
+
+def _spelled(text: str, script: _Script) -> str | None:
+    statement = _statement(text)
+    return None if statement is None else ast.dump(_Spelling(script).visit(statement))
+
+
+class _Spelling(ast.NodeTransformer):
+    """Gives each thing one spelling."""
+
+    def __init__(self, script: _Script) -> None:
+        self._script = script
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="param_groups")):
+                made = [v for v in self._script.values(name) if not v.startswith(f"{name}.")]
+                alone = made and all(v.startswith("optim.Adam(agent.parameters(), ") for v in made)
+                if alone and "add_param_group" not in self._script.text and ast.unparse(node.slice) == "-1":
+                    node.slice = ast.Constant(0)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name("np"), attr="var"), args=[inner]):
+                while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and not inner.args:
+                    inner = inner.func.value if inner.func.attr in ("cpu", "numpy") else ast.Constant(None)
+                if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub):  # -x has the bits of x but one
+                    inner.left, inner.right = sorted((inner.left, inner.right), key=ast.unparse)
+            case ast.Call(
+                func=ast.Attribute(value=ast.BinOp(left=ast.Name(id=name), op=ast.Div(), right=drawn), attr="argmax"),
+                args=[axis],
+            ):
+                made = self._script.values(name)
+                if len(made) == 1 and re.search(r"\.reshape\(-1, [\w.]+\.shape\[-?1\]\)$", made[0]):  # two axes
+                    node.args = [ast.Constant(1) if ast.unparse(axis) == "-1" else axis]
+                match drawn:  # halving all draws doubles all quotients
+                    case ast.Call(func=ast.Attribute(attr="exponential_"), args=[ast.Constant(value=2)]):
+                        drawn.args = [ast.Constant(1)]
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Shape and device of one parameter of Normal as those of the other: it broadcasts them, on one device."""
+        self.generic_visit(node)
+        made = "(distribution.loc.detach(), distribution.scale.detach())"
+        if ast.unparse(node) in ("scale.shape", "scale.device") and self._script.values("(loc, scale)") == [made]:
+            node.value = ast.Name("loc", ast.Load())
+        return node
+
+
+def _again(mutant: Mutant, script: _Script) -> str:
+    """The second turn of a call, of a function of the script or of a network's first words, does nothing more."""
+    if mutant.kind != "repeat":
+        return ""
+    match script.statement(mutant.line):
+        case ast.Expr(value=value) as statement if ast.unparse(value) == "super().__init__()":
+            owner = script.scope(script.scope(statement))
+            if isinstance(owner, ast.ClassDef) and [*map(ast.unparse, owner.bases)] == ["nn.Module"]:
+                return "nn.Module's begins with empty tables, and does so again"
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments, keywords=[])) as statement:
+            if len(found := script.functions(name)) == 1 and all(isinstance(a, ast.Name) for a in arguments):
+                given = dict(zip((a.arg for a in found[0].args.args), map(ast.unparse, arguments), strict=False))
+                return "it overwrites the same rows" if _overwrites(found[0], given, script) else ""
+        case ast.Assign(targets=targets, value=ast.Call() as call) if all(map(_is_plain, targets)):
+            bound = {name for target in targets for name in _bound(target)}
+            arguments = [*call.args, *(k.value for k in call.keywords)]
+            if _reads(call, bound) or not all(map(_is_pure, arguments)):
+                return ""
+            if _evaluates(call, script):
+                return "evaluating the network has no other effect"
+            if isinstance(call.func, ast.Name) and len(found := script.functions(call.func.id)) == 1:
+                return "it sets again what it has set" if _settles(found[0].body) else ""
+    return ""
+
+
+def _overwrites(function: ast.FunctionDef, given: dict[str, str], script: _Script) -> bool:
+    """Whether all that a function does is to write rows of fresh memory of its caller's, which it does not read.
+
+    `given` are the variables that it is given, by parameter.
+    """
+    written: set[str] = set()
+    for statement in function.body:
+        match statement:
+            case ast.For(target=ast.Name(), iter=over, body=body, orelse=[]) if _is_pure(over):
+                for inner in body:
+                    if not isinstance(inner, ast.Assign) or not _is_pure(inner.value):
+                        return False
+                    rows = [t for t in inner.targets if isinstance(t, ast.Subscript)]
+                    written |= {ast.unparse(r.value) for r in rows}
+                    if not all(isinstance(t, ast.Name) for t in inner.targets if t not in rows):
+                        return False
+            case ast.If() if not _same_either_way(statement, script):
+                return False
+            case ast.Assign(targets=[ast.Name()], value=value) if _is_pure(value):
+                pass
+            case _ if not (_is_docstring(statement) or isinstance(statement, ast.If)):
+                return False
+    loops = [s for s in function.body if isinstance(s, ast.For)]
+    fresh = [v for name in written for v in script.values(given.get(name, ""))]
+    return (
+        len(written) == 1
+        and not any(_reads(inner.value, written) for s in loops for inner in s.body if isinstance(inner, ast.Assign))
+        and len(fresh) == 1
+        and re.fullmatch(r"torch\.zeros_like\([^()]*\)(\.to\(device\))?", fresh[0]) is not None
+    )
+
+
+def _evaluates(call: ast.Call, script: _Script) -> bool:
+    """Whether a method is called that computes, and draws no action as it is given one."""
+    name = ast.unparse(call.func)
+    made = script.values(name) if isinstance(call.func, ast.Name) else [name]
+    method = made[0].rpartition(".")[2] if made else ""
+    wrapped = re.compile(rf"CudaGraphModule\({re.escape(name)}, warmup=20\)|{re.escape(made[0])}" if made else "")
+    if not all(wrapped.fullmatch(v) for v in made) or len(found := script.functions(method)) != 1:
+        return False
+    given = len(call.args) > 1 or [k.arg for k in call.keywords] == ["action"]
+    if [a.arg for a in found[0].args.args] != ["self", "x", "action"] or not given:
+        return False
+    return all(_computes(s) for s in found[0].body)
+
+
+def _computes(statement: ast.stmt) -> bool:
+    """Whether a statement of such a method has no effect outside, where an action is given."""
+    match statement:
+        case ast.If(test=test, orelse=[]):
+            return ast.unparse(test) == "action is None"
+        case ast.Assign(targets=targets, value=value):
+            return all(isinstance(n, ast.Name) for t in targets for n in getattr(t, "elts", [t])) and _is_pure(value)
+        case ast.Return(value=ast.expr() as value):
+            return _is_pure(value)
+    return False
+
+
+def _settles(body: list[ast.stmt]) -> bool:
+    """Whether all that statements do is to set variables of their own, and attributes which they do not read."""
+    body = [s for s in body if not _is_docstring(s)]
+    every = [n for s in body if not isinstance(s, ast.FunctionDef) for n in ast.walk(s)]
+    stored = {n.attr for n in every if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    loaded = {n.attr for n in every if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+    return not stored & loaded and all(map(_sets, body))
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _sets(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.FunctionDef():
+            return True
+        case ast.If(test=test, body=body, orelse=other):
+            return _is_pure(test) and all(map(_sets, [*body, *other]))
+        case ast.For(target=ast.Name(), iter=over, body=body, orelse=[]):
+            return _is_pure(over) and all(map(_sets, body))
+        case ast.Assign(targets=[ast.Name() | ast.Attribute()], value=value) | ast.Return(value=ast.expr() as value):
+            return _is_pure(value)
+    return False
+
+
+def _either_flag(mutant: Mutant, script: _Script) -> str:
+    """Two names in each other's place, in a function where both are read as `a or b` alone."""
+    match _statement(mutant.before), _statement(mutant.after):
+        case (
+            ast.Assign(targets=[ast.Tuple(elts=before)], value=value),
+            ast.Assign(targets=[ast.Tuple(elts=after)], value=same),
+        ) if ast.dump(value) == ast.dump(same):
+            moved = [getattr(a, "id", "") for a, b in zip(before, after, strict=True) if ast.dump(a) != ast.dump(b)]
+            scope = script.scope(script.statement(mutant.line))
+            read = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id in moved and _is_load(n)]
+            if (
+                len(moved) == 2
+                and isinstance(scope, ast.FunctionDef)
+                and all(_is_either(n, moved, script) for n in read)
+            ):
+                return "both flags are joined, and nothing else reads either"
+    return ""
+
+
+def _is_load(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _is_either(node: ast.Name, names: list[str], script: _Script) -> bool:
+    match script.parent(node):
+        case ast.BoolOp(op=ast.Or(), values=joined) | ast.Call(func=ast.Attribute(attr="logical_or"), args=joined):
+            return sorted(map(ast.unparse, joined)) == sorted(names)
+    return False
+
+
+def _two_ways(mutant: Mutant, script: _Script) -> str:
+    """An edit of the condition of an `if` whose two ways compute the same, or of what that condition alone reads."""
+    statement = script.statement(mutant.line)
+    after = mutant.after.removesuffix(":")
+    if mutant.kind == "repeat":
+        return ""
+    match statement:
+        case ast.If() if why := _same_either_way(statement, script):
+            test = _statement(f"{after}: pass")
+            dropped = mutant.kind == "drop" and not statement.orelse
+            return why if dropped or (isinstance(test, ast.If) and _is_pure(test.test)) else ""
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            scope, edited = script.scope(statement), _statement(mutant.after)
+            read = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == name and _is_load(n)]
+            around = [c for c in ast.walk(scope) if isinstance(c, ast.If) and _same_either_way(c, script)]
+            tests = [{id(n) for n in ast.walk(c.test)} for c in around]
+            pure = isinstance(edited, ast.Assign) and _is_pure(edited.value)
+            if isinstance(scope, ast.FunctionDef) and pure and all(any(id(n) in t for t in tests) for n in read):
+                return _same_either_way(around[0], script) if around else ""
+        case ast.Assign() if mutant.kind == "drop":
+            outer = script.parent(statement)
+            if isinstance(outer, ast.If) and outer.body == [statement]:
+                return _same_either_way(outer, script, "numpy's views of rows")
+    return ""
+
+
+def _same_either_way(node: ast.If, script: _Script, only: str = "") -> str:
+    """Why it does not matter which way an `if` takes; empty where it may matter."""
+    match node:
+        case ast.If(
+            body=[ast.Assign(targets=[ast.Attribute(attr="grad") as bound], value=ast.Name() as new)],
+            orelse=[ast.Expr(value=ast.Call(func=ast.Attribute(value=old, attr="copy_"), args=[copied]))],
+        ) if (ast.unparse(bound), ast.unparse(new)) == (ast.unparse(old), ast.unparse(copied)) and not only:
+            return "a gradient is the same numbers, bound anew or copied into the old one"
+        case ast.If(
+            body=[ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.GeneratorExp() as made)], orelse=[]
+        ) if re.fullmatch(r"\(r\.numpy\(\) for r in (\w+)\)", ast.unparse(made)):
+            rows = ast.unparse(made.generators[0].iter)
+            scope = script.scope(node)
+            names = [ast.unparse(p) for p in parts]
+            if script.values(rows) == [f"({', '.join(names)})"] and _is_arithmetic(names, node, scope, script):
+                return "sums and products of rows have the same bits as tensors and as numpy's views, in one memory"
+    return ""
+
+
+def _is_arithmetic(names: list[str], node: ast.If, scope: ast.AST, script: _Script) -> bool:
+    """Whether these names are, after a statement, only read and written row by row, in sums and products."""
+    behind = [n for n in ast.walk(scope) if getattr(n, "lineno", 0) > (node.end_lineno or 0)]
+    uses = [n for n in behind if isinstance(n, ast.Name) and n.id in names]
+    rows = [script.parent(n) for n in uses]
+    others = (ast.Call, ast.Compare, ast.Return, ast.IfExp)
+    loops = [n for n in behind if isinstance(n, ast.For)]
+    calls = [n for loop in loops for s in loop.body for n in ast.walk(s) if isinstance(n, others)]
+    operators = [n.op for n in behind if isinstance(n, ast.BinOp)]
+    return (
+        all(isinstance(r, ast.Subscript) and isinstance(r.slice, ast.Name) for r in rows)
+        and all(isinstance(op, (ast.Add, ast.Mult)) for op in operators)
+        and not calls
+    )
+
+
+def _first_gradients(mutant: Mutant, script: _Script) -> str:
+    """An edit of what gradients are at first, where each backward pass sets them all anew."""
+    statement = script.statement(mutant.line)
+    function = script.scope(statement)
+    if not isinstance(function, ast.FunctionDef) or mutant.kind == "repeat":
+        return ""
+    if isinstance(statement, ast.Assign) and mutant.kind != "drop":
+        return ""
+    zeros = [statement] if isinstance(statement, ast.Assign) else [*ast.walk(statement)]
+    sets = [n for n in zeros if isinstance(n, ast.Assign)]
+    hint = "torch._dynamo.config.trace_autograd_ops = True"
+    if not sets or any(ast.unparse(n) not in ("p.grad = torch.zeros_like(p)", hint) for n in sets):
+        return ""
+    if not _sets(statement) or (isinstance(statement, ast.For) and mutant.kind != "drop"):
+        return ""
+    anew = [n for n in ast.walk(function) if isinstance(n, ast.If) and "gradient" in _same_either_way(n, script)]
+    blocks = [b for n in ast.walk(script.tree) if isinstance(b := getattr(n, "body", None), list)]
+    calls = [b[:i] for b in blocks for i, s in enumerate(b) if ast.unparse(s).startswith("backward(")]
+    reads = [n for n in ast.walk(script.tree) if isinstance(n, ast.Attribute) and n.attr == "grad" and n not in sets]
+    inside = {id(n) for n in ast.walk(function)}
+    if len(anew) == 1 and calls and all("zero_grad()" in map(ast.unparse, before) for before in calls):
+        return "each backward pass sets the gradients anew" if all(id(n) in inside for n in reads) else ""
+    return ""
+
+
+def _other_kind(mutant: Mutant, script: _Script) -> str:
+    """Dropping what is done for a kind of distribution that the script never samples."""
+    kinds = re.fullmatch(r"if \w+ and isinstance\((\w+), torch\.distributions\.(\w+)\):", mutant.before)
+    if mutant.kind != "drop" or kinds is None:
+        return ""
+    around = script.scope(script.statement(mutant.line))
+    name = getattr(around, "name", "")
+    calls = [n for n in ast.walk(script.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == name]
+    outside = [c for c in calls if script.scope(c) is not around]
+    drawn = [v for c in outside for a in c.args for v in script.values(ast.unparse(a), script.scope(c)) or ["unknown"]]
+    others = {"Categorical", "Normal", "Independent"} - {kinds[2]}
+    if drawn and all(v.partition("(")[0] in others for v in drawn):
+        return "the script samples distributions of another kind"
+    return ""
+
+
+def _uncaptured(mutant: Mutant, script: _Script) -> str:
+    """Dropping nothing but captures leaves the functions themselves, which is what a capture has to compute."""
+    statement = script.statement(mutant.line)
+    leaves = [n for n in ast.walk(statement) if isinstance(n, ast.stmt) and not isinstance(n, ast.If)]
+    captures = [re.fullmatch(r"(\w+) = CudaGraphModule\(\1(, warmup=\d+)?\)", ast.unparse(n)) for n in leaves]
+    return "captured or not, a function computes the same" if mutant.kind == "drop" and all(captures) else ""
+
+
+_RULES: tuple[Callable[[Mutant, _Script], str], ...] = (
+    _one_spelling,
+    _again,
+    _either_flag,
+    _two_ways,
+    _first_gradients,
+    _other_kind,
+    _uncaptured,
+)

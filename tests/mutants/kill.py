@@ -1,40 +1,79 @@
-"""Runs mutants on the rungs of `lean-convert verify` that compile nothing, until one sees a difference."""
+"""Runs mutants on the rungs of `lean-convert verify` for which nothing has to be compiled, until one tells them."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import product
 from pathlib import Path
+from typing import Any
 
 import forking
 import torch
 from forking import TimedOut, in_forks, record_forked
 from generate import Mutant, canonical, mutants
-from observe import Observed, observe
+from observe import Kinds, Observed, observe
 from targets import ASIDE, Target
 
 from transformer import verify as checking
-from transformer.verify.arguments import added_options, without_options
+from transformer.verify.arguments import added_options, lines_without_options, without_options
 from transformer.verify.compare import compare
-from transformer.verify.flags import find_flags
+from transformer.verify.first_iteration import OTHER_CLOCK, compare_first_log
+from transformer.verify.lockstep import run_in_lockstep
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
-from transformer.verify.rungs import recorded_rung
-from transformer.verify.verify import REFACTORED, UNCOMPILED, Task, verify
+from transformer.verify.rungs import lockstep_rung, recorded_rung
+from transformer.verify.verify import REFACTORED, RUNGS, SAME, UNCOMPILED, Stress, Task, verify
 
 SECONDS = 6
 """Processor time that a mutant may take; the scripts themselves take less than half a second."""
+EMULATED_SECONDS = 25
+"""The same on the emulated CUDA device, where they take two."""
 PATIENCE = 300.0
 """Wall-clock seconds."""
 VALUES = 2**26
 """Bytes of values to keep, for the size of a difference."""
-RUNGS = (REFACTORED, UNCOMPILED)
-CONFIGURATIONS = ("base", "stress")
-"""The target's arguments, and those that `verify` derives from them."""
+CAPTURED = ("cudagraphs", "compile + cudagraphs")
+"""Rungs on which captured functions are compared with eager ones; torch.compile hands back the function itself."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A rung, and the arguments of the runs on it."""
+
+    rung: str
+    name: str
+    """base: the target's arguments. stress, other stress: those that `verify` derives from them."""
+
+    def __str__(self) -> str:
+        """As the outcomes have it."""
+        return f"{self.rung}, {self.name}"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags that the converted script gets."""
+        return tuple(
+            f"--{part.replace(UNCOMPILED, 'compile')}" for part in self.rung.split(" + ") if part != REFACTORED
+        )
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the scripts find a CUDA device, which is computed on the CPU."""
+        return "--cudagraphs" in self.flags
+
+    @property
+    def seconds(self) -> int:
+        """Processor time that a mutant may take."""
+        return EMULATED_SECONDS if self.emulated else SECONDS
+
+
+PLACES = (
+    *(Place(rung, name) for rung in (REFACTORED, UNCOMPILED) for name in ("base", "stress")),
+    Place(UNCOMPILED, "other stress"),
+    *(Place(rung, "base") for rung in (f"{UNCOMPILED} + cudagraphs", *CAPTURED)),
+)
+"""In the order in which they are tried: where a run takes less time first."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +98,7 @@ class Range:
     """A target with all that its mutants are compared with."""
 
     def __init__(self, target: Target) -> None:
-        """Verify the converted script, and record the original with both configurations' arguments.
+        """Verify the converted script, and record the original with each configuration's arguments.
 
         Raises:
             AssertionError: they are not equal, or are not run under stress.
@@ -70,29 +109,36 @@ class Range:
         self._added = added_options(self._before, self.text)
         _surroundings()  # as they are now
         with in_forks():
-            found = verify(Task(Run(target.original, target.arguments), self.text, up_to=UNCOMPILED))
-        different = [f"{rung.name}: {rung.findings} {rung.reason}" for rung in found.rungs if rung.status != "equal"]
-        assert found.stress and not different, f"{target.name}: {different}"
-        self.arguments = dict(zip(CONFIGURATIONS, (found.args, found.stress), strict=True))
-        """By configuration."""
-        self._originals = {
-            name: self._record(REFACTORED, self._run(REFACTORED, name, self._before)) for name in CONFIGURATIONS
+            found = verify(Task(Run(target.original, target.arguments), self.text, up_to=RUNGS[2]))
+        bad = [f"{rung.name}: {rung.findings} {rung.reason}" for rung in found.rungs if rung.status not in SAME]
+        assert len(found.stress) == 2 and not bad, f"{target.name}: {bad}"
+        self._configurations = {
+            "base": Stress(found.args, None),
+            **dict(zip(("stress", "other stress"), found.stress, strict=True)),
         }
+        self._originals: dict[tuple[str, bool], Recording] = {}
+
+    @property
+    def arguments(self) -> dict[str, tuple[str, ...]]:
+        """By configuration."""
+        return {name: stress.args for name, stress in self._configurations.items()}
 
     @cached_property
-    def observed(self) -> dict[tuple[str, str], Observed]:
-        """What is seen of the converted script, by rung and arguments."""
+    def observed(self) -> dict[Place, Observed]:
+        """What is seen of the converted script, by place."""
         return {
-            (rung, name): observe(self._run(rung, name, self.text), uncompiled=rung == UNCOMPILED)
-            for rung, name in self._places()
+            place: observe(
+                self._run(place, self.text, place.flags), uncompiled=place.rung != REFACTORED, **self._how(place)
+            )
+            for place in PLACES
         }
 
     @cached_property
     def mutants(self) -> list[Mutant]:
         """All mutants of the converted script, those aside that nothing here runs."""
-        kinds = {}
-        for observed in self.observed.values():
-            for scope, names in observed.kinds.items():
+        kinds: dict[str, Kinds] = {}
+        for place, observed in self.observed.items():
+            for scope, names in {} if place.emulated else observed.kinds.items():
                 kinds.setdefault(scope, {}).update(names)
         aside = [name for names in ASIDE.values() for name in names]
         return mutants(self.text, kinds, [*aside, *self.target.aside])
@@ -102,45 +148,60 @@ class Range:
         return any(mutant.line in observed.lines for observed in self.observed.values())
 
     def outcome(self, mutant: Mutant) -> Outcome:
-        """Run a mutant with all arguments on all rungs on which its statement runs, until it is killed."""
+        """Run a mutant in all places where its statement runs, until it is killed."""
         source = mutant.applied(self.text)
-        places = [place for place in self._places() if mutant.line in self.observed[place].lines]
-        for runs, (rung, name) in enumerate(places, start=1):
-            where = f"{rung}, {name}"
+        places = [place for place in PLACES if mutant.line in self.observed[place].lines]
+        for runs, place in enumerate(places, start=1):
             try:
-                found = self._differences(rung, name, source)
+                found = self._differences(place, source)
             except TimedOut:
-                return Outcome("hangs", where, f"after {SECONDS} s", runs)
+                return Outcome("hangs", str(place), f"after {place.seconds} s", runs)
             except RunFailed as failure:
-                return Outcome("fails", where, str(failure).strip().splitlines()[-1], runs)
+                if not failure.not_emulated:
+                    return Outcome("fails", str(place), str(failure).strip().splitlines()[-1], runs)
+                continue  # which says nothing of the script
             if found:
-                return Outcome(rung, where, found, runs)
+                return Outcome(place.rung, str(place), found, runs)
         return Outcome("", "", "", len(places))
 
     def digest(self, mutant: Mutant) -> str:
         """Changes with the mutant, and with whatever else its outcome depends on."""
-        parts = (mutant.applied(self.text), self._before, str(self.arguments), _surroundings())
+        parts = (mutant.applied(self.text), self._before, str(self._configurations), _surroundings())
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
-    @staticmethod
-    def _places() -> Iterator[tuple[str, str]]:
-        return product(RUNGS, CONFIGURATIONS)
+    def _run(self, place: Place, source: str, flags: tuple[str, ...] = ()) -> Run:
+        arguments = (*self._configurations[place.name].args, *flags)
+        return Run(self.target.original, arguments, source, timeout=PATIENCE)
 
-    def _run(self, rung: str, name: str, source: str) -> Run:
-        flags = find_flags(self.text).options(["compile"]) if rung == UNCOMPILED else []
-        assert flags is not None
-        return Run(self.target.original, (*self.arguments[name], *flags), source, timeout=PATIENCE)
+    def _how(self, place: Place) -> dict[str, Any]:
+        return {"emulated": place.emulated, "episode_steps": self._configurations[place.name].episode_steps}
 
-    @staticmethod
-    def _record(rung: str, run: Run) -> Recording:
-        return record_forked(run, cpu_seconds=SECONDS, values_limit=VALUES, uncompiled=rung == UNCOMPILED)
+    def _record(self, place: Place, run: Run, **options: Any) -> Recording:
+        options |= {"values_limit": VALUES, **self._how(place)}
+        return record_forked(run, cpu_seconds=place.seconds, **options)
 
-    def _differences(self, rung: str, name: str, source: str) -> str:
+    def _original(self, place: Place, clock_rate: int = 1) -> Recording:
+        """The original's recording with a place's arguments, on its device."""
+        key = f"{place.name} {clock_rate}", place.emulated
+        if key not in self._originals:
+            self._originals[key] = self._record(place, self._run(place, self._before), clock_rate=clock_rate)
+        return self._originals[key]
+
+    def _differences(self, place: Place, source: str) -> str:
         """The first difference from the original; empty where there is none."""
-        recording, original = self._record(rung, self._run(rung, name, source)), self._originals[name]
-        recording = without_options(recording, self._added, on=rung == UNCOMPILED)
-        found = recorded_rung(rung, original, recording, compare(original, recording))
-        return found.findings[0] if found.findings else ""
+        run, original = self._run(place, source, place.flags), self._original(place)
+        if place.rung in CAPTURED:
+            with in_forks(place.seconds):
+                lockstep = run_in_lockstep(run, emulated=True)
+            (log,) = lockstep.logs
+            log = replace(log, prints=tuple(lines_without_options(log.prints, self._added, on=True)))
+            other = self._original(place, OTHER_CLOCK)
+            rung = lockstep_rung(place.rung, lockstep, [compare_first_log(original, other, log)])
+        else:
+            recording = self._record(place, run, uncompiled=place.rung != REFACTORED)
+            recording = without_options(recording, self._added, on=place.rung != REFACTORED)
+            rung = recorded_rung(place.rung, original, recording, compare(original, recording))
+        return rung.findings[0] if rung.findings else ""
 
 
 @cache

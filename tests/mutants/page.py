@@ -12,15 +12,17 @@ from figures import Score, Scored
 from targets import ASIDE
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
-HOW = ("refactored", "uncompiled", "fails", "hangs")
+HOW = ("refactored", "uncompiled", "uncompiled + cudagraphs", "cudagraphs", "compile + cudagraphs", "fails", "hangs")
 
 HEAD = """\
 # The teeth of `lean-convert verify`
 
 How many single edits of a converted script's training code does `verify` tell? Each edit is made by itself; the mutant
-runs on the rungs that compile nothing, *refactored* (flags off) and *uncompiled* (flags on, nothing compiled), with the
-arguments of a short run and with those that `verify` derives for its rungs under stress, until it is told. A mutant
-that fails or hangs is told.
+runs on the rungs for which nothing has to be compiled, until it is told: *refactored* (flags off) and *uncompiled*
+(flags on, nothing compiled), with the arguments of a short run, with those that `verify` derives for its rungs under
+stress, and, *uncompiled* alone, under the other stress; then, on the emulated CUDA device, *uncompiled + cudagraphs*,
+*cudagraphs* and *compile + cudagraphs*, of which torch.compile hands back the function itself. A mutant that fails or
+hangs is told.
 
     make mutants                # runs them, and writes this page
 
@@ -35,7 +37,8 @@ another thing of the same shape where only that is read, `non_blocking` and the 
 counted, and left aside.
 
 Score = killed / (all - proved equivalent). Proved is from the text alone (`tests/mutants/equivalent.py`): repeating
-what has no other effect and reads nothing that it binds, and editing what nothing reads. What survives beside these is
+what has no other effect and reads nothing that it binds, editing what nothing reads, and a few edits of which that file
+shows that both texts compute the same. What survives beside these is
 listed below, with a reason that somebody has written down (`benchmarks/mutants.toml`).
 """
 
@@ -63,7 +66,7 @@ def _figures(one: Score) -> dict[str, object]:
 def _page(scores: Sequence[Score]) -> Iterator[str]:
     yield HEAD.format(aside=textwrap.fill("; ".join(ASIDE) + ".", 119))
     yield "| script | mutants | not run | scored | proved equivalent | killed | " + " | ".join(HOW) + " | score |"
-    yield "| --- |" + " ---: |" * 10
+    yield "| --- |" + " ---: |" * (6 + len(HOW))
     for one in scores:
         yield _row(one.script, [one])
     yield _row("all", scores)

@@ -122,6 +122,133 @@ def test_what_is_proved(statement: str, kind: str, proved: bool) -> None:
     assert bool(proof(mutant, text)) == proved
 
 
+HELPERS = """\
+class Agent(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+
+    def act(self, x, action=None):
+        probs = Categorical(logits=self.actor(x))
+        if action is None:
+            action = sample(probs)
+        return (action, probs.entropy())
+
+class Other(Base):
+
+    def __init__(self):
+        super().__init__()
+
+def rows(kept, carry, change):
+    both = (kept, change)
+    shared = all((r.dim() > 1 for r in both))
+    if shared and carry == 0:
+        kept, change = (r.numpy() for r in both)
+    for t in range(3):
+        kept[t] = carry = change[t] + carry
+
+def reads(kept, carry, change):
+    for t in range(3):
+        kept[t] = carry = change[t] + kept[t]
+
+def sample(d):
+    if captured and isinstance(d, torch.distributions.Normal):
+        return sample(d.base_dist)
+    if captured and isinstance(d, torch.distributions.Categorical):
+        return d.probs
+
+def traceable(optimizer):
+
+    def backward(loss):
+        for p, grad in zip(parameters, grads):
+            if p.grad is None or grad is None:
+                p.grad = grad
+            else:
+                p.grad.copy_(grad)
+    if args.compile:
+        p.grad = torch.zeros_like(p)
+    return backward
+
+def update(x):
+    a, b, c = envs.step(x)
+    e, f, g = envs.step(x)
+    done = np.logical_or(a, b)
+    over = e or f
+    only = e
+    kept = torch.zeros_like(x)
+    rows(kept, carry, x)
+    reads(kept, carry, x)
+    _, entropy = agent.act(x, x.abs())
+    _, drawn = agent.act(x)
+    zero_grad()
+    backward(loss)
+    v = np.var((x - done).numpy())
+    w = np.mean((x - done).numpy())
+    return (v, w)
+optimizer = optim.Adam(agent.parameters(), lr=0.1)
+optimizer.param_groups[0]['lr'] = args.lr
+backward = traceable(optimizer)
+if args.cudagraphs:
+    update = CudaGraphModule(update, warmup=20)
+"""
+PROVED = [
+    ("rows", "shared = all((r.dim() > 1 for r in both))", "shared = all((r.dim() > 2 for r in both))", True),
+    ("rows", "shared = all((r.dim() > 1 for r in both))", "shared = all((r.pop() > 1 for r in both))", False),
+    ("rows", "if shared and carry == 0:", "if shared or carry == 0:", True),
+    ("rows", "if shared and carry == 0:", "(dropped)", True),
+    ("rows", "kept, change = (r.numpy() for r in both)", "(dropped)", True),
+    ("rows", "kept, change = (r.numpy() for r in both)", "change, kept = (r.numpy() for r in both)", False),
+    ("traceable.backward", "if p.grad is None or grad is None:", "if p.grad is not None or grad is None:", True),
+    ("traceable.backward", "if p.grad is None or grad is None:", "(dropped)", False),
+    ("traceable.backward", "p.grad.copy_(grad)", "(repeated)", True),
+    ("sample", "if captured and isinstance(d, torch.distributions.Normal):", "(dropped)", True),
+    ("sample", "if captured and isinstance(d, torch.distributions.Categorical):", "(dropped)", False),
+    ("traceable", "if args.compile:", "if not args.compile:", True),
+    ("traceable", "p.grad = torch.zeros_like(p)", "(dropped)", True),
+    ("traceable", "p.grad = torch.zeros_like(p)", "p.grad = torch.zeros_like(q)", False),
+    ("Agent.__init__", "super().__init__()", "(repeated)", True),
+    ("Other.__init__", "super().__init__()", "(repeated)", False),
+    ("update", "rows(kept, carry, x)", "(repeated)", True),
+    ("update", "reads(kept, carry, x)", "(repeated)", False),
+    ("update", "_, entropy = agent.act(x, x.abs())", "(repeated)", True),
+    ("update", "_, drawn = agent.act(x)", "(repeated)", False),
+    ("update", "a, b, c = envs.step(x)", "b, a, c = envs.step(x)", True),
+    ("update", "a, b, c = envs.step(x)", "a, c, b = envs.step(x)", False),
+    ("update", "e, f, g = envs.step(x)", "f, e, g = envs.step(x)", False),
+    ("update", "v = np.var((x - done).numpy())", "v = np.var((done - x).numpy())", True),
+    ("update", "w = np.mean((x - done).numpy())", "w = np.mean((done - x).numpy())", False),
+    ("", "optimizer.param_groups[0]['lr'] = args.lr", "optimizer.param_groups[-1]['lr'] = args.lr", True),
+    ("", "optimizer.param_groups[0]['lr'] = args.lr", "optimizer.param_groups[1]['lr'] = args.lr", False),
+    ("", "optimizer.param_groups[0]['lr'] = args.lr", "(repeated)", True),
+    ("", "backward = traceable(optimizer)", "(repeated)", True),
+    ("", "backward = traceable(optimizer)", "(dropped)", False),
+    ("", "if args.cudagraphs:", "(dropped)", True),
+    ("", "update = CudaGraphModule(update, warmup=20)", "(dropped)", True),
+    ("", "update = CudaGraphModule(update, warmup=20)", "(repeated)", False),
+]
+
+
+@pytest.mark.parametrize(("scope", "before", "after", "proved"), PROVED)
+def test_what_is_proved_of_a_script(scope: str, before: str, after: str, proved: bool) -> None:
+    assert bool(proof(_edit(scope, before, after), HELPERS)) == proved
+
+
+def _edit(scope: str, before: str, after: str) -> Mutant:
+    kind = {"(dropped)": "drop", "(repeated)": "repeat"}.get(after, "other")
+    lines = [number for number, line in enumerate(HELPERS.splitlines(), start=1) if line.strip() == before]
+    line = lines[scope == "Other.__init__"]
+    return Mutant(kind, scope, before, after, line, line, ())
+
+
+def test_what_another_text_does_not_show() -> None:
+    """Two param groups; gradients that are read before; gradients that are added to."""
+    group = _edit("", "optimizer.param_groups[0]['lr'] = args.lr", "optimizer.param_groups[-1]['lr'] = args.lr")
+    first = _edit("traceable", "if args.compile:", "if not args.compile:")
+    assert proof(group, HELPERS) and not proof(group, HELPERS + "optimizer.add_param_group(more)\n")
+    assert proof(first, HELPERS) and not proof(first, HELPERS + "print(p.grad)\n")
+    assert not proof(first, HELPERS.replace("    zero_grad()\n", "    other()\n"))
+
+
 def test_the_score_leaves_out_what_is_proved(found: list[Mutant]) -> None:
     killed, lives = Outcome("refactored", "refactored, base", "", 1), Outcome("", "", "", 4)
     scored = [Scored(m, lives if i == 0 else killed, "it is" if i < 2 else "", None) for i, m in enumerate(found[:10])]

@@ -23,14 +23,15 @@ def compare(left: Recording, right: Recording) -> tuple[Difference, ...]:
     """Compare two runs, the original's first; returns what differs, in the order in which it arose.
 
     One difference is given for each quantity and name (tag, parameter), at the place where it is first seen. None of
-    them means: the same actions, scalars, printed lines, logged texts, optimizer steps, final parameters, random
-    states and files, in every process of the runs.
+    them means: the same actions, scalars, printed lines, logged texts, resets and closings, optimizer steps, final
+    parameters, random states and files, in every process of the runs.
     """
     found = _Findings()
     _compare_actions(found, left, right)
     _compare_scalars(found, left, right)
     _compare_lines(found, "print", left.prints, right.prints)
     _compare_lines(found, "text", left.texts, right.texts)
+    _compare_lines(found, "event", left.events, right.events)
     _compare_steps(found, left, right)
     end = Moment(max(len(left.actions), len(right.actions)), max(len(left.steps), len(right.steps)))
     _compare_tensors(found, "final parameter", end, "the end", left.final, right.final)
@@ -77,7 +78,7 @@ class _Findings:
         return tuple(sorted(differences, key=_order))
 
 
-_AFTER_UPDATE = ("scalar", "print", "text", "final parameter", "file")
+_AFTER_UPDATE = ("scalar", "print", "text", "event", "final parameter", "file")
 
 
 def _order(difference: Difference) -> tuple[int, int, int, int]:

@@ -12,6 +12,7 @@ Quantity = Literal[
     "scalar",
     "print",
     "text",
+    "event",
     "optimizer",
     "hyperparameter",
     "gradient norm",
@@ -69,6 +70,7 @@ _MEANINGS: dict[Quantity, str] = {
     "scalar": "what is logged is computed from other values, in another way, or at another step",
     "print": "what is printed is computed from other values, in another way, or at another time",
     "text": "what is logged as text is put together from other values, or in another way",
+    "event": "an environment or a writer is made, reset or closed more or less often, or in another order",
     "final parameter": "the parameters were changed after the last optimizer step",
     "file": "the script left other files behind",
 }

@@ -62,13 +62,15 @@ def record_run(
     emulated: bool = False,
     clock_rate: int = 1,
     watch: bool = False,
+    episode_steps: int | None = None,
 ) -> Recording:
     """As `record`, for a run that is described already.
 
     Where `uncompiled`, torch.compile and CudaGraphModule hand back the function itself: everything behind a converted
     script's flags, which are to be among the arguments, runs, and bits stay equal. Where `emulated`, the script finds
     a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
-    recording tells which ways the training code took.
+    recording tells which ways the training code took. Episodes of gymnasium's environments are truncated after
+    `episode_steps`.
     """
     options: dict[str, Any] = {
         "values_limit": values_limit,
@@ -76,6 +78,7 @@ def record_run(
         "emulated": emulated,
         "clock_rate": clock_rate,
         "watch": watch,
+        "episode_steps": episode_steps,
     }
     with run.under_harness("record", on_iteration, iterations=iterations, **options) as scratch:
         first, *peers = scratch.outputs

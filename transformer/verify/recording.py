@@ -105,6 +105,8 @@ class Recording:
     prints: tuple[Print, ...]
     texts: tuple[Print, ...]
     """Lines of the texts that were given to a logger, each below its tag and step."""
+    events: tuple[Print, ...]
+    """Environments reset, writers made, and all that is closed."""
     optimizers: tuple[str, ...]
     """Class names, in the order of their first steps."""
     steps: tuple[OptimizerStep, ...]
@@ -126,6 +128,8 @@ class Recording:
     order gives."""
     regrouped_errors: tuple[CallError, ...] = ()
     """How far that was from what the script computes, where it was computed as well."""
+    handed: tuple[str, ...] | None = None
+    """What the script handed to torch.compile and CudaGraphModule where these hand it back; None where they do not."""
     peers: tuple[Recording, ...] = ()
     """What the other processes of a torchrun launch did, from rank 1 on. Files are told once, by rank 0."""
 
@@ -156,6 +160,7 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         scalars=_scalars(journal),
         prints=_lines(journal, "prints"),
         texts=_lines(journal, "texts"),
+        events=_lines(journal, "events"),
         optimizers=tuple(name for _, name in journal["optimizers"]),
         steps=tuple(
             OptimizerStep(Moment(*m), number, served, norm, numbers, tensors(described))
@@ -170,6 +175,7 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         sites=tuple(map(_site, journal["sites"])),
         regrouped=tuple(name for _, name in journal["regrouped"]),
         regrouped_errors=tuple(CallError(*entry) for _, *entry in journal["calls"]),
+        handed=next((tuple(names) for _, names in journal["handed"]), None),
     )
 
 

@@ -17,6 +17,8 @@ from transformer.verify.tolerances import LOGGED, tolerance, within
 
 _REGROUPS = {transform.info.name: transform.info.regroups for transform in TRANSFORMS}
 
+NOTHING_HANDED = "with its flags on, the script hands nothing to torch.compile or CudaGraphModule"
+
 Status = Literal["equal", "emulated", "different", "not run", "failed"]
 """`emulated`: equal on a CUDA device that is computed on the CPU. `failed`: the script ended with an error, so that
 there was nothing to compare."""
@@ -72,6 +74,7 @@ def recorded_rung(name: str, original: Recording, converted: Recording, differen
     errors = [e for recording in (converted, *converted.peers) for e in recording.regrouped_errors]
     rows += _lockstep_rows(errors)
     findings += [_sentence(e) for e in _first_of_each(e for e in errors if not within(e))]
+    findings += [NOTHING_HANDED] if converted.handed == () else []
     status: Status = "different" if findings else "equal"
     notes = tuple(f"{name}: {_REGROUPS[name]}" for name in converted.regrouped)
     return Rung(name, status, tuple(rows), tuple(findings), recording=converted, notes=notes)
@@ -160,6 +163,7 @@ def _count(recording: Recording) -> Counter[Quantity]:
     counts["scalar"] = len(recording.scalars)
     counts["print"] = len(recording.prints)
     counts["text"] = len(recording.texts)
+    counts["event"] = len(recording.events)
     counts["optimizer"] = counts["gradient norm"] = len(recording.steps)
     counts["random state"] = sum(len(states) for _, states in recording.random)
     counts["file"] = len(recording.files)

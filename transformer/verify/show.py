@@ -27,8 +27,10 @@ def print_verification(verification: Verification, console: Console) -> None:
         console.print(Text("not exercised, so that a mistake there was not seen:", style="bold"))
     for sentence in verification.not_exercised:
         console.print(Text(f"  {sentence}", style="yellow"))
-    if verification.stress:
-        console.print(Text(f"Under stress: {' '.join(verification.stress)}", style="dim"))
+    for name, stress in zip(("stress", "other stress"), verification.stress, strict=False):
+        steps = stress.episode_steps
+        truncated = "" if steps is None else f", episodes of gymnasium's environments truncated after {steps} steps"
+        console.print(Text(f"Under {name}: {' '.join(stress.args)}{truncated}", style="dim"))
     for note in verification.notes:
         console.print(Text(note, style="dim"))
 
@@ -46,7 +48,10 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
         "verdict": "equal" if failing is None and alike else failing.status if failing is not None else "different",
         "first_failing_rung": None if failing is None else failing.name,
         "arguments": list(verification.args),
-        "stress_arguments": list(verification.stress) or None,
+        "stress_arguments": list(verification.stress[0].args) if verification.stress else None,
+        "other_stress": [
+            {"arguments": list(other.args), "episode_steps": other.episode_steps} for other in verification.stress[1:]
+        ],
         "not_exercised": list(verification.not_exercised),
         "iterations": verification.original.iterations,
         "versions": dict(verification.original.versions),

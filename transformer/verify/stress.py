@@ -39,6 +39,8 @@ _Changes = tuple[tuple[str, ...], ...]
 def stress_arguments(source: str, options: Iterable[Option], sites: Sequence[Site]) -> _Changes:
     """The options to set, each with its value, for a run of the original in which more of its training is exercised.
 
+    Switches are turned over in the order of the text; :func:`every_other_switch` leaves some of them as usual.
+
     Args:
         source: the original's text.
         options: its options, with their values.
@@ -50,6 +52,17 @@ def stress_arguments(source: str, options: Iterable[Option], sites: Sequence[Sit
         for option, arguments in find():
             found.setdefault(option.spelled, arguments)
     return tuple(found.values())
+
+
+def every_other_switch(changes: _Changes, options: Iterable[Option]) -> _Changes:
+    """The same options, of the switches the first, third and so on alone: so two that are confused make a difference.
+
+    Of a single switch, none.
+    """
+    flips = {option.flipped for option in options if option.flipped}
+    switches = [change for change in changes if change in flips]
+    kept = switches[::2] if len(switches) > 1 else []
+    return tuple(change for change in changes if change not in switches or change in kept)
 
 
 def most_that_run(

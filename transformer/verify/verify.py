@@ -20,14 +20,20 @@ from transformer.verify.record import record_run
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.rungs import Rung, lockstep_rung, recorded_rung
-from transformer.verify.stress import STRESS_ITERATIONS, most_that_run, stress_arguments
+from transformer.verify.stress import STRESS_ITERATIONS, every_other_switch, most_that_run, stress_arguments
 
 REFACTORED = "refactored"
 UNCOMPILED = "uncompiled"
 RUNGS = (REFACTORED, UNCOMPILED, f"{UNCOMPILED} + cudagraphs", "compile", "cudagraphs", "compile + cudagraphs")
 """In the order in which they are climbed."""
+SAME = ("equal", "emulated")
+"""The statuses of a rung on which no difference was seen."""
 UNDER_STRESS = " (stress)"
 """Ends the name of a rung under arguments that exercise more of the training."""
+UNDER_OTHER_STRESS = " (other stress)"
+"""Ends the name of the rung on which every other switch is as usual, and episodes are truncated."""
+_FEW_STEPS = 5
+"""No episode is truncated after fewer steps."""
 
 PERMUTATIONS = (
     "Original and converted script drew their minibatch permutations from one private stream, which leaves the "
@@ -74,6 +80,15 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Stress:
+    """What both scripts got under stress."""
+
+    args: tuple[str, ...]
+    episode_steps: int | None
+    """After so many steps episodes were truncated; None where they were not."""
+
+
+@dataclass(frozen=True)
 class Verification:
     """The rungs, in the order in which they were climbed, and the original's recording."""
 
@@ -82,8 +97,8 @@ class Verification:
     args: tuple[str, ...]
     """Arguments that both scripts got."""
     notes: tuple[str, ...] = field(default=(PERMUTATIONS,))
-    stress: tuple[str, ...] = ()
-    """Arguments that both scripts got for the rungs under stress; none where there were no such rungs."""
+    stress: tuple[Stress, ...] = ()
+    """For the rungs under stress and those under the other stress; none where there were no such rungs."""
     not_exercised: tuple[str, ...] = ()
     """Ways of the original's training code that no run of it took, one sentence each."""
 
@@ -122,19 +137,19 @@ class _Climb:
         upper = RUNGS[1 : RUNGS.index(self._task.up_to) + 1]
         for name in (name for name in upper if UNCOMPILED in name):
             rungs.append(self._blocked(rungs, name) or self._usual.with_flags(name))
-        stressed = self._stressed() if self._task.stress and self._blocked(rungs, "") is None else None
-        if stressed is not None:
-            rungs += self._under_stress(stressed, UNCOMPILED in upper)
+        stressed = self._stressed() if self._task.stress and self._blocked(rungs, "") is None else []
+        for comparison in stressed:
+            if self._blocked(rungs, "") is None:
+                rungs += self._under_stress(comparison, UNCOMPILED in upper)
         for name in (name for name in upper if UNCOMPILED not in name):
             rungs.append(self._blocked(rungs, name) or self._usual.with_flags(name))
-        runs = [self._usual] if stressed is None else [self._usual, stressed]
         return Verification(
             tuple(rungs),
             self._usual.original,
             self._usual.run.args,
             tuple(self._notes),
-            () if stressed is None else stressed.run.args,
-            not_exercised(sites_of(run.original for run in runs)),
+            tuple(Stress(comparison.run.args, comparison.episode_steps) for comparison in stressed),
+            not_exercised(sites_of(c.original for c in (self._usual, *stressed))),
         )
 
     @staticmethod
@@ -143,20 +158,22 @@ class _Climb:
         failed = next((r.name for r in rungs if r.status in ("different", "failed")), None)
         return None if failed is None else Rung(name, "not run", reason=f"{failed} comes first")
 
-    def _stressed(self) -> _Comparison | None:
-        """The original under arguments that exercise more of it; None where there are none."""
+    def _stressed(self) -> list[_Comparison]:
+        """The original under arguments that exercise more of it, and under the other stress; empty without any."""
         original = self._task.original
         source = original.source or text.read(original.script).content
         wanted = stress_arguments(source, self._length.options, sites_of([self._usual.original]))
         failures: list[str] = []
 
-        def run(changes: tuple[tuple[str, ...], ...]) -> _Comparison:
+        def run(
+            changes: tuple[tuple[str, ...], ...], suffix: str = UNDER_STRESS, steps: int | None = None
+        ) -> _Comparison:
             args = original.args
             for change in changes:
                 args = with_option(args, change)
             run = replace(original, args=args)
             try:
-                return _Comparison(self._task, self._progress, self._length, run, STRESS_ITERATIONS, UNDER_STRESS)
+                return _Comparison(self._task, self._progress, self._length, run, STRESS_ITERATIONS, suffix, steps)
             except RunFailed as failure:
                 failures.append(str(failure).splitlines()[-1])
                 raise
@@ -165,28 +182,53 @@ class _Climb:
         if left_out := [" ".join(change) for change in wanted if change not in kept]:
             names = ", ".join(left_out)
             self._notes.append(f"Under stress, the original fails with {names}, which was left out: {failures[-1]}")
-        return stressed
+        if stressed is None:
+            return []
+        other = every_other_switch(kept, self._length.options)
+        if other in ((), kept):
+            return [stressed]
+        try:
+            return [stressed, run(other, UNDER_OTHER_STRESS, _episode_steps(self._usual.original))]
+        except RunFailed:  # the one says more than the other
+            return [stressed]
 
     def _under_stress(self, stressed: _Comparison, uncompiled: bool) -> list[Rung]:
+        """Both rungs that compile nothing; under the other stress one of them, the one with flags if there is one."""
+        names = [REFACTORED, UNCOMPILED] if uncompiled else [REFACTORED]
         rungs: list[Rung] = []
-        try:
-            rungs.append(stressed.flags_off(REFACTORED, self._task.converted))
-            if uncompiled:
-                name = UNCOMPILED + UNDER_STRESS
-                rungs.append(self._blocked(rungs, name) or stressed.with_flags(UNCOMPILED))
-        except CannotVerify as failure:  # as usual it does repeat itself, or is not known to differ
-            name = (UNCOMPILED if rungs else REFACTORED) + UNDER_STRESS
-            rungs.append(Rung(name, "not run", reason=str(failure)))
+        for name in names if stressed.suffix == UNDER_STRESS else names[-1:]:
+            suffixed = name + stressed.suffix
+            try:
+                flags_off = name == REFACTORED
+                rungs.append(
+                    self._blocked(rungs, suffixed)
+                    or (stressed.flags_off(name, self._task.converted) if flags_off else stressed.with_flags(name))
+                )
+            except CannotVerify as failure:  # as usual it does repeat itself, or is not known to differ
+                return [*rungs, Rung(suffixed, "not run", reason=str(failure))]
         return rungs
+
+
+def _episode_steps(original: Recording) -> int:
+    """After how many steps to truncate episodes so that one is with a rollout's last step, rather soon."""
+    steps = original.steps[0].moment.env_steps
+    return next((n for n in range(_FEW_STEPS, steps) if steps % n == 0), steps)
 
 
 class _Comparison:
     """The original, run with some arguments, and the rungs on which converted scripts are compared with it."""
 
     def __init__(
-        self, task: Task, progress: Progress, length: Length, run: Run, iterations: int, suffix: str = ""
+        self,
+        task: Task,
+        progress: Progress,
+        length: Length,
+        run: Run,
+        iterations: int,
+        suffix: str = "",
+        episode_steps: int | None = None,
     ) -> None:
-        """Run the original, whose rungs get names that end in `suffix`.
+        """Run the original, whose rungs get names that end in `suffix`, with episodes of so many steps at the most.
 
         Raises:
             RunFailed: it ended with an error, or ran out of time.
@@ -194,7 +236,8 @@ class _Comparison:
         self._task = task
         self._progress = progress
         self._iterations = iterations
-        self._suffix = suffix
+        self.suffix = suffix
+        self.episode_steps = episode_steps
         self._before = run.source or text.read(run.script).content
         self.run = length.shortened(run, iterations)
         self._stop_after = iterations if length.option is None else None
@@ -218,7 +261,7 @@ class _Comparison:
         return self._named(self._with_flags(name))
 
     def _named(self, rung: Rung) -> Rung:
-        return replace(rung, name=rung.name + self._suffix)
+        return replace(rung, name=rung.name + self.suffix)
 
     def _with_flags(self, name: str) -> Rung:
         """A rung of the converted script with its flags on, on an emulated device where it needs one that is not here.
@@ -246,8 +289,14 @@ class _Comparison:
         return replace(rung, status="emulated") if emulated and rung.status == "equal" else rung
 
     def _record(self, name: str, run: Run, iterations: int | None = None, **options: Any) -> Recording:
-        with self._progress.run(name + self._suffix, iterations or self._iterations) as on_iteration:
-            return record_run(run, iterations=iterations or self._stop_after, on_iteration=on_iteration, **options)
+        with self._progress.run(name + self.suffix, iterations or self._iterations) as on_iteration:
+            return record_run(
+                run,
+                iterations=iterations or self._stop_after,
+                on_iteration=on_iteration,
+                episode_steps=self.episode_steps,
+                **options,
+            )
 
     def _original_on(self, emulated: bool) -> Recording:
         """The original's recording on the device of a rung.
@@ -293,7 +342,7 @@ class _Comparison:
         """
         original = self._original_on(emulated)
         try:
-            with self._progress.run(name + self._suffix, self._iterations) as on_iteration:
+            with self._progress.run(name + self.suffix, self._iterations) as on_iteration:
                 lockstep = run_in_lockstep(
                     run,
                     every=self._task.every,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
+from .imports import patch_on_import
 from .journal import Journal
 
 Array = np.ndarray[Any, Any]
@@ -48,6 +50,23 @@ class EnvironmentSteps:
                 self._inside = False
 
         return step
+
+
+def shorten_episodes(steps: int) -> None:
+    """Truncate the episodes of environments that gymnasium makes; it is not imported here."""
+
+    def patch(module: ModuleType) -> None:
+        real = module.make
+        if getattr(real, "shortened", False):  # one module has it from the other
+            return
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            return real(*args, **{**kwargs, "max_episode_steps": steps})
+
+        make.shortened = True  # type: ignore[attr-defined]
+        module.make = make  # type: ignore[attr-defined]
+
+    patch_on_import({"gymnasium.envs.registration": patch, "gymnasium": patch})
 
 
 def leaves(action: Any) -> list[Array]:

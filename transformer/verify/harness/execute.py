@@ -19,7 +19,8 @@ import torch
 
 from . import NOT_EMULATED, emulated_device, emulated_streams
 from .clock import VirtualClock
-from .environments import EnoughIterations, EnvironmentSteps
+from .environments import EnoughIterations, EnvironmentSteps, shorten_episodes
+from .events import Events
 from .exercised import Exercised
 from .guard import die_with_parent
 from .instrument import HOOKS_NAME, compile_with_hooks
@@ -81,6 +82,9 @@ class Record(Log):
         self._optimizers = OptimizerRecorder(journal)
         self._clock = VirtualClock(journal, job.clock_rate)
         self.hooks |= dict.fromkeys(("now", "utcnow", "today"), self._clock.replace_now)
+        self._events = Events(journal)
+        self.hooks |= self._events.hooks
+        self._episode_steps = job.episode_steps
         self._exercised = Exercised(journal)
         if job.watch:
             self.route = self._exercised.route
@@ -94,10 +98,13 @@ class Record(Log):
         self.journal.add("actions", [self.journal.store_described(array) for array in arrays])
 
     def install(self) -> None:
-        """Watch the optimizers too, and replace the clocks."""
+        """Watch all else too, and replace the clocks."""
         super().install()
         self._optimizers.install()
         self._clock.install()
+        self._events.install()
+        if self._episode_steps is not None:
+            shorten_episodes(self._episode_steps)
         if self._uncompiled is not None:
             self._uncompiled.install()
 

@@ -28,6 +28,8 @@ class Job:
     """record: write down which ways the training code took, too."""
     uncompiled: bool = False
     """record: whether torch.compile and CudaGraphModule hand back the function itself."""
+    episode_steps: int | None = None
+    """record: truncate the episodes of gymnasium's environments after so many steps, where they do not end before."""
     clock_rate: int = 1
     """record: the milliseconds that a step takes on the script's clock."""
     emulated: bool = False

@@ -36,6 +36,8 @@ class Journal:
                 "scalars",
                 "prints",
                 "texts",
+                "events",
+                "handed",
                 "optimizers",
                 "steps",
                 "random",

@@ -75,7 +75,7 @@ def _flip(action: argparse.Action, value: bool) -> list[str]:
         return [s for s in action.option_strings if s.startswith("--no-") == value and s.startswith("--")][:1]
     if action.nargs == 0:
         return [action.option_strings[-1]] if action.const is not value else []
-    for word in ("true", "false", "True", "False", "1", "0"):
+    for word in ("true", "false", "True", "False", "1", "0", "yes", "no", "on", "off"):
         try:
             if callable(action.type) and action.type(word) is (not value):
                 return [action.option_strings[-1], word]

@@ -47,6 +47,7 @@ class Uncompiled:
         }
         self._journal = journal
         self._layouts = 0
+        self._handed: list[str] = []
         self._steps = EagerSteps(journal)
         self._step: AbstractContextManager[None] | None = None
 
@@ -56,6 +57,7 @@ class Uncompiled:
         def hand_back(model: Any = None, **options: Any) -> Any:
             if model is None:
                 return functools.partial(hand_back, **options)
+            self._note(model)
             if isinstance(model, torch.nn.Module):
                 model.compile()  # asks torch.compile to make its call fast, which is this function
                 return model
@@ -73,6 +75,7 @@ class Uncompiled:
         """Write down what was computed in the original's order for the script."""
         self._together.finish()
         self._steps.finish()
+        self._journal.add("handed", self._handed)
         if self._layouts:
             self._journal.add("regrouped", "channels-last")
 
@@ -86,7 +89,15 @@ class Uncompiled:
             self._step = None
 
     def _patch_tensordict(self, module: ModuleType) -> None:
-        module.CudaGraphModule = lambda function, *_, **__: self._marking("capturing", True, function)  # type: ignore[attr-defined]
+        def hand_back(function: Function, *_: Any, **__: Any) -> Function:
+            self._note(function)
+            return self._marking("capturing", True, function)
+
+        module.CudaGraphModule = hand_back  # type: ignore[attr-defined]
+
+    def _note(self, function: Any) -> None:
+        """Write down what would be compiled or captured."""
+        self._handed.append(getattr(function, "__name__", type(function).__name__))
 
     def _marking(self, mark: str, value: bool, function: Function) -> Function:
         """`function`, during whose calls the attribute `mark` has this value."""

@@ -1,0 +1,52 @@
+"""Writes down what the script asks of its environments and writers beside steps and scalars: made, reset, closed."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from .imports import patch_on_import
+from .instrument import Hook
+from .journal import Journal
+
+
+class Events:
+    """Watches the resets of environments, the making of writers, and all that is closed."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.hooks: dict[str, Hook] = {"reset": self._replace_reset, "close": self._replace_close}
+
+    def install(self) -> None:
+        """Watch the making of writers; no package of theirs is imported here."""
+        patch_on_import(
+            {"torch.utils.tensorboard.writer": self._patch_writer, "tensorboardX.writer": self._patch_writer}
+        )
+
+    def _patch_writer(self, module: ModuleType) -> None:
+        real = module.SummaryWriter.__init__
+
+        def init(this: Any, *args: Any, **kwargs: Any) -> None:
+            self._journal.add("events", f"{type(this).__name__} made")
+            real(this, *args, **kwargs)
+
+        module.SummaryWriter.__init__ = init
+
+    def _replace_reset(self, function: Any) -> Any:
+        """An environment's `reset`, noted; any other one as it is."""
+        owner = getattr(function, "__self__", None)
+        return self._noted(function, f"{type(owner).__name__} reset") if hasattr(owner, "step") else function
+
+    def _replace_close(self, function: Any) -> Any:
+        """`close` of an object, noted."""
+        owner = getattr(function, "__self__", None)
+        if owner is None or isinstance(owner, ModuleType):
+            return function
+        return self._noted(function, f"{type(owner).__name__} closed")
+
+    def _noted(self, function: Any, event: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._journal.add("events", event)
+            return function(*args, **kwargs)
+
+        return call
