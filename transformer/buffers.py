@@ -87,8 +87,16 @@ def _dtype(script: Script, call: ast.Call) -> str:
     given = next((k.value for k in call.keywords if k.arg == "dtype"), None)
     if given is not None:
         return ast.unparse(given)
-    default = any(isinstance(n, ast.Attribute) and n.attr == "set_default_dtype" for n in script.nodes)
-    return "torch.get_default_dtype()" if default else "torch.float32"
+    return "torch.get_default_dtype()" if sets_default(script) else "torch.float32"
+
+
+def sets_default(script: Script) -> bool:
+    """Whether a script says what is made where no dtype or device is given."""
+    return any(
+        (script.qualified(n) or getattr(n, "attr", "")).rpartition(".")[2].startswith("set_default_")
+        for n in script.nodes
+        if isinstance(n, (ast.Attribute, ast.Name))
+    )
 
 
 def _allocation(script: Script, value: ast.expr) -> ast.Call | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from transformer.buffers import sets_default
 from transformer.conversion import TransformInfo
 from transformer.dataflow import access, statements
 from transformer.edits import Edits
@@ -45,7 +46,7 @@ def apply(script: Script) -> str:
     """
     facts, rollout, kinds = script.facts, script.rollout, Kinds(script)
     assert isinstance(rollout, ast.For), "else there were no host arrays"
-    if any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in script.nodes):
+    if sets_default(script):
         raise Skip("the script sets a default dtype")
     edits, reasons = Edits(script.source), []
     for _, key, value in list(recorded(script, rollout)):

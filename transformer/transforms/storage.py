@@ -6,10 +6,20 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from transformer.aliases import holders
-from transformer.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
+from transformer.aliases import holders, roots
+from transformer.buffers import (
+    Buffer,
+    Store,
+    dimensions,
+    find_allocations,
+    find_buffers,
+    is_matrix,
+    leading_sizes,
+    sets_default,
+)
+from transformer.changes import GROWING
 from transformer.conversion import TransformInfo
-from transformer.dataflow import access, exposed, pairwise, statements
+from transformer.dataflow import Liveness, access, exposed, pairwise, statements
 from transformer.edits import Edits
 from transformer.freshness import Freshness
 from transformer.imports import add_imports
@@ -26,8 +36,9 @@ INFO = TransformInfo(
     name="storage",
     summary="stack the rollout's steps once into a TensorDict instead of writing into preallocated buffers",
     applies=(
-        "to a buffer of torch that the rollout writes once in every step at its index, with a value of known size "
-        "and dtype, and that nothing else writes, keeps or reads before the rollout has ended"
+        "to a buffer of torch on the script's device that the rollout writes once in every step at its index, with a "
+        "tensor that is known to have an element per environment, and that nothing else writes, keeps or reads before "
+        "the rollout has ended, but for the step that reads what it wrote"
     ),
     safety=(
         "Every buffer was written exactly once per step and read only after the rollout, so the stacked steps hold "
@@ -132,6 +143,8 @@ def _obstacle(script: Script, kinds: Kinds, rollout: ast.For, buffer: Buffer, re
             return f"the continue on line {node.lineno} may skip its write"
     if not _is_tensor(script, kinds, buffer.stores[0]):
         return f"the value written on line {store.lineno} is not known to be a tensor"
+    if not _is_on_device(script, buffer.stmt):
+        return "it is not allocated on the device"
     if not _has_rows_of_environments(script, buffer):
         return "its rows may be of another size than the number of environments"
     width = dimensions(script, buffer.call)[1:2]
@@ -174,6 +187,21 @@ def _has_rows_of_environments(script: Script, buffer: Buffer) -> bool:
     width = dimensions(script, buffer.call)[1:2]
     widths = {tuple(dimensions(script, b.call)[1:2]) for b in find_buffers(script)} - {()}
     return not width or len(widths) < 2 or width[0].endswith("num_envs") or is_made_with(script, width)
+
+
+def _is_on_device(script: Script, stmt: ast.Assign, depth: int = 4) -> bool:
+    """Whether a buffer is allocated where the stacked steps will be, as far as the script says."""
+    if script.device is None or sets_default(script):
+        return True
+    for node in ast.walk(stmt.value):
+        if ast.unparse(node) == script.device or (isinstance(node, ast.Attribute) and node.attr in ("device", "cuda")):
+            return True
+        if isinstance(node, ast.Call) and script.calls(node, "torch.zeros_like") and depth and node.args:
+            like = node.args[0]
+            made = find_allocations(script).get(like.id) if isinstance(like, ast.Name) else None
+            if made is not None and _is_on_device(script, made[0], depth - 1):
+                return True
+    return False
 
 
 def _is_tensor(script: Script, kinds: Kinds, store: Store) -> bool:
@@ -240,6 +268,8 @@ def _read_back(script: Script, rollout: ast.For, buffer: Buffer, use: ast.Name) 
     changed = isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load)
     if changed or (isinstance(outer, ast.Attribute) and outer.attr.endswith("_")):
         return None
+    if _outlives(script, rollout, use):
+        return None
     around = [script.source.statement(use), *script.source.ancestors(use)]
     above: ast.AST = store
     while isinstance(above, (ast.Assign, ast.With)):
@@ -248,6 +278,20 @@ def _read_back(script: Script, rollout: ast.For, buffer: Buffer, use: ast.Name) 
             return node
         above = script.source.parents[above]
     return None
+
+
+def _outlives(script: Script, rollout: ast.For, use: ast.Name) -> bool:
+    """Whether what a step reads of its record may be held when the rollout has ended: a row of a buffer is a view."""
+    stmt = script.source.statement(use)
+    if isinstance(stmt, ast.Expr):
+        call = stmt.value
+        grows = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in GROWING
+        return grows and isinstance(call, ast.Call) and any(use.id in roots(a) for a in call.args)
+    live = Liveness.of(script.scope.body).after[rollout]
+    for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
+        if use.id in roots(value) and (not isinstance(target, ast.Name) or target.id in live):
+            return True
+    return False
 
 
 def _shaped_like(script: Script, buffer: Buffer, use: ast.Name) -> tuple[ast.Call, str] | None:
@@ -284,7 +328,7 @@ def _rewrite(script: Script, kinds: Kinds, rollout: ast.For, buffers: list[Buffe
         store = buffer.stores[0]
         part = names.fresh(singular(buffer.name)) if store.unpacked else None
         read = any(_read_back(script, rollout, buffer, use) for use in _uses(script, buffer, buffers))
-        value = _recorded(script, freshness, buffer, buffer.dtype if read or not common else None, part, again)
+        value = _recorded(script, kinds, freshness, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
             value += ".clone()"  # whoever reads it may change it
         line = f'{transition}["{buffer.name}"] = {value}'
@@ -333,6 +377,7 @@ def _with(script: Script, value: ast.expr, texts: Mapping[ast.expr, str]) -> str
 
 def _recorded(
     script: Script,
+    kinds: Kinds,
     freshness: Freshness,
     buffer: Buffer,
     dtype: str | None,
@@ -349,8 +394,14 @@ def _recorded(
         text = f"({text})"
     if is_matrix(script, buffer.call) and (part or not _is_flat(value)):
         text += ".flatten()"
-    if is_matrix(script, buffer.call) and _may_be_one_number(script, value):
-        text += f".expand({dimensions(script, buffer.call)[1]})"
+    sizes, complete = leading_sizes(script, buffer.call)
+    if is_matrix(script, buffer.call):
+        if _may_be_one_number(script, value) or _may_be_reduced(script, kinds, buffer.stores[0]):
+            text += f".expand({sizes[1]})"
+    elif complete and len(sizes) == 1:
+        text += ".reshape(())"
+    elif complete and not kinds.must_be_tensor(value):  # in a buffer, it would be broadcast
+        text += f".expand({', '.join(sizes[1:])})"
     if dtype:
         text += f".to({dtype})"
     if not (_part_is_new(script, buffer.stores[0]) if part else freshness.is_fresh(value)):
@@ -379,6 +430,38 @@ def _may_be_one_number(script: Script, value: ast.expr) -> bool:
         for part in (value, *named)
         for n in ast.walk(part)
     )
+
+
+def _may_be_reduced(script: Script, kinds: Kinds, store: Store) -> bool:
+    """Whether a value is made of what a network returns once for all environments."""
+    if store.unpacked:
+        call = store.value
+        return isinstance(call, ast.Call) and kinds.produced(call) and not Results(script, call).has_rows(*_place(store))
+    return _reduced(script, kinds, store.value, store.stmt, 4)
+
+
+def _reduced(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, depth: int) -> bool:
+    if isinstance(value, ast.Call) and kinds.produced(value):
+        return not Results(script, value).has_rows(None)
+    if isinstance(value, ast.Name):
+        for bound in kinds.bindings(value.id, stmt) if depth else ():
+            for made in values(bound, value.id) if isinstance(bound, ast.Assign) else ():
+                place = [
+                    (t.elts.index(e), len(t.elts))
+                    for t in bound.targets
+                    for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) and made is bound.value else ())
+                    if isinstance(t, (ast.Tuple, ast.List)) and isinstance(e, ast.Name) and e.id == value.id
+                ]
+                if isinstance(made, ast.Call) and kinds.produced(made) and place:
+                    if not Results(script, made).has_rows(*place[0]):
+                        return True
+                elif _reduced(script, kinds, made, bound, depth - 1):
+                    return True
+        return False
+    parts = [*value.args, value.func] if isinstance(value, ast.Call) else [*ast.iter_child_nodes(value)]
+    if isinstance(value, ast.BinOp):  # one of them has an element per environment
+        return all(_reduced(script, kinds, p, stmt, depth) for p in (value.left, value.right))
+    return any(_reduced(script, kinds, p, stmt, depth) for p in parts if isinstance(p, ast.expr))
 
 
 @dataclass(frozen=True)
