@@ -90,10 +90,13 @@ def _dtype(script: Script, call: ast.Call) -> str:
     return "torch.get_default_dtype()" if sets_default(script) else "torch.float32"
 
 
+DEFAULTS = ("set_default_dtype", "set_default_tensor_type", "set_default_device")
+
+
 def sets_default(script: Script) -> bool:
-    """Whether a script says what is made where no dtype or device is given."""
+    """Whether a script says of which dtype, or where, a tensor is made for which it does not say so."""
     return any(
-        (script.qualified(n) or getattr(n, "attr", "")).rpartition(".")[2].startswith("set_default_")
+        (script.qualified(n) or getattr(n, "attr", "")).rpartition(".")[2] in DEFAULTS
         for n in script.nodes
         if isinstance(n, (ast.Attribute, ast.Name))
     )

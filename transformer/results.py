@@ -157,7 +157,12 @@ class Results:
 
     def _new_name(self, name: str, method: ast.FunctionDef, depth: int) -> bool:
         found = _assigned(name, method)
-        return bool(found) and not self._is_given(name, method) and not _is_kept(name, method) and all(self._new(v, method, depth) for v in found)
+        return (
+            bool(found)
+            and not self._is_given(name, method)
+            and not _is_kept(name, method)
+            and all(self._new(v, method, depth) for v in found)
+        )
 
     def _is_given(self, name: str, method: ast.FunctionDef) -> bool:
         """Whether a name is a parameter that may hold what a caller gave."""

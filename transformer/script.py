@@ -716,7 +716,9 @@ def changed(script: Script, code: str) -> Script:
     return Script(Source(code, script.source.width, script.module), script.facts)
 
 
-PRECISIONS = frozenset("autocast half double bfloat16 float64 float16 set_default_dtype set_default_tensor_type".split())
+PRECISIONS = frozenset(
+    "autocast half double bfloat16 float64 float16 set_default_dtype set_default_tensor_type".split()
+)
 
 
 def _other_precision(script: Script, node: ast.AST) -> bool:

@@ -405,7 +405,8 @@ class Hoist:
             raise Skip(f"line {stmt.lineno} is neither elementwise nor a recurrence")
         for call in (n for n in ast.walk(stmt) if isinstance(n, ast.Call)):
             if not self._changes_nothing(call):
-                raise Skip(f"line {call.lineno} calls {ast.unparse(call.func)}(), which may change what is computed before")
+                called = ast.unparse(call.func)
+                raise Skip(f"line {call.lineno} calls {called}(), which may change what is computed before")
         lines: list[str] = []
         for part in self._largest(stmt.value):
             if isinstance(part, ast.Name):

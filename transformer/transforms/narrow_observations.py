@@ -20,8 +20,8 @@ INFO = TransformInfo(
     name="narrow-observations",
     summary="keep images in bytes, as the environment returns them, where the networks divide them first",
     applies=(
-        "to observations that come from the environment's arrays alone, and that each network which is given them "
-        "divides by a number before anything else"
+        "to observations that come from the environment's arrays alone, that nothing else reads, and that each network "
+        "which is given them divides by a number before anything else, where the script sets no default dtype"
     ),
     safety=(
         "Every network that sees them divides them by a number before anything else, which casts bytes to float32: "

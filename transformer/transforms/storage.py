@@ -436,7 +436,8 @@ def _may_be_reduced(script: Script, kinds: Kinds, store: Store) -> bool:
     """Whether a value is made of what a network returns once for all environments."""
     if store.unpacked:
         call = store.value
-        return isinstance(call, ast.Call) and kinds.produced(call) and not Results(script, call).has_rows(*_place(store))
+        produced = isinstance(call, ast.Call) and kinds.produced(call)
+        return produced and isinstance(call, ast.Call) and not Results(script, call).has_rows(*_place(store))
     return _reduced(script, kinds, store.value, store.stmt, 4)
 
 

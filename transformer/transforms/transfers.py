@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.aliases import changed_in_place, shared
+from transformer.buffers import sets_default
 from transformer.conversion import TransformInfo
 from transformer.dataflow import statements
 from transformer.edits import Edits
@@ -91,7 +92,7 @@ def _transfer(
 
 
 def _sets_default(script: Script) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in script.nodes)
+    return sets_default(script)
 
 
 def _edit_loop(script: Script, edits: Edits, kinds: Kinds, loop: ast.For) -> None:
