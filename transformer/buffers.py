@@ -96,7 +96,7 @@ DEFAULTS = ("set_default_dtype", "set_default_tensor_type", "set_default_device"
 def sets_default(script: Script) -> bool:
     """Whether a script says of which dtype, or where, a tensor is made for which it does not say so."""
     return any(
-        (script.qualified(n) or getattr(n, "attr", "")).rpartition(".")[2] in DEFAULTS
+        (script.qualified(n) or (n.attr if isinstance(n, ast.Attribute) else n.id)).rpartition(".")[2] in DEFAULTS
         for n in script.nodes
         if isinstance(n, (ast.Attribute, ast.Name))
     )

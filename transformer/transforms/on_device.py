@@ -16,8 +16,8 @@ INFO = TransformInfo(
     name="on-device",
     summary="make constants and casts on the device instead of on the host",
     applies=(
-        "to single numbers and filled tensors that are made and moved in one expression, to `.type()` of a CPU "
-        "tensor's type that is moved, and to lists of consecutive numbers in an index that is written to; outside of the "
+        "to single numbers and filled tensors that are made and moved in one expression, to `.type()` of a type of CPU "
+        "tensors that is moved, and to lists of consecutive numbers in an index that is written to; outside of the "
         "rollout, and in the networks' methods"
     ),
     safety=(

@@ -289,7 +289,8 @@ def _outlives(script: Script, rollout: ast.For, use: ast.Name) -> bool:
         return grows and isinstance(call, ast.Call) and any(use.id in roots(a) for a in call.args)
     live = Liveness.of(script.scope.body).after[rollout]
     for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
-        if use.id in roots(value) and (not isinstance(target, ast.Name) or target.id in live):
+        computed = Kinds(script).produced(value)
+        if not computed and use.id in roots(value) and (not isinstance(target, ast.Name) or target.id in live):
             return True
     return False
 
@@ -400,7 +401,7 @@ def _recorded(
             text += f".expand({sizes[1]})"
     elif complete and len(sizes) == 1:
         text += ".reshape(())"
-    elif complete and not kinds.must_be_tensor(value):  # in a buffer, it would be broadcast
+    elif complete and not kinds.must_be_tensor(value) and not _is_of_env(script, value):  # a buffer broadcasts it
         text += f".expand({', '.join(sizes[1:])})"
     if dtype:
         text += f".to({dtype})"
@@ -432,6 +433,26 @@ def _may_be_one_number(script: Script, value: ast.expr) -> bool:
     )
 
 
+def _is_of_env(script: Script, value: ast.expr) -> bool:
+    """Whether a name is an action or an observation, which have the sizes that the environment takes and returns."""
+    step = script.phases.env_step
+    if not isinstance(value, ast.Name):
+        return False
+    if value.id in names_in((*step.args, *(k.value for k in step.keywords))):
+        return True
+    stmt = script.source.statement(step)
+    whole = [t for t in getattr(stmt, "targets", ()) if isinstance(t, ast.Tuple)]
+    observed = names_in([t.elts[0] for t in whole if t.elts])
+    return (
+        all(
+            names_in([made]) & observed or any(isinstance(n, ast.Call) and _resets(n) for n in ast.walk(made))
+            for _, made in script.assignments(value.id)
+            if made is not step
+        )
+        and value.id in observed
+    )
+
+
 def _may_be_reduced(script: Script, kinds: Kinds, store: Store) -> bool:
     """Whether a value is made of what a network returns once for all environments."""
     if store.unpacked:
@@ -445,8 +466,9 @@ def _reduced(script: Script, kinds: Kinds, value: ast.expr, stmt: ast.stmt, dept
     if isinstance(value, ast.Call) and kinds.produced(value):
         return not Results(script, value).has_rows(None)
     if isinstance(value, ast.Name):
-        for bound in kinds.bindings(value.id, stmt) if depth else ():
-            for made in values(bound, value.id) if isinstance(bound, ast.Assign) else ():
+        found = kinds.bindings(value.id, stmt) if depth else ()
+        for bound in (b for b in found if isinstance(b, ast.Assign)):
+            for made in values(bound, value.id):
                 place = [
                     (t.elts.index(e), len(t.elts))
                     for t in bound.targets
