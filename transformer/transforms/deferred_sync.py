@@ -77,7 +77,8 @@ class Deferral:
         self._turn = set(statements(script.phases.block))
         turn = script.phases.loop.body
         handed = {name for stmt in turn for name in self._handed(stmt)}
-        self._changed = shared(changed_in_place(turn) | handed, turn, self.kinds.produced)
+        self._changed = shared(changed_in_place(turn), turn, self.kinds.produced)
+        self._given_away = shared(handed, turn, self.kinds.produced)
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
 
@@ -102,7 +103,7 @@ class Deferral:
         """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
         if isinstance(node, ast.Name):
             bindings = list(self.kinds.bindings(node.id, self.source.statement(node)))
-            if not depth or not bindings or node.id in self._changed:
+            if not depth or not bindings or node.id in self._changed | self._given_away:
                 return False
             return (
                 all(
