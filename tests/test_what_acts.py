@@ -382,7 +382,7 @@ HOIST = [
         "a discount that the loop changes",
         {
             "before_loop": "args.decay = 1.0",
-            "gae": PARTS["gae"].replace("+ args.gamma", "+ args.decay * args.gamma") + "\nargs.decay *= 0.99",
+            "gae": PARTS["gae"].replace("rewards[t] + args", "rewards[t] + args.decay * args") + "\nargs.decay *= 0.99",
         },
         (),
         fast=True,
@@ -444,9 +444,9 @@ SYNC = [
             "minibatch": edited(
                 "minibatch",
                 LOSS,
-                LOSS + "\nkept = pg_loss * 1.0\nvalue = kept.item()\nnn.functional.relu(kept, inplace=True)",
+                LOSS + "\nkept = pg_loss * 1.0\nkept_value = kept.item()\nnn.functional.relu(kept, inplace=True)",
             ),
-            "report": REPORT + "\nprint(value)",
+            "report": REPORT + "\nprint(kept_value)",
         },
         (),
     ),
