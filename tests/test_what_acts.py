@@ -382,7 +382,8 @@ HOIST = [
         "a discount that the loop changes",
         {
             "before_loop": "args.decay = 1.0",
-            "gae": PARTS["gae"].replace("rewards[t] + args", "rewards[t] + args.decay * args") + "\n    args.decay *= 0.99",
+            "gae": PARTS["gae"].replace("rewards[t] + args", "rewards[t] + args.decay * args")
+            + "\n    args.decay *= 0.99",
         },
         (),
         fast=True,
