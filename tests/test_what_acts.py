@@ -305,7 +305,208 @@ OTHERS = [
     ),
 ]
 
-CASES = [*MODES, *STATE, *STRUCTURE, *SIGNATURES, *OTHERS]
+ADD = "def add(total, more):\n    total += more\n    return total\n\n\n"
+LOSS = "pg_loss = torch.max(pg_loss1, pg_loss2).mean()"
+NOISY = PARTS["minibatch"].replace("mb_advantages = b_adv", "mb_advantages = 0.01 * torch.randn(4) + b_adv")
+
+
+def with_buffer(name: str, sizes: str, value: str) -> dict[str, str]:
+    """One more buffer, which the policy's step writes."""
+    return {
+        "buffers": PARTS["buffers"] + f"\n{name} = torch.zeros(({sizes})).to(device)",
+        "act": PARTS["act"] + f"\n    {name}[step] = {value}",
+        "report": REPORT + f"\nprint({name}.sum().item(), {name}.shape)",
+    }
+
+
+STORAGE = [
+    Case(
+        "a value of each environment for several columns",
+        with_buffer("heads", "args.num_steps, args.num_envs, 2", "value"),
+        (),
+        fast=True,
+    ),
+    Case(
+        "one number that a network returns for all environments",
+        {
+            **with_buffer("entropies", "args.num_steps, args.num_envs", "mean_entropy"),
+            "agent": AGENT.replace("probs.entropy(), self", "probs.entropy().mean(), self"),
+            "act": PARTS["act"].replace("logprob, _, value", "logprob, mean_entropy, value")
+            + "\n    entropies[step] = mean_entropy",
+            "minibatch": PARTS["minibatch"].replace("entropy.mean()", "entropy"),
+        },
+        (),
+    ),
+    Case(
+        "a result that the network keeps, and that is changed there",
+        {
+            "agent": AGENT.replace(
+                "return action, probs.log_prob(action), probs.entropy(), self.critic(x)",
+                "value = self.critic(x)\n        self.last = value\n"
+                "        return action, probs.log_prob(action), probs.entropy(), value",
+            ),
+            "step": PARTS["step"] + "\nagent.last.mul_(0.5)",
+        },
+        (),
+        fast=True,
+    ),
+    Case(
+        "a row of a buffer that is held when the rollout has ended",
+        {
+            "step": PARTS["step"] + "\nrow = rewards[step]",
+            "report": "rewards /= 2.0\nprint(row.sum().item(), rewards.sum().item())\n" + REPORT,
+        },
+        (),
+        fast=True,
+    ),
+    Case(
+        "another default type",
+        {
+            "setup": PARTS["setup"] + "\ntorch.set_default_tensor_type(torch.DoubleTensor)",
+            "begin": PARTS["begin"].replace("torch.Tensor(envs.reset())", "torch.tensor(envs.reset().astype(float))"),
+        },
+        (),
+    ),
+    Case(
+        "another default dtype by its own name",
+        {
+            "third_party": "from torch import set_default_dtype",
+            "setup": PARTS["setup"] + "\nset_default_dtype(torch.float64)",
+        },
+        (),
+    ),
+    Case("buffers that are not on the device", {"buffers": PARTS["buffers"].replace(".to(device)", "")}, ("storage",)),
+]
+HOIST = [
+    Case(
+        "a discount that the loop changes",
+        {
+            "before_loop": "args.decay = 1.0",
+            "gae": PARTS["gae"].replace("rewards[t] + args", "rewards[t] + args.decay * args")
+            + "\n    args.decay *= 0.99",
+        },
+        (),
+        fast=True,
+    ),
+    Case(
+        "a property that is another number each time",
+        {
+            "functions": "class Scale:\n    n = 0\n\n    @property\n    def now(self):\n        self.n += 1\n"
+            "        return 1.0 / self.n\n\n\n",
+            "before_loop": "scale = Scale()",
+            "gae": PARTS["gae"].replace("= rewards[t] +", "= rewards[t] * scale.now +"),
+        },
+        (),
+    ),
+    Case(
+        "a function that changes the rewards",
+        {
+            "functions": "def note(given, t):\n    given[t - 1] = 5.0\n    return 0.0\n\n\n",
+            "gae": PARTS["gae"].replace("lastgaelam = delta +", "lastgaelam = note(rewards, t) + delta +"),
+        },
+        ("gae-hoist",),
+        fast=True,
+    ),
+    Case(
+        "returns in the memory of the rewards",
+        {
+            "advantages": """
+                with torch.no_grad():
+                    next_value = agent.get_value(next_obs).reshape(1, -1)
+                    returns = rewards
+                    for t in reversed(range(args.num_steps)):
+                        if t == args.num_steps - 1:
+                            nextreturn = next_value
+                        else:
+                            nextreturn = rewards[t + 1]
+                        returns[t] = rewards[t] + args.gamma * nextreturn
+                    advantages = returns - values
+            """
+        },
+        ("gae-hoist",),
+    ),
+]
+SYNC = [
+    Case(
+        "a loss that a function adds to in place",
+        {
+            "functions": ADD,
+            "minibatch": edited("minibatch", LOSS, LOSS + "\npg_value = pg_loss.item()\nprint(pg_loss.item())").replace(
+                "loss = pg_loss + 0.5 * v_loss", "loss = add(pg_loss, 0.5 * v_loss)"
+            ),
+            "report": REPORT + "\nprint(pg_value)",
+        },
+        (),
+        fast=True,
+    ),
+    Case(
+        "a loss that torch changes in place",
+        {
+            "minibatch": edited(
+                "minibatch",
+                LOSS,
+                LOSS + "\nkept = pg_loss * 1.0\nkept_value = kept.item()\nnn.functional.relu(kept, inplace=True)",
+            ),
+            "report": REPORT + "\nprint(kept_value)",
+        },
+        (),
+    ),
+    Case(
+        "a list that others keep while it grows",
+        {
+            "before_loop": "history = []",
+            "minibatches": PARTS["minibatches"] + "\n    history.append(clipfracs)",
+            "report": REPORT + "\nprint([len(h) for h in history])",
+        },
+        ("deferred-sync",),
+        fast=True,
+    ),
+    Case(
+        "a list that is emptied where it is used",
+        {
+            "functions": "def drain(xs):\n    total = sum(xs)\n    xs.clear()\n    return total\n\n\n",
+            "report": REPORT + "\nprint(drain(clipfracs))\nprint(drain(clipfracs))",
+        },
+        ("deferred-sync",),
+    ),
+    Case(
+        "a report that draws",
+        {
+            "minibatch": NOISY.replace(
+                "ratio = (newlogprob",
+                "kept = entropy * 1.0\nprint(torch.bernoulli(kept.detach().clamp(0, 1)).sum().item())\n"
+                "ratio = (newlogprob",
+            )
+        },
+        (),
+    ),
+]
+RATES = [
+    Case(
+        f"a rate that is kept by {title}",
+        {"before_loop": "KEY = 'lr'\nkept = []", "report": REPORT + f"\nkept.append({value})\nprint({shown})"},
+        ("tensor-lr",),
+        fast=title == "its state",
+    )
+    for title, value, shown in [
+        ("a key", "optimizer.param_groups[0][KEY]", "[float(r) for r in kept]"),
+        ("the object's dict", 'optimizer.__dict__["param_groups"][0]["lr"]', "[float(r) for r in kept]"),
+        ("its state", "optimizer.state_dict()", '[s["param_groups"][0]["lr"] for s in kept]'),
+    ]
+]
+RATES.append(
+    Case(
+        "a state that is loaded again",
+        {
+            "before_loop": "saved = optimizer.state_dict()",
+            "report": REPORT
+            + '\nif iteration == 2:\n    optimizer.load_state_dict(saved)\n    print(optimizer.param_groups[0]["lr"])',
+        },
+        ("tensor-lr",),
+    )
+)
+
+CASES = [*MODES, *STATE, *STRUCTURE, *SIGNATURES, *OTHERS, *STORAGE, *HOIST, *SYNC, *RATES]
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=[] if c.fast else pytest.mark.slow, id=str(c)) for c in CASES])

@@ -11,7 +11,9 @@ from transformer.syntax.tree import Tree
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
 
-PRECISIONS = frozenset("autocast half double bfloat16 float64 float16 set_default_dtype".split())
+PRECISIONS = frozenset(
+    "autocast half double bfloat16 float64 float16 set_default_dtype set_default_tensor_type".split()
+)
 
 
 def read(code: str, line_length: int) -> State:

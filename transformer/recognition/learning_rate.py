@@ -13,6 +13,8 @@ SCHEDULERS = "torch.optim.lr_scheduler."
 SHOWING = ("print", "str", "repr")
 LOOKING = ("isinstance", "type", "id", "hasattr", "callable", "bool")
 """Builtins that see nothing of an optimizer's learning rate."""
+UNRELATED = ("zero_grad", "step", "state", "__class__")
+"""Attributes of an optimizer that say nothing of its rate."""
 SCALING = ("step", "unscale_")
 """Methods of a gradient scaler, of torch or of the kind, that take an optimizer and leave its rate alone."""
 
@@ -129,25 +131,49 @@ class Uses:
         """An attribute of the optimizer."""
         parent = self._tree.parents[node]
         called = isinstance(parent, ast.Call) and parent.func is node
-        if node.attr == "defaults":
+        if not isinstance(node.ctx, ast.Load):
+            self.obstacle = f"line {node.lineno} sets its {node.attr}"
+        elif node.attr == "defaults":
             self.obstacle = f"line {node.lineno} reads its defaults"
         elif called and node.attr == "add_param_group":
             self.obstacle = f"{node.attr}() on line {node.lineno} replaces its parameter groups"
         elif called and node.attr == "state_dict":
-            if isinstance(self._tree.parents[parent], (ast.Subscript, ast.Attribute)):
-                self.obstacle = f"line {node.lineno} reads its state"
+            if not self._is_saved(parent):
+                self.obstacle = f"line {node.lineno} reads its state, and may keep it while the rate changes"
         elif called and node.attr == "load_state_dict":
             self._load(node)
         elif node.attr == "param_groups":
             self._groups(node, parent)
         elif node.attr.startswith("register_"):
             self._lost(node)
+        elif node.attr not in UNRELATED:
+            self.obstacle = f"line {node.lineno} uses its {node.attr}, which may hold its rate"
+
+    def _is_saved(self, node: ast.AST) -> bool:
+        """Whether a value is only written to a file by torch: at once, or under a name that is for nothing else."""
+        for outer in self._tree.ancestors(node):
+            if isinstance(outer, ast.Call):
+                return self._tree.calls(outer, "torch.save")
+            if isinstance(outer, ast.Assign):
+                target = outer.targets[0]
+                if len(outer.targets) > 1 or not isinstance(target, ast.Name):
+                    return False
+                reads = [
+                    n
+                    for n in self._tree.nodes
+                    if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Load)
+                ]
+                return all(self._tree.calls(self._tree.parents[n], "torch.save") for n in reads)
+            if not isinstance(outer, (ast.Dict, ast.Tuple, ast.List)):
+                return False
+        return False
 
     def _groups(self, node: ast.Attribute, parent: ast.AST) -> None:
         """`optimizer.param_groups` must be used in a way that is understood."""
         if isinstance(parent, ast.Subscript) and parent.value is node:
             entry = self._tree.parents[parent]
-            if not (isinstance(entry, ast.Subscript) and entry.value is parent):
+            named = isinstance(entry, ast.Subscript) and isinstance(entry.slice, ast.Constant)
+            if not (named and isinstance(entry, ast.Subscript) and entry.value is parent):
                 self.obstacle = f"line {node.lineno} takes a parameter group by itself"
             return
         loop = parent if isinstance(parent, ast.For) else self._tree.parents.get(parent)

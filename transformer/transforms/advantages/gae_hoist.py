@@ -8,22 +8,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer.dataflow.liveness import Liveness
-from transformer.dataflow.memory import changed_in_place, shared
+from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, is_in_place, shared
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import backwards, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.dtypes import Dtypes
-from transformer.values.shapes import Shapes
+from transformer.values.shapes import SAME_SHAPE, Shapes
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="gae-hoist",
     summary="remove the boundary branch of the advantage loop and compute all but the recurrence for all steps at once",
     applies=(
-        "to a loop backwards over all steps with a plain index, of which every statement is a known elementwise "
-        "operation on tensors of that many rows, or the recurrence"
+        "to a loop backwards over all steps with a plain index; what leaves it is made of known elementwise operations "
+        "on tensors with a row for each step, and of numbers, none of which the loop changes; what stays calls "
+        "nothing that may change them"
     ),
     safety=(
         "Each element goes through the same operations in the same order as in the loop, so the bits are the same; "
@@ -43,6 +44,8 @@ INFO = TransformInfo(
     ),
 )
 
+MOVES = ("to", "cpu", "cuda")
+ALLOCATES = tuple(f"torch.{made}" for made in "zeros ones empty full zeros_like ones_like empty_like full_like".split())
 ELEMENTWISE = frozenset(
     "float double long int bool clamp clip abs exp log sqrt neg logical_not logical_and logical_or".split()
 )
@@ -95,6 +98,10 @@ class Hoist:
             ast.unparse(n.value) for s in loop.body for n in ast.walk(s)
             if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
         }  # fmt: skip
+        self.computed = {
+            f.name for cls in self.tree.classes.values() for f in cls.body if isinstance(f, ast.FunctionDef)
+        }
+        """Names of methods: as an attribute, a property, which may be another number each time."""
         self.changed = self._changed()
         """Names whose memory a turn changes otherwise than by storing its result."""
         ranks = {self.shapes.rank(n.value) for s in loop.body for n in ast.walk(s)
@@ -258,7 +265,18 @@ class Hoist:
         results = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)
                    and isinstance(self.tree.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip
         body = self.loop.body
-        return shared(changed_in_place(body) - results, body, lambda value: False)
+        scope = statements(self.tree.scope_of(self.loop).body)
+        above = [s for s in scope if s.lineno < self.loop.lineno and isinstance(s, ast.Assign)]
+        others = shared(results, above, self._makes) - results  # what else names the memory of a result
+        return shared(changed_in_place(body) - results, body, lambda value: False) | others
+
+    def _makes(self, value: ast.expr) -> bool:
+        """Whether a value is new memory, perhaps moved to a device."""
+        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
+            value = value.func.value
+        if self.tensors.produced(value) or not isinstance(value, ast.Call):
+            return self.tensors.produced(value)
+        return (self.tree.qualified(value.func) or "") in ALLOCATES
 
     def _elementwise(self, node: ast.expr, shift: bool = False) -> bool:
         """Whether an expression's value at a step depends on that step's elements alone, not on the recurrence."""
@@ -271,9 +289,10 @@ class Hoist:
                 node
             )
         if isinstance(node, ast.Attribute):
-            return isinstance(node.value, ast.Name) and node.value.id not in self.bound
+            plain = isinstance(node.value, ast.Name) and node.value.id not in self.bound | self.changed
+            return plain and node.attr not in self.computed
         if isinstance(node, ast.BinOp):
-            fine = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.BitAnd, ast.BitOr))
+            fine = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.BitAnd, ast.BitOr)) or _is_power(node)
             return fine and self._elementwise(node.left, shift) and self._elementwise(node.right, shift)
         if isinstance(node, ast.UnaryOp):
             return isinstance(node.op, (ast.USub, ast.UAdd, ast.Invert)) and self._elementwise(node.operand, shift)
@@ -388,6 +407,10 @@ class Hoist:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
         if not isinstance(stmt, (ast.Assign, ast.AugAssign)):
             raise Skip(f"line {stmt.lineno} is neither elementwise nor a recurrence")
+        for call in (n for n in ast.walk(stmt) if isinstance(n, ast.Call)):
+            if not self._changes_nothing(call):
+                called = ast.unparse(call.func)
+                raise Skip(f"line {call.lineno} calls {called}(), which may change what is computed before")
         lines: list[str] = []
         for part in self._largest(stmt.value):
             if isinstance(part, ast.Name):
@@ -399,11 +422,28 @@ class Hoist:
                 edits.substitute(part, f"{name}[{self.index}]")
         return lines
 
+    def _changes_nothing(self, call: ast.Call) -> bool:
+        """Whether a call is a known function of torch or numpy or a method of tensors, and changes none of them."""
+        if call.keywords and not all(isinstance(k.value, ast.Constant) for k in call.keywords):
+            return False
+        qualified = self.tree.qualified(call.func) or ""
+        if qualified.startswith(("torch.", "numpy.", "math.")):
+            return not is_in_place(qualified)
+        if isinstance(call.func, ast.Name):
+            return call.func.id in HARMLESS
+        return isinstance(call.func, ast.Attribute) and call.func.attr in NEW | SAME_SHAPE | ELEMENTWISE
+
     def _largest(self, node: ast.expr) -> Sequence[ast.expr]:
         if self._elementwise(node) and self._in_time(node):
             return [node]
         children = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
         return [part for child in children for part in self._largest(child)]
+
+
+def _is_power(node: ast.BinOp) -> bool:
+    """Whether a power is one that torch computes alike for few and for many elements."""
+    exponent = node.right
+    return isinstance(node.op, ast.Pow) and isinstance(exponent, ast.Constant) and exponent.value in (2, 3, 0.5)
 
 
 def _is_one_more(node: ast.expr, name: str) -> bool:

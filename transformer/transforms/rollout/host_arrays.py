@@ -19,8 +19,8 @@ INFO = TransformInfo(
     name="host-arrays",
     summary="keep rewards and dones on the host during the rollout, and move each of them to the device once",
     applies=(
-        "to values that the rollout records, that are known to be computed by numpy or returned by the "
-        "environment, and that no network is given before the rollout has ended"
+        "to values recorded in float32 that are known to be computed by numpy or returned by an environment's step, "
+        "and that nothing but numpy, the record, and a condition reads as a tensor before the rollout has ended"
     ),
     safety=(
         "No network sees these values before the rollout has ended. Each array is copied when it is recorded, and "

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from transformer.dataflow.access import access
+from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
@@ -20,8 +21,8 @@ INFO = TransformInfo(
     name="narrow-observations",
     summary="keep images in bytes, as the environment returns them, where the networks divide them first",
     applies=(
-        "to observations that come from the environment's arrays alone, and that each network which is given them "
-        "divides by a number before anything else"
+        "to observations that come from the environment's arrays alone, that nothing else reads, and that each network "
+        "which is given them divides by a number before anything else, where the script sets no default dtype"
     ),
     safety=(
         "Every network that sees them divides them by a number before anything else, which casts bytes to float32: "
@@ -47,7 +48,7 @@ def apply(state: State) -> str:
     roles = state.roles
     facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
     assert isinstance(rollout, ast.For), "else there were no host arrays"
-    if any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in state.tree.nodes):
+    if sets_default(state.tree):
         raise Skip("the script sets a default dtype")
     edits, reasons = Edits(state.source), []
     for _, key, value in list(recorded(roles, rollout)):

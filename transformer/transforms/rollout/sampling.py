@@ -16,8 +16,9 @@ INFO = TransformInfo(
     name="sampling",
     summary="draw from normal and categorical distributions without their checks, in compiled or captured graphs",
     applies=(
-        "to `x.sample()` without arguments in the methods of trained networks' classes of the file, and to "
-        "`torch.FloatTensor(x.shape)` there"
+        "to `x.sample()` without arguments in the methods of the file's classes, for a name x, and to "
+        "`torch.FloatTensor(x.shape)` there; x may be anything: what is no plain normal or categorical distribution "
+        "draws itself, in a graph too"
     ),
     safety=(
         "Without flags it is distribution.sample() that is called. In a graph the same random numbers are drawn, and "

@@ -7,9 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
-from transformer.dataflow.liveness import exposed
-from transformer.dataflow.memory import holders
-from transformer.recognition.buffers import Buffer, Store, dimensions, find_buffers, is_matrix, leading_sizes
+from transformer.dataflow.liveness import Liveness, exposed
+from transformer.dataflow.memory import holders, roots
+from transformer.recognition.buffers import (
+    Buffer,
+    Store,
+    dimensions,
+    find_allocations,
+    find_buffers,
+    is_matrix,
+    leading_sizes,
+    sets_default,
+)
+from transformer.recognition.changes import GROWING
 from transformer.recognition.environment import is_made_with, is_vector
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -29,8 +39,9 @@ INFO = TransformInfo(
     name="storage",
     summary="stack the rollout's steps once into a TensorDict instead of writing into preallocated buffers",
     applies=(
-        "to a buffer of torch that the rollout writes once in every step at its index, with a value of known size "
-        "and dtype, and that nothing else writes, keeps or reads before the rollout has ended"
+        "to a buffer of torch on the script's device that the rollout writes once in every step at its index, with a "
+        "tensor that is known to have an element per environment, and that nothing else writes, keeps or reads before "
+        "the rollout has ended, but for the step that reads what it wrote"
     ),
     safety=(
         "Every buffer was written exactly once per step and read only after the rollout, so the stacked steps hold "
@@ -139,6 +150,8 @@ def _obstacle(
             return f"the continue on line {node.lineno} may skip its write"
     if not _is_tensor(roles, tensors, buffer.stores[0]):
         return f"the value written on line {store.lineno} is not known to be a tensor"
+    if not _is_on_device(roles, buffer.stmt):
+        return "it is not allocated on the device"
     if not _has_rows_of_environments(roles, buffer):
         return "its rows may be of another size than the number of environments"
     width = dimensions(roles, buffer.call)[1:2]
@@ -164,7 +177,7 @@ def _obstacle(
             return f"line {use.lineno} reads it inside an f-string"
         if tree.scope_of(use) is not roles.scope or any(isinstance(n, (ast.Lambda, ast.ClassDef)) for n in where):
             return f"a function reads it on line {use.lineno}"
-        if _read_back(tree, rollout, buffer, use):
+        if _read_back(roles, rollout, buffer, use):
             continue
         if use.lineno <= (rollout.end_lineno or 0) and not _shaped_like(roles, buffer, use):
             return f"line {use.lineno} uses it before the rollout is complete"
@@ -181,6 +194,21 @@ def _has_rows_of_environments(roles: Roles, buffer: Buffer) -> bool:
     width = dimensions(roles, buffer.call)[1:2]
     widths = {tuple(dimensions(roles, b.call)[1:2]) for b in find_buffers(roles)} - {()}
     return not width or len(widths) < 2 or width[0].endswith("num_envs") or is_made_with(roles, width)
+
+
+def _is_on_device(roles: Roles, stmt: ast.Assign, depth: int = 4) -> bool:
+    """Whether a buffer is allocated where the stacked steps will be, as far as the script says."""
+    if roles.device is None or sets_default(roles.tree):
+        return True
+    for node in ast.walk(stmt.value):
+        if ast.unparse(node) == roles.device or (isinstance(node, ast.Attribute) and node.attr in ("device", "cuda")):
+            return True
+        if isinstance(node, ast.Call) and roles.tree.calls(node, "torch.zeros_like") and depth and node.args:
+            like = node.args[0]
+            made = find_allocations(roles).get(like.id) if isinstance(like, ast.Name) else None
+            if made is not None and _is_on_device(roles, made[0], depth - 1):
+                return True
+    return False
 
 
 def _is_tensor(roles: Roles, tensors: Tensors, store: Store) -> bool:
@@ -232,8 +260,9 @@ def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.
     ]
 
 
-def _read_back(tree: Tree, rollout: ast.For, buffer: Buffer, use: ast.Name) -> ast.Subscript | None:
+def _read_back(roles: Roles, rollout: ast.For, buffer: Buffer, use: ast.Name) -> ast.Subscript | None:
     """The `buffer[step]` that reads, below the step's write, what the step has written."""
+    tree = roles.tree
     node, store = tree.parents[use], buffer.stores[0].stmt
     if (
         not isinstance(node, ast.Subscript)
@@ -247,7 +276,9 @@ def _read_back(tree: Tree, rollout: ast.For, buffer: Buffer, use: ast.Name) -> a
     changed = isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load)
     if changed or (isinstance(outer, ast.Attribute) and outer.attr.endswith("_")):
         return None
-    around = [tree.statement(use), *tree.ancestors(use)]
+    if _outlives(roles, rollout, use):
+        return None
+    around = [roles.tree.statement(use), *roles.tree.ancestors(use)]
     above: ast.AST = store
     while isinstance(above, (ast.Assign, ast.With)):
         block = tree.block(above)
@@ -255,6 +286,21 @@ def _read_back(tree: Tree, rollout: ast.For, buffer: Buffer, use: ast.Name) -> a
             return node
         above = tree.parents[above]
     return None
+
+
+def _outlives(roles: Roles, rollout: ast.For, use: ast.Name) -> bool:
+    """Whether what a step reads of its record may be held when the rollout has ended: a row of a buffer is a view."""
+    stmt = roles.tree.statement(use)
+    if isinstance(stmt, ast.Expr):
+        call = stmt.value
+        grows = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in GROWING
+        return grows and isinstance(call, ast.Call) and any(use.id in roots(a) for a in call.args)
+    live = Liveness.of(roles.scope.body).after[rollout]
+    for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
+        computed = Tensors(roles).produced(value)
+        if not computed and use.id in roots(value) and (not isinstance(target, ast.Name) or target.id in live):
+            return True
+    return False
 
 
 def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call, str] | None:
@@ -286,14 +332,14 @@ def _rewrite(state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buf
         node: f'{transition}["{b.name}"]'
         for b in buffers
         for use in _uses(roles, b, buffers)
-        if (node := _read_back(tree, rollout, b, use)) is not None
+        if (node := _read_back(roles, rollout, b, use)) is not None
     }
     for buffer in buffers:
         edits.remove(buffer.stmt)
         store = buffer.stores[0]
         part = names.fresh(singular(buffer.name)) if store.unpacked else None
-        read = any(_read_back(tree, rollout, buffer, use) for use in _uses(roles, buffer, buffers))
-        value = _recorded(roles, new_memory, buffer, buffer.dtype if read or not common else None, part, again)
+        read = any(_read_back(roles, rollout, buffer, use) for use in _uses(roles, buffer, buffers))
+        value = _recorded(roles, tensors, new_memory, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
             value += ".clone()"  # whoever reads it may change it
         line = f'{transition}["{buffer.name}"] = {value}'
@@ -304,7 +350,7 @@ def _rewrite(state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buf
             recorded[store.target] = line
         for use in _uses(roles, buffer, buffers):
             like = _shaped_like(roles, buffer, use) if use.lineno < rollout.lineno else None
-            if node := _read_back(tree, rollout, buffer, use):
+            if node := _read_back(roles, rollout, buffer, use):
                 edits.substitute(node, again[node])
             elif like:
                 edits.substitute(*like)
@@ -342,6 +388,7 @@ def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
 
 def _recorded(
     roles: Roles,
+    tensors: Tensors,
     new_memory: NewMemory,
     buffer: Buffer,
     dtype: str | None,
@@ -358,8 +405,14 @@ def _recorded(
         text = f"({text})"
     if is_matrix(roles, buffer.call) and (part or not _is_flat(value)):
         text += ".flatten()"
-    if is_matrix(roles, buffer.call) and _may_be_one_number(roles, value):
-        text += f".expand({dimensions(roles, buffer.call)[1]})"
+    sizes, complete = leading_sizes(roles, buffer.call)
+    if is_matrix(roles, buffer.call):
+        if _may_be_one_number(roles, value) or _may_be_reduced(roles, tensors, buffer.stores[0]):
+            text += f".expand({sizes[1]})"
+    elif complete and len(sizes) == 1:
+        text += ".reshape(())"
+    elif complete and not tensors.must_be_tensor(value) and not _is_of_env(roles, value):  # a buffer broadcasts it
+        text += f".expand({', '.join(sizes[1:])})"
     if dtype:
         text += f".to({dtype})"
     if not (_part_is_new(roles, buffer.stores[0]) if part else new_memory.is_fresh(value)):
@@ -388,6 +441,60 @@ def _may_be_one_number(roles: Roles, value: ast.expr) -> bool:
         for part in (value, *named)
         for n in ast.walk(part)
     )
+
+
+def _is_of_env(roles: Roles, value: ast.expr) -> bool:
+    """Whether a name is an action or an observation, which have the sizes that the environment takes and returns."""
+    step = roles.phases.env_step
+    if not isinstance(value, ast.Name):
+        return False
+    if value.id in names_in((*step.args, *(k.value for k in step.keywords))):
+        return True
+    stmt = roles.tree.statement(step)
+    whole = [t for t in getattr(stmt, "targets", ()) if isinstance(t, ast.Tuple)]
+    observed = names_in([t.elts[0] for t in whole if t.elts])
+    return (
+        all(
+            names_in([made]) & observed or any(isinstance(n, ast.Call) and _resets(n) for n in ast.walk(made))
+            for _, made in roles.assignments(value.id)
+            if made is not step
+        )
+        and value.id in observed
+    )
+
+
+def _may_be_reduced(roles: Roles, tensors: Tensors, store: Store) -> bool:
+    """Whether a value is made of what a network returns once for all environments."""
+    if store.unpacked:
+        call = store.value
+        produced = isinstance(call, ast.Call) and tensors.produced(call)
+        return produced and isinstance(call, ast.Call) and not Results(roles, call).has_rows(*_place(store))
+    return _reduced(roles, tensors, store.value, store.stmt, 4)
+
+
+def _reduced(roles: Roles, tensors: Tensors, value: ast.expr, stmt: ast.stmt, depth: int) -> bool:
+    if isinstance(value, ast.Call) and tensors.produced(value):
+        return not Results(roles, value).has_rows(None)
+    if isinstance(value, ast.Name):
+        found = tensors.bindings(value.id, stmt) if depth else ()
+        for bound in (b for b in found if isinstance(b, ast.Assign)):
+            for made in values(bound, value.id):
+                place = [
+                    (t.elts.index(e), len(t.elts))
+                    for t in bound.targets
+                    for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) and made is bound.value else ())
+                    if isinstance(t, (ast.Tuple, ast.List)) and isinstance(e, ast.Name) and e.id == value.id
+                ]
+                if isinstance(made, ast.Call) and tensors.produced(made) and place:
+                    if not Results(roles, made).has_rows(*place[0]):
+                        return True
+                elif _reduced(roles, tensors, made, bound, depth - 1):
+                    return True
+        return False
+    parts = [*value.args, value.func] if isinstance(value, ast.Call) else [*ast.iter_child_nodes(value)]
+    if isinstance(value, ast.BinOp):  # one of them has an element per environment
+        return all(_reduced(roles, tensors, p, stmt, depth) for p in (value.left, value.right))
+    return any(_reduced(roles, tensors, p, stmt, depth) for p in parts if isinstance(p, ast.expr))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ INFO = TransformInfo(
     name="on-device",
     summary="make constants and casts on the device instead of on the host",
     applies=(
-        "to constants and casts outside of the rollout that are written as such, and to lists of consecutive "
-        "numbers that are written to as an index"
+        "to single numbers and filled tensors that are made and moved in one expression, to `.type()` of a type of CPU "
+        "tensors that is moved, and to lists of consecutive numbers in an index that is written to; outside of the "
+        "rollout, and in the networks' methods"
     ),
     safety=(
         "A constant has the same value and dtype wherever it is made, and a cast rounds to the nearest on both sides. "

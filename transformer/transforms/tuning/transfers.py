@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.memory import changed_in_place, shared
+from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
@@ -84,16 +85,12 @@ def _transfer(
         if not isinstance(array, (ast.List, ast.ListComp, ast.Tuple)) and known.kind(array) is None:
             return None  # it may be a size
         module = ast.unparse(made.func).rpartition(".")[0]
-        dtype = f"{module}.get_default_dtype()" if _sets_default(tree) else f"{module}.float32"
+        dtype = f"{module}.get_default_dtype()" if sets_default(tree) else f"{module}.float32"
         text = f"{module}.as_tensor({tree.text(array)}).to({device}, {dtype}, non_blocking=True)"
         return call, text
     if tree.calls(made, "torch.tensor", "torch.as_tensor", "torch.from_numpy"):
         return call, f"{tree.text(made)}.to({device}, non_blocking=True)"
     return None
-
-
-def _sets_default(tree: Tree) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr.startswith("set_default_") for n in tree.nodes)
 
 
 def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> None:

@@ -6,7 +6,7 @@ import ast
 import builtins
 
 from transformer.dataflow.access import access
-from transformer.dataflow.memory import HARMLESS, changed_in_place, shared
+from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, is_in_place, roots, shared
 from transformer.state import State
 from transformer.syntax.names import singular
 from transformer.syntax.query import statements
@@ -19,8 +19,9 @@ INFO = TransformInfo(
     name="deferred-sync",
     summary="take .item() and logging out of the computation of a minibatch",
     applies=(
-        "to reads of tensors that are only recorded, printed or compared with nothing before the optimizer's "
-        "step, where nothing between the old place and the new one changes them or draws a random number"
+        "to numbers read from tensors of a minibatch that nothing needs before the optimizer's step: collected in a "
+        "list, kept under a name, printed or logged by a library; where the tensor is new and given to nothing that "
+        "may change it, and what is moved calls known functions alone, which change nothing and draw nothing"
     ),
     safety=(
         "The same values are read, after the optimizer's step instead of before it; nothing in between changes them. "
@@ -74,9 +75,11 @@ class Deferral:
         self.computing = loop.body[: last + 1]
         self.below = loop.body[last + 1 :]
         self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
-        self._turn = set(statements(roles.phases.block))
-        turn = roles.phases.loop.body
+        self._turn = set(statements(self.state.roles.phases.block))
+        turn = self.state.roles.phases.loop.body
+        handed = {name for stmt in turn for name in self._handed(stmt)}
         self._changed = shared(changed_in_place(turn), turn, self.tensors.produced)
+        self._given_away = shared(handed, turn, self.tensors.produced)
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
 
@@ -101,7 +104,7 @@ class Deferral:
         """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
         if isinstance(node, ast.Name):
             bindings = list(self.tensors.bindings(node.id, self.tree.statement(node)))
-            if not depth or not bindings or node.id in self._changed:
+            if not depth or not bindings or node.id in self._changed | self._given_away:
                 return False
             return (
                 all(
@@ -120,6 +123,33 @@ class Deferral:
                 return self._is_new(node.func.value, depth)
             return node.func.attr in COPIES
         return False
+
+    def _handed(self, node: ast.AST) -> set[str]:
+        """Names whose memory is given to what is not known to leave it alone."""
+        calls = [n for n in ast.walk(node) if isinstance(n, ast.Call) and not self._changes_nothing(n)]
+        return {n for c in calls for a in (*c.args, *(k.value for k in c.keywords)) for n in roots(a)}
+
+    def _changes_nothing(self, call: ast.Call, inside: int = 3) -> bool:
+        """Whether a call leaves the memory of its arguments alone."""
+        if any(k.arg == "inplace" for k in call.keywords):
+            return False
+        qualified = self.tree.qualified(call.func) or ""
+        if qualified.startswith(("torch.", "numpy.")):
+            by_place = qualified.startswith("torch.nn.functional.") and any(
+                isinstance(a, ast.Constant) and a.value is True for a in call.args
+            )
+            return not is_in_place(qualified) and not by_place
+        function = self.tree.function_called(call)
+        if function is not None:
+            inner = [n for stmt in function.body for n in ast.walk(stmt) if isinstance(n, ast.Call)]
+            alone = not changed_in_place(function.body) and not function.decorator_list
+            return inside > 0 and alone and all(self._changes_nothing(c, inside - 1) for c in inner)
+        if isinstance(call.func, ast.Name):
+            return call.func.id in HARMLESS or self.tensors.produced(call)
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        known = call.func.attr in NEW or call.func.attr in SAME_MEMORY or _is_report(call)
+        return known or self.tensors.produced(call) or self.tensors.tensor(call.func.value)
 
     def _is_of_numpy(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
@@ -178,6 +208,8 @@ class Deferral:
             if kept or not all(use.lineno > end and self.tree.scope_of(use) is self.state.roles.scope for use in uses):
                 return False
             uses = [use for use in uses if not self._is_quoted(use)]
+        elif len(uses) > 1 and not all(self._is_harmless(self.tree.parents[use]) for use in uses):
+            return False  # what one of them does to the list, others see
         return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
 
     def _is_quoted(self, node: ast.expr) -> bool:
@@ -200,10 +232,12 @@ class Deferral:
     def _may_be_stacked(self, use: ast.Name, kept: bool) -> bool:
         """Whether a list's use is an argument or an item, where the list is known to hold something.
 
-        A list that is `kept` from turn to turn must not be kept by others too, who would see it grow.
+        A list that is `kept` from turn to turn, or used between the minibatches, must not be kept by others too, who
+        would see it grow.
         """
         parent = self.tree.parents[use]
-        if self.tree.statement(use) not in self._turn or (kept and not self._is_harmless(parent)):
+        grows = use.lineno <= (self.state.roles.phases.learn.end_lineno or 0)
+        if self.tree.statement(use) not in self._turn or ((kept or grows) and not self._is_harmless(parent)):
             return False
         plain = (isinstance(parent, ast.Call) and use in parent.args) or (
             isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load)
@@ -293,7 +327,7 @@ class Deferral:
         return all(self._is_harmless(n) for n in ast.walk(stmt) if isinstance(n, ast.Call))
 
     def _is_harmless(self, node: ast.AST) -> bool:
-        """Whether a call computes or reports a value and does nothing else: it draws no random number."""
+        """Whether a call is known to compute or report a value and to do nothing else: it draws no random number."""
         if not isinstance(node, ast.Call):
             return True
         if _is_report(node):
@@ -302,19 +336,24 @@ class Deferral:
             return node.func.id in HARMLESS
         qualified = self.tree.qualified(node.func) or ""
         if qualified:
-            return not any(part in qualified for part in ("rand", "sample", "seed", "normal"))
+            library, _, name = qualified.rpartition(".")
+            if any(k.arg in ("out", "inplace") for k in node.keywords):
+                return False
+            return qualified in CLOCKS or (library in LIBRARIES and name in COMPUTES)
         return isinstance(node.func, ast.Attribute) and (
-            self.tensors.tensor(node.func.value) or node.func.attr in ("item", "format", "join", "items")
+            (node.func.attr in COMPUTES and self.tensors.tensor(node.func.value))
+            or node.func.attr in ("item", "format", "join", "items")
         )
 
     def _is_settled(self, node: ast.Name, stmt: ast.stmt) -> bool:
         """Whether what a report reads through a name is the same after the optimizer's step."""
-        state = self.state
-        if node.id in state.tree.imports or hasattr(builtins, node.id):
+        if node.id in self.tree.imports or (
+            hasattr(builtins, node.id) and not list(self.state.roles.assignments(node.id))
+        ):
             return True
         parent = self.tree.parents[node]
         if isinstance(parent, ast.Attribute):
-            reader = {flag.split(".")[0] for flag in state.history.flags.values()}
+            reader = {flag.split(".")[0] for flag in self.state.history.flags.values()}
             called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
             if node.id in reader or (called and parent.attr in REPORTS):
                 return True
@@ -353,6 +392,14 @@ def _is_mean(node: ast.expr) -> bool:
 REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
 COPIES = frozenset("mean sum max min std var norm abs exp log sqrt pow square clamp clip add sub mul div neg".split())
 """Methods whose result is a new tensor."""
+COMPUTES = (NEW - {"sample", "rsample"}) | frozenset(
+    "float double detach view reshape squeeze flatten cpu numpy dim numel size median quantile prod log1p expm1 log2 "
+    "log10 isnan isfinite array asarray tensor as_tensor stack cat concatenate nanmean percentile round sqrt var "
+    "square mean logical_and logical_or logical_not where minimum maximum".split()
+)
+"""Functions of torch and numpy, and methods of tensors, that change nothing and draw no random number."""
+LIBRARIES = ("torch", "numpy", "math", "torch.linalg", "numpy.linalg")
+CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
 SAME_MEMORY = frozenset("float double detach view reshape squeeze flatten cpu".split())
 """Methods whose result may share its tensor's memory."""
 

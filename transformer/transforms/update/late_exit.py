@@ -17,8 +17,8 @@ INFO = TransformInfo(
     name="late-exit",
     summary="leave the minibatch loop below the optimizer's step, not above it",
     applies=(
-        "where the minibatch loop is left once between its computation and the optimizer's step, by a `break` or "
-        "`continue` at the end of a condition"
+        "where the minibatch loop is left in one place between its computation and the optimizer's step, by a `break` "
+        "or `continue` at the end of an `if` of the loop's own (or of one nested in it) without an `else`"
     ),
     safety=(
         "The condition is evaluated once, where it was. Where it holds, what stood below it is not run, as before, and "

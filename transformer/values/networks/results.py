@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.memory import NEW, roots
+from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, parameters, statements
 
@@ -16,6 +17,8 @@ VIEWS = frozenset(
 TORCH_VIEWS = frozenset("as_tensor from_numpy asarray reshape squeeze unsqueeze flatten transpose t Tensor".split())
 LAYERS = ("Linear", "Conv", "LSTM", "GRU", "Embedding")
 """A module made of one of these computes a new tensor."""
+REDUCES = frozenset("mean sum max min std var norm prod median item".split())
+"""Methods that make one number of a tensor, unless they are told along which dimension."""
 HOST = frozenset("float int bool str len list tuple dict set range".split())
 
 
@@ -49,6 +52,32 @@ class Results:
             return False
         others = {n for i, e in enumerate(value.elts) if i != place for n in roots(e)}
         return not roots(value.elts[place]) & others and self._new(value.elts[place], self._method)
+
+    def has_rows(self, place: int | None, count: int = 1) -> bool:
+        """Whether nothing says that a result is one number for all rows that the call is given."""
+        if self._method is None:
+            return bool(self._call.args or self._call.keywords)
+        returns = [s.value for s in statements(self._method.body) if isinstance(s, ast.Return) and s.value is not None]
+        parts = [
+            v.elts[place] if isinstance(v, ast.Tuple) and place is not None and len(v.elts) == count else v
+            for v in returns
+        ]
+        return all(self._rows(part, self._method) for part in parts)
+
+    def _rows(self, node: ast.AST, method: ast.FunctionDef, depth: int = 8) -> bool:
+        """Whether an expression of a method is made of what the method is given, and no sum over all of it."""
+        if isinstance(node, ast.Name):
+            if node.id in parameters(method):
+                return node.id != first_parameter(method)
+            found = _assigned(node.id, method)
+            return not found or (depth > 0 and all(self._rows(v, method, depth - 1) for v in found))
+        if isinstance(node, ast.Call):
+            whole = [*node.args, *node.keywords]
+            if isinstance(node.func, ast.Attribute) and node.func.attr in REDUCES:
+                if len(whole) <= (1 if self._tree.qualified(node.func) else 0):
+                    return False
+            return any(self._rows(part, method, depth) for part in (node.func, *whole))
+        return any(self._rows(part, method, depth) for part in ast.iter_child_nodes(node))
 
     def is_tensor(self, place: int | None, count: int = 1) -> bool:
         """Whether nothing says that a result is a number, a distribution, a tuple or another object."""
@@ -125,7 +154,12 @@ class Results:
 
     def _new_name(self, name: str, method: ast.FunctionDef, depth: int) -> bool:
         found = _assigned(name, method)
-        return bool(found) and not self._is_given(name, method) and all(self._new(v, method, depth) for v in found)
+        return (
+            bool(found)
+            and not self._is_given(name, method)
+            and not _is_kept(name, method)
+            and all(self._new(v, method, depth) for v in found)
+        )
 
     def _is_given(self, name: str, method: ast.FunctionDef) -> bool:
         """Whether a name is a parameter that may hold what a caller gave."""
@@ -149,6 +183,19 @@ class Results:
             return True
         helpers = [n for n in self._tree.root.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made]
         return depth > 0 and any(self._makes_layer(helper, depth - 1) for helper in helpers)
+
+
+def _is_kept(name: str, method: ast.FunctionDef) -> bool:
+    """Whether a method puts a name's memory into an attribute or a container, where others may change it."""
+    for node in ast.walk(method):
+        if isinstance(node, ast.Assign):
+            held = any(isinstance(t, ast.Name) and t.id == name for t in node.targets) or name in roots(node.value)
+            if held and any(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets):
+                return True
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
+            if any(name in roots(a) for a in node.args):
+                return True
+    return False
 
 
 def _assigned(name: str, method: ast.FunctionDef) -> list[ast.expr]:
