@@ -86,7 +86,7 @@ def test_wrapped_environments_and_torchs_permutations_change_nothing(
                 ("envs = Walk()", 'envs = Walk(); open("left_over", "w").close()'),
                 ("inds = np.arange(8)", "inds = np.arange(8); np.random.shuffle(np.array([3.0, 1.0, 2.0]))"),
             ],
-            ["random state", "print", "final parameter", "file"],
+            ["event", "random state", "print", "final parameter", "file"],
         ),
     ],
 )

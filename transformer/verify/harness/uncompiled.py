@@ -57,10 +57,10 @@ class Uncompiled:
         def hand_back(model: Any = None, **options: Any) -> Any:
             if model is None:
                 return functools.partial(hand_back, **options)
-            self._note(model)
             if isinstance(model, torch.nn.Module):
                 model.compile()  # asks torch.compile to make its call fast, which is this function
                 return model
+            self._note(model)
             return self._marking("compiling", True, model)
 
         def disable(fn: Any = None, *_: Any, **options: Any) -> Any:
@@ -97,7 +97,9 @@ class Uncompiled:
 
     def _note(self, function: Any) -> None:
         """Write down what would be compiled or captured."""
-        self._handed.append(getattr(function, "__name__", type(function).__name__))
+        whole = inspect.ismethod(function) and isinstance(function.__self__, torch.nn.Module)
+        named = type(function.__self__) if whole and function.__name__ == "_call_impl" else function
+        self._handed.append(getattr(named, "__name__", type(named).__name__))
 
     def _marking(self, mark: str, value: bool, function: Function) -> Function:
         """`function`, during whose calls the attribute `mark` has this value."""
