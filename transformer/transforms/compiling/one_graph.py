@@ -30,8 +30,8 @@ INFO = TransformInfo(
         "traced: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a graph. "
         "A gradient that appears or vanishes is still set anew, at the price of a graph break. Where optimizers take "
         "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
-        "all others are cleared before they are used. Losses whose backward passes follow each other are summed. "
-        "Gradients that no optimizer clears, but that are clipped along, keep growing as they did."
+        "all others are cleared before they are used. Gradients of losses whose backward passes follow each other are "
+        "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they did."
     ),
     needs=("flags", "update"),
     before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
