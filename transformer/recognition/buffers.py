@@ -85,16 +85,17 @@ def _dtype(tree: Tree, call: ast.Call) -> str:
     given = next((k.value for k in call.keywords if k.arg == "dtype"), None)
     if given is not None:
         return ast.unparse(given)
-    return "torch.get_default_dtype()" if sets_default(tree) else "torch.float32"
+    return "torch.get_default_dtype()" if sets_default(tree, DEFAULT_DTYPES) else "torch.float32"
 
 
-DEFAULTS = ("set_default_dtype", "set_default_tensor_type", "set_default_device")
+DEFAULT_DTYPES = frozenset({"set_default_dtype", "set_default_tensor_type"})
+DEFAULTS = DEFAULT_DTYPES | {"set_default_device"}
 
 
-def sets_default(tree: Tree) -> bool:
+def sets_default(tree: Tree, functions: frozenset[str] = DEFAULTS) -> bool:
     """Whether a script says of which dtype, or where, a tensor is made for which it does not say so."""
     return any(
-        (tree.qualified(n) or (n.attr if isinstance(n, ast.Attribute) else n.id)).rpartition(".")[2] in DEFAULTS
+        (tree.qualified(n) or (n.attr if isinstance(n, ast.Attribute) else n.id)).rpartition(".")[2] in functions
         for n in tree.nodes
         if isinstance(n, (ast.Attribute, ast.Name))
     )
