@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import cast
 
 from transformer.syntax.query import TRY, parameters, statements
 
@@ -25,15 +25,17 @@ class Access:
     binds: Names
 
 
-@lru_cache(maxsize=1 << 14)
 def access(node: ast.AST) -> Access:
     """Reads and binds of one statement's own expressions, or of one expression; blocks inside are not entered.
 
     A nested function, lambda or class counts with its free names: it may be called at once.
     """
-    visitor = _Access()
-    visitor.top(node)
-    return Access(frozenset(visitor.reads), frozenset(visitor.binds))
+    kept = node.__dict__.get("_access")  # as the children of a node are
+    if kept is None:
+        visitor = _Access()
+        visitor.top(node)
+        kept = node.__dict__["_access"] = Access(frozenset(visitor.reads), frozenset(visitor.binds))
+    return cast(Access, kept)
 
 
 class _Access(ast.NodeVisitor):

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TypeGuard
 
 from transformer.dataflow.access import access, free_names
+from transformer.dataflow.reaching import Reaching
 from transformer.recognition import refusals
 from transformer.recognition.called_once import CalledOnce, find_called_once
 from transformer.recognition.history import History
@@ -46,6 +47,7 @@ class Roles:
     def __init__(self, tree: Tree, history: History) -> None:
         self.tree = tree
         self.history = history
+        self._reaching: dict[Scope, Reaching] = {}
 
     def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
         """Whether a node is a block of the training scope that computes in another precision."""
@@ -415,14 +417,26 @@ class Roles:
         """The calls that decide on the actions, by the name that the transform policy gave them."""
         return [n for n in self.tree.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == self.history.policy]
 
-    def assignments(self, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+    def reaching(self, scope: Scope) -> Reaching:
+        """Which assignments reach the statements of a scope."""
+        if scope not in self._reaching:
+            self._reaching[scope] = Reaching(scope.body)
+        return self._reaching[scope]
+
+    def assignments(self, name: str) -> Sequence[tuple[ast.Assign, ast.expr]]:
         """Assignments to a name in the training scope and the values assigned; a call's whole where it is unpacked."""
+        return self._assignments.get(name, ())
+
+    @cached_property
+    def _assignments(self) -> dict[str, list[tuple[ast.Assign, ast.expr]]]:
+        found: dict[str, list[tuple[ast.Assign, ast.expr]]] = {}
         for stmt in statements(self.scope.body):
             if isinstance(stmt, ast.Assign):
                 for target, value in pairwise(stmt):
                     names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-                    if any(isinstance(n, ast.Name) and n.id == name for n in names):
-                        yield stmt, value
+                    for name in dict.fromkeys(n.id for n in names if isinstance(n, ast.Name)):
+                        found.setdefault(name, []).append((stmt, value))
+        return found
 
     def only_value(self, name: str) -> ast.expr | None:
         """The value of a name of the training scope that is assigned once."""

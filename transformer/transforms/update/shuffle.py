@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import copy
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, is_number, names_in, statements
+from transformer.syntax.query import bind_arguments, copied, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -194,7 +193,7 @@ def _note_sizes(roles: Roles, size: ast.expr, chunk: ast.expr) -> None:
     """Keep what tells whether all minibatches have one size, in names that are bound above the training loop."""
     rest = ast.BinOp(size, ast.Mod(), chunk)
     try:
-        above = _Above(roles).visit(copy.deepcopy(rest))
+        above = _Above(roles).visit(copied(rest))
     except _Unknown:
         roles.history.uneven_minibatches = True
     else:
@@ -225,7 +224,7 @@ class _Above(ast.NodeTransformer):
         if value is None or node.id in self._inside or not _is_plain(value):
             raise _Unknown
         self._inside.append(node.id)
-        told = self.visit(copy.deepcopy(value))
+        told = self.visit(copied(value))
         self._inside.pop()
         assert isinstance(told, ast.expr)
         return told
