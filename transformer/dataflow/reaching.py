@@ -3,44 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from transformer.dataflow.access import access, block_names
-from transformer.syntax.query import TRY, walk
+from transformer.syntax.query import TRY, statements, walk
 
 Bindings: TypeAlias = frozenset[ast.stmt | None]
 """Statements that bind the name; None stands for a value from before the scope (a parameter, a global)."""
-NOTHING: Bindings = frozenset()
-
-
-@dataclass(frozen=True)
-class Reached:
-    """The bindings of every name at one place."""
-
-    others: Bindings
-    """Those of a name that is not among `named`."""
-    named: Mapping[str, Bindings] = field(default_factory=dict)
-
-    def of(self, name: str) -> Bindings:
-        """The bindings of a name; none where the place cannot be reached."""
-        return self.named.get(name, self.others)
-
-    def bound(self, names: frozenset[str], stmt: ast.stmt) -> Reached:
-        """After a statement has bound some names."""
-        if not names:
-            return self
-        return Reached(self.others, {**self.named, **dict.fromkeys(names, frozenset({stmt}))})
-
-    def __or__(self, other: Reached) -> Reached:
-        if other is self or other == self:
-            return self
-        named = {name: self.of(name) | other.of(name) for name in {**self.named, **other.named}}
-        return Reached(self.others | other.others, named)
-
-
-NOWHERE = Reached(NOTHING)
+Reached: TypeAlias = int
+"""The bindings of all names that reach one place: a set of bits, one for each pair of a name and a statement."""
+NOWHERE: Reached = 0
+REST = ""
+"""Stands for the names that nothing in the scope binds."""
 
 
 class Reaching:
@@ -51,15 +26,45 @@ class Reaching:
         self._after: dict[ast.stmt, Reached] = {}
         self._breaks: list[Reached] = []
         self._continues: list[Reached] = []
-        self._block(body, Reached(frozenset({None})))
+        self._bits: dict[tuple[str, ast.stmt | None], Reached] = {}
+        self._of_name: dict[str, Reached] = {}
+        """All bits of a name."""
+        self._names = {REST, *_bound(body)}
+        self._block(body, self._all(None))
 
     def before(self, name: str, stmt: ast.stmt) -> Bindings:
         """The bindings of a name that may reach a statement; none where it is not of the scope."""
-        return self._before.get(stmt, NOWHERE).of(name)
+        return self._found(name, self._before.get(stmt, NOWHERE))
 
     def after(self, name: str, stmt: ast.stmt) -> Bindings:
         """The bindings of a name that there may be after a statement."""
-        return self._after.get(stmt, NOWHERE).of(name)
+        return self._found(name, self._after.get(stmt, NOWHERE))
+
+    def _found(self, name: str, reached: Reached) -> Bindings:
+        known = name if name in self._names else REST
+        own = reached & self._of_name[known]
+        return frozenset(stmt for (of, stmt), bit in self._bits.items() if of == known and bit & own)
+
+    def _bit(self, name: str, stmt: ast.stmt | None) -> Reached:
+        bit = self._bits.get((name, stmt))
+        if bit is None:
+            bit = self._bits[name, stmt] = 1 << len(self._bits)
+            self._of_name[name] = self._of_name.get(name, NOWHERE) | bit
+        return bit
+
+    def _all(self, stmt: ast.stmt | None) -> Reached:
+        """Where every name may have been bound by a statement, or before the scope."""
+        reached = NOWHERE
+        for name in sorted(self._names):
+            reached |= self._bit(name, stmt)
+        return reached
+
+    def _bind(self, reached: Reached, names: Iterable[str], stmt: ast.stmt) -> Reached:
+        """After a statement has bound some names."""
+        for name in names:
+            bit = self._bit(name, stmt)
+            reached = reached & ~self._of_name[name] | bit
+        return reached
 
     def _block(self, body: Sequence[ast.stmt], state: Reached) -> Reached:
         for stmt in body:
@@ -69,7 +74,7 @@ class Reaching:
         return state
 
     def _statement(self, stmt: ast.stmt, state: Reached) -> Reached:
-        own = state.bound(access(stmt).binds, stmt)
+        own = self._bind(state, access(stmt).binds, stmt)
         if isinstance(stmt, ast.If):
             return self._block(stmt.body, own) | self._block(stmt.orelse, own)
         if isinstance(stmt, (ast.For, ast.AsyncFor, ast.While)):
@@ -78,19 +83,19 @@ class Reaching:
             return self._block(stmt.body, own)
         if isinstance(stmt, TRY):
             tried = self._block(stmt.body, state)
-            caught = state | tried | _anywhere(stmt.body)
+            caught = state | tried | self._anywhere(stmt.body)
             ends = self._block(stmt.orelse, tried)
             for handler in stmt.handlers:
                 ends |= self._block(handler.body, caught)
             if stmt.finalbody:
-                left = self._block(stmt.finalbody, caught | _anywhere([*stmt.handlers, *stmt.orelse]))
+                left = self._block(stmt.finalbody, caught | self._anywhere([*stmt.handlers, *stmt.orelse]))
                 for jumps in (self._breaks, self._continues):
                     jumps[-1:] = [jump | left for jump in jumps[-1:]]
             return self._block(stmt.finalbody, ends)
         if isinstance(stmt, ast.Match):
             ends = state
             for case in stmt.cases:
-                ends |= self._block(case.body, state | Reached(frozenset({stmt})))
+                ends |= self._block(case.body, state | self._all(stmt))
             return ends
         if isinstance(stmt, ast.Break) and self._breaks:
             self._breaks[-1] |= state
@@ -108,18 +113,32 @@ class Reaching:
         while True:
             self._breaks.append(NOWHERE)
             self._continues.append(NOWHERE)
-            end = self._block(stmt.body, head.bound(targets, stmt))
+            end = self._block(stmt.body, self._bind(head, targets, stmt))
             breaks, continues = self._breaks.pop(), self._continues.pop()
             again = head | end | continues
             if again == head:
-                return self._block(stmt.orelse, head | NOWHERE.bound(targets, stmt)) | breaks
+                return self._block(stmt.orelse, head | self._bind(NOWHERE, targets, stmt)) | breaks
             head = again
 
+    def _anywhere(self, body: Iterable[ast.AST]) -> Reached:
+        """All bindings that stand in some code."""
+        reached = NOWHERE
+        for stmt, names in _bindings(body):
+            for name in names:
+                reached |= self._bit(name, stmt)
+        return reached
 
-def _anywhere(body: Sequence[ast.AST]) -> Reached:
-    """All bindings that stand in some code."""
-    found: dict[str, set[ast.stmt]] = {}
-    for stmt in (s for b in body for s in walk(b) if isinstance(s, ast.stmt)):
-        for name in access(stmt).binds | block_names(stmt):
-            found.setdefault(name, set()).add(stmt)
-    return Reached(NOTHING, {name: frozenset(stmts) for name, stmts in found.items()})
+
+def _bindings(body: Iterable[ast.AST]) -> Iterable[tuple[ast.stmt, frozenset[str]]]:
+    """The statements in some code, those of nested functions too, with the names that each binds."""
+    return ((s, access(s).binds | block_names(s)) for b in body for s in walk(b) if isinstance(s, ast.stmt))
+
+
+def _bound(body: Iterable[ast.stmt]) -> set[str]:
+    """The names that a scope's statements bind, and functions in its `try` statements, which count as these do."""
+    names: set[str] = set()
+    for stmt in statements(body):
+        names |= access(stmt).binds
+        if isinstance(stmt, TRY):
+            names.update(*(bound for _, bound in _bindings([stmt])))
+    return names

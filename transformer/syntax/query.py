@@ -26,10 +26,10 @@ def children(node: ast.AST) -> tuple[ast.AST, ...]:
         found: list[ast.AST] = []
         for name in node._fields:
             value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                found.append(value)
-            elif isinstance(value, list):
+            if isinstance(value, list):
                 found += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
         kept = node.__dict__["_children"] = tuple(found)
     return cast(tuple[ast.AST, ...], kept)
 
@@ -41,9 +41,19 @@ def walk(node: ast.AST) -> tuple[ast.AST, ...]:
         # The node itself is left out of what it keeps: it would never be freed.
         found = list(children(node))
         for below in found:  # grows
-            found += children(below)
+            found += below.__dict__.get("_children") or children(below)
         kept = node.__dict__["_below"] = tuple(found)
     return (node, *kept)
+
+
+def unparse(node: ast.AST) -> str:
+    """The text that `ast.unparse` gives of a node; kept as :func:`children` are."""
+    if isinstance(node, ast.Name):
+        return node.id
+    kept = node.__dict__.get("_text")
+    if kept is None:
+        kept = node.__dict__["_text"] = ast.unparse(node)
+    return cast(str, kept)
 
 
 def copied(node: N) -> N:
