@@ -26,10 +26,10 @@ def children(node: ast.AST) -> tuple[ast.AST, ...]:
         found: list[ast.AST] = []
         for name in node._fields:
             value = getattr(node, name, None)
-            if isinstance(value, list):
-                found += [part for part in value if isinstance(part, ast.AST)]
-            elif isinstance(value, ast.AST):
+            if isinstance(value, ast.AST):
                 found.append(value)
+            elif value.__class__ is list:
+                found += [part for part in value if isinstance(part, ast.AST)]
         kept = node.__dict__["_children"] = tuple(found)
     return cast(tuple[ast.AST, ...], kept)
 
@@ -41,7 +41,8 @@ def walk(node: ast.AST) -> tuple[ast.AST, ...]:
         # The node itself is left out of what it keeps: it would never be freed.
         found = list(children(node))
         for below in found:  # grows
-            found += below.__dict__.get("_children") or children(below)
+            right_below = below.__dict__.get("_children")
+            found += children(below) if right_below is None else right_below
         kept = node.__dict__["_below"] = tuple(found)
     return (node, *kept)
 
