@@ -14,7 +14,6 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 N = TypeVar("N", bound=ast.AST)
 
 
-
 def children(node: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes right below a node, as `ast.iter_child_nodes` gives them.
 

@@ -12,7 +12,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, copied, parameters, statements
+from transformer.syntax.query import bind_arguments, copied, parameters, statements, walk
 from transformer.values.networks.results import Results
 
 HOST_METHODS = frozenset("item tolist numpy size dim numel ndimension element_size data_ptr is_contiguous type".split())
@@ -85,7 +85,7 @@ class Tensors:
         bindings = set(self.bindings(node.id, statement(node)))
         return any(
             isinstance(a, ast.Name) and a.id == node.id and set(self.bindings(a.id, statement(a))) == bindings
-            for call in ast.walk(self._roles.phases.collect)
+            for call in walk(self._roles.phases.collect)
             if isinstance(call, ast.Call) and self.produced(call)
             for a in call.args
         )
@@ -221,7 +221,7 @@ class Tensors:
         """Whether a name that a comprehension binds is a tensor; None where none around it binds it."""
         for outer in self._tree.ancestors(node):
             for generator in getattr(outer, "generators", ()):
-                if node.id in {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}:
+                if node.id in {n.id for n in walk(generator.target) if isinstance(n, ast.Name)}:
                     return self._iterates_tensors(generator, node.id, stmt)
             if isinstance(outer, ast.stmt):
                 break

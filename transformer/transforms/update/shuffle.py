@@ -9,7 +9,7 @@ from transformer.dataflow.access import access
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, copied, is_number, names_in, statements
+from transformer.syntax.query import bind_arguments, copied, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -242,7 +242,7 @@ def _match(roles: Roles) -> Pattern:
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
         raise Skip("the minibatch loop is not a for loop over slice starts")
     span = loop.iter
-    drawn = [n for n in ast.walk(span) if isinstance(n, ast.Call) and roles.tree.calls(n, "torch.randperm")]
+    drawn = [n for n in walk(span) if isinstance(n, ast.Call) and roles.tree.calls(n, "torch.randperm")]
     if drawn:
         if isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args:
             _note_sizes(roles, drawn[0].args[0], span.args[0])
@@ -348,7 +348,7 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
         Skip: it may not be.
     """
     tensors = Tensors(roles)
-    for node in ast.walk(size):
+    for node in walk(size):
         if isinstance(node, ast.Name) and set(tensors.bindings(node.id, definition)) != set(
             tensors.bindings(node.id, loop)
         ):
@@ -384,8 +384,8 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
         Skip: they are.
     """
     tree = roles.tree
-    removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in ast.walk(s)}
-    removed |= {id(n) for n in ast.walk(found.loop.iter)}
+    removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in walk(s)}
+    removed |= {id(n) for n in walk(found.loop.iter)}
     makers: set[ast.stmt] = {found.loop, *found.slices, *(s for s in (found.shuffle, found.definition) if s)}
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     if found.shuffle is None:
