@@ -12,11 +12,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import libcst as cst
 
+from transformer.syntax.codegen import text_of
 from transformer.syntax.layout import fit
 from transformer.syntax.tree import Tree
 
@@ -160,7 +161,7 @@ class Edits:
     def apply(self) -> tuple[str, cst.Module]:
         """The edited script: its text and its LibCST tree."""
         module = _Rebuild(self._source, self).module()
-        text = _text(module)
+        text = text_of(module)
         if self._source.tree.code.endswith(("\n", "\r")) and not text.endswith(("\n", "\r")):
             text += module.default_newline
         return text, module
@@ -173,21 +174,6 @@ def lines_of(module: cst.Module) -> list[Line]:
         header = [h if h.comment else h.with_changes(indent=False) for h in module.header]
         lines[0] = lines[0].with_changes(leading_lines=[*header, *lines[0].leading_lines])
     return lines
-
-
-@lru_cache(maxsize=1 << 10)
-def _text_of(line: Line | cst.EmptyLine, newline: str, indent: str) -> str:
-    """A top-level statement's text; most are the same from state to state."""
-    return cst.Module([], default_newline=newline, default_indent=indent).code_for_node(line)
-
-
-def _text(module: cst.Module) -> str:
-    if not module.has_trailing_newline:
-        return module.code
-    return "".join(
-        _text_of(cast(Line, line), module.default_newline, module.default_indent)
-        for line in (*module.header, *module.body, *module.footer)
-    )
 
 
 class _Rebuild:
