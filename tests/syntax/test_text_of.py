@@ -6,9 +6,9 @@ from pathlib import Path
 
 import libcst as cst
 import pytest
+from libcst._nodes.internal import CodegenState
 
-from transformer.syntax import codegen
-from transformer.syntax.codegen import text_of
+from transformer.syntax.rewrite import text_of
 
 COMPOUND = '''# header
 import os  # why
@@ -78,7 +78,7 @@ def test_a_statement_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     generated: list[str] = []
     own = cst.SimpleStatementLine._codegen_impl
 
-    def noted(self: cst.SimpleStatementLine, state: codegen.CodegenState) -> None:
+    def noted(self: cst.SimpleStatementLine, state: CodegenState) -> None:
         own(self, state)
         generated.append(state.tokens[-1])
 
