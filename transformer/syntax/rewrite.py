@@ -160,6 +160,8 @@ class Edits:
 
     def apply(self) -> tuple[str, cst.Module]:
         """The edited script: its text and its LibCST tree."""
+        if not any((self._expressions, self._reworded, self._replaced, self._before, self._after)):
+            return self._source.tree.code, self._source.module
         module = _Rebuild(self._source, self).module()
         text = text_of(module)
         if self._source.tree.code.endswith(("\n", "\r")) and not text.endswith(("\n", "\r")):
