@@ -74,7 +74,7 @@ def test_the_last_binding_reaches(seed: int) -> None:
     chance = random.Random(seed)
     text = program(chance)
     body = parsed(text)
-    reaching = {name: Reaching(body, name) for name in NAMES}
+    reaching = Reaching(body)
     for _ in range(PATHS):
         last: dict[str, ast.stmt | None] = dict.fromkeys(NAMES)
         for event in Interpreter(body, chance).events:
@@ -83,7 +83,7 @@ def test_the_last_binding_reaches(seed: int) -> None:
             elif event.kind == "at":
                 for name, stmt in last.items():
                     where = f"{name} before {ast.unparse(event.stmt)!r} of\n{text}"
-                    assert stmt in reaching[name].before[event.stmt], where
+                    assert stmt in reaching.before(name, event.stmt), where
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_binding_that_is_overwritten_does_not_reach() -> None:
     body = parsed("a = 1\nif x:\n    a = 2\nelse:\n    a = 3\nf(a)")
     branch = body[1]
     assert isinstance(branch, ast.If)
-    assert Reaching(body, "a").before[body[2]] == {branch.body[0], branch.orelse[0]}
+    assert Reaching(body).before("a", body[2]) == {branch.body[0], branch.orelse[0]}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in
+from transformer.syntax.query import names_in, walk
 from transformer.syntax.tree import Loop, Tree
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -131,11 +131,11 @@ class Heats:
         if not (_is_periodic(condition.test) or self._at_episode_end(condition.test)):
             return False
         steps = {id(n) for nodes in self._stepping.values() for n, _ in nodes}
-        return not any(id(n) in steps for stmt in condition.body for n in ast.walk(stmt))
+        return not any(id(n) in steps for stmt in condition.body for n in walk(stmt))
 
     def _at_episode_end(self, test: ast.expr) -> bool:
         """Whether a condition asks what the environment said of an episode's end."""
-        return any(isinstance(n, ast.Name) and n.id in self._ends for n in ast.walk(test))
+        return any(isinstance(n, ast.Name) and n.id in self._ends for n in walk(test))
 
     @cached_property
     def _ends(self) -> set[str]:
@@ -153,7 +153,7 @@ class Heats:
 
     @staticmethod
     def _heads(loop: ast.For, node: ast.AST) -> bool:
-        return any(n is node for n in ast.walk(loop.iter))
+        return any(n is node for n in walk(loop.iter))
 
     def _function(self, node: ast.AST) -> Function | None:
         for outer in self._tree.ancestors(node):
@@ -326,7 +326,7 @@ def _is_counted(loop: Loop) -> bool:
 
 def _is_periodic(test: ast.expr) -> bool:
     """Whether a condition holds every so many steps (`step % 100 == 0`), or where a key is there (`"x" in info`)."""
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             return True
         if isinstance(node, ast.Compare) and any(isinstance(op, ast.In) for op in node.ops):

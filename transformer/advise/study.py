@@ -9,7 +9,7 @@ from functools import cached_property
 from transformer.advise.heat import Heat, Heats, is_network
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in, parameters, statements
+from transformer.syntax.query import names_in, parameters, statements, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 from transformer.values.tensors import Tensors, values
 
@@ -68,9 +68,7 @@ class _Tensors(Tensors):
     def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
         """As for a conversion; but a name that may not be bound yet, where it is read, was bound after all."""
         scope = self._roles.scope
-        local = isinstance(scope, ast.Module) or name not in {
-            a.arg for a in ast.walk(scope.args) if isinstance(a, ast.arg)
-        }
+        local = isinstance(scope, ast.Module) or name not in {a.arg for a in walk(scope.args) if isinstance(a, ast.arg)}
         return super()._all(name, (b for b in bindings if b is not None) if local else bindings)
 
 
@@ -151,12 +149,12 @@ class Study:
 
     def _bound_inside(self, node: ast.expr) -> bool:
         """Whether an expression reads a name that a comprehension or lambda around it binds."""
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        names = {n.id for n in walk(node) if isinstance(n, ast.Name)}
         for outer in self.tree.ancestors(node):
             if isinstance(outer, ast.stmt):
                 return False
             if isinstance(outer, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
-                if names & {n.id for g in outer.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}:
+                if names & {n.id for g in outer.generators for n in walk(g.target) if isinstance(n, ast.Name)}:
                     return True
             if isinstance(outer, ast.Lambda) and names & {*parameters(outer)}:
                 return True
@@ -227,7 +225,7 @@ class Study:
                     if isinstance(stmt, ast.Assign) and sent & names_in(
                         t for t in stmt.targets if isinstance(t, ast.Name)
                     ):
-                        if not any(tensors.produced(n) for n in ast.walk(stmt.value)):
+                        if not any(tensors.produced(n) for n in walk(stmt.value)):
                             sent |= names_in([stmt.value])
                 grown = len(sent) > before
             self._sent_names[scope] = sent

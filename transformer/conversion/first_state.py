@@ -7,6 +7,7 @@ import ast
 from transformer.recognition import refusals
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
+from transformer.syntax.query import walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
@@ -46,7 +47,7 @@ def recognise(state: State) -> None:
     if seen:
         raise Unconvertible(*seen)
     history.tensor_env = find_tensor_env(roles)
-    apart = {n for w in tree.nodes if roles.is_autocast(w) for i in w.items for n in ast.walk(i)}
+    apart = {n for w in tree.nodes if roles.is_autocast(w) for i in w.items for n in walk(i)}
     history.single_precision = not any(_other_precision(tree, n) for n in tree.nodes if n not in apart)
     for known, found in ((history.unsteady, unsteady(roles)), (history.restructured, restructured(roles))):
         known |= {n: state.in_original(why).replace("line ", "original line ") for n, why in found.items()}

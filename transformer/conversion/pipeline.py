@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -59,10 +61,27 @@ def convert(
     if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
         return _marked(convert(source[1:], select=select, ignore=ignore, line_length=line_length))
     try:
-        conversion = _run(source, chosen, line_length)
-        return conversion if select is not None else _with_the_object(conversion, source, chosen, line_length)
+        with _without_collections():
+            conversion = _run(source, chosen, line_length)
+            return conversion if select is not None else _with_the_object(conversion, source, chosen, line_length)
     except RecursionError:
         return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Spare the garbage collector, where it is on, for one conversion.
+
+    It would go through the trees of all states again and again, a third of the time, and they hold no cycles: they
+    are freed as soon as nothing names them.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _with_the_object(conversion: Conversion, source: str, chosen: set[str], line_length: int) -> Conversion:
@@ -71,8 +90,11 @@ def _with_the_object(conversion: Conversion, source: str, chosen: set[str], line
     others = sum(s.applied and s.transform.name != name for s in conversion.steps)
     if not any(s.applied and s.transform.name == name for s in conversion.steps):
         return conversion
-    whole = _run(source, chosen - {name}, line_length)
-    if not whole.converted or sum(s.applied for s in whole.steps) < others:
+    try:
+        whole = _run(source, chosen - {name}, line_length, others)
+    except _Fewer:
+        return conversion
+    if not whole.converted:
         return conversion
     kept = Skipped("as many transforms apply to the class as to what it would be dissolved into")
     steps = (replace(s, outcome=kept) if s.transform.name == name else s for s in whole.steps)
@@ -87,7 +109,16 @@ def _marked(conversion: Conversion) -> Conversion:
     return replace(conversion, original=BYTE_ORDER_MARK + conversion.original, steps=steps)
 
 
-def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
+class _Fewer(Exception):
+    """Fewer transforms apply than were asked for."""
+
+
+def _run(source: str, chosen: set[str], line_length: int, at_least: int = 0) -> Conversion:
+    """One run through the transforms.
+
+    Raises:
+        _Fewer: fewer than `at_least` of them apply; as soon as that is known.
+    """
     steps: list[Step] = []
     diagnostics: list[Diagnostic] = []
     try:
@@ -105,12 +136,16 @@ def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
     for transform in ORDER[len(GATHERING) :]:
         applied = {s.transform.name for s in steps if s.applied}
         try:
+            if len(applied) + _still_possible(len(steps), chosen, applied) < at_least:
+                raise _Fewer
             turn = _turn(transform, turn.state, chosen, applied)
             _ = turn.state.roles.phases
         except (Unconvertible, *_BROKEN) as broken:
             return _fault(source, transform, broken)
         steps.append(turn.step)
         diagnostics += turn.warnings
+    if sum(s.applied for s in steps) < at_least:
+        raise _Fewer
     code = turn.state.tree.code
     if code == source:
         reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))
@@ -120,6 +155,15 @@ def _run(source: str, chosen: set[str], line_length: int) -> Conversion:
     flags = turn.state.history.flags.items()
     options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in flags)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
+
+
+def _still_possible(begin: int, chosen: set[str], applied: set[str]) -> int:
+    """How many transforms from a place of the order on may apply, as far as what they need tells."""
+    met = set(applied)
+    for transform in ORDER[begin:]:
+        if transform.info.name in chosen and met.issuperset(transform.info.needs):
+            met.add(transform.info.name)
+    return len(met) - len(applied)
 
 
 _BROKEN = (SyntaxError, cst.ParserSyntaxError)

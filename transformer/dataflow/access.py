@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import cast
 
-from transformer.syntax.query import TRY, parameters, statements
+from transformer.syntax.query import TRY, children, parameters, statements, walk
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -25,15 +25,17 @@ class Access:
     binds: Names
 
 
-@lru_cache(maxsize=1 << 14)
 def access(node: ast.AST) -> Access:
     """Reads and binds of one statement's own expressions, or of one expression; blocks inside are not entered.
 
     A nested function, lambda or class counts with its free names: it may be called at once.
     """
-    visitor = _Access()
-    visitor.top(node)
-    return Access(frozenset(visitor.reads), frozenset(visitor.binds))
+    kept = node.__dict__.get("_access")  # as the children of a node are
+    if kept is None:
+        visitor = _Access()
+        visitor.top(node)
+        kept = node.__dict__["_access"] = Access(frozenset(visitor.reads), frozenset(visitor.binds))
+    return cast(Access, kept)
 
 
 class _Access(ast.NodeVisitor):
@@ -93,13 +95,13 @@ class _Access(ast.NodeVisitor):
         first = node.generators[0].iter
         self.visit(first)  # it sees the names outside, whatever the comprehension binds
         inner = _Access()
-        for part in ast.iter_child_nodes(node):
+        for part in children(node):
             if part is node.generators[0]:
                 for inside in (part.target, *part.ifs):
                     inner.visit(inside)
             else:
                 inner.visit(part)
-        bound = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        bound = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
         self.reads |= inner.reads - bound
         self.binds |= inner.binds - bound  # a walrus inside binds outside
 
@@ -112,7 +114,7 @@ def free_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Nam
     if isinstance(node, ast.Lambda):
         return access(node.body).reads - params
     inner = scope_access(node.body)
-    outside = {n for s in ast.walk(node) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+    outside = {n for s in walk(node) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
     return (inner.reads - inner.binds - params) | outside
 
 
@@ -131,5 +133,5 @@ def block_names(stmt: ast.stmt) -> set[str]:
     """Names that the handlers or cases of a statement bind: `except Error as name`, `case [name, _]`."""
     names = {h.name for h in getattr(stmt, "handlers", ()) if h.name}
     for case in getattr(stmt, "cases", ()):
-        names |= {n.name for n in ast.walk(case.pattern) if isinstance(n, (ast.MatchAs, ast.MatchStar)) and n.name}
+        names |= {n.name for n in walk(case.pattern) if isinstance(n, (ast.MatchAs, ast.MatchStar)) and n.name}
     return names

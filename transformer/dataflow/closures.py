@@ -10,7 +10,7 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 
 from transformer.dataflow.access import Names, access, free_names, scope_access
-from transformer.syntax.query import parameters
+from transformer.syntax.query import parameters, walk
 from transformer.syntax.tree import Tree
 
 Nested = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -36,7 +36,7 @@ def kept_for_later(
         carried: those whose value is there before the block, or is used behind it.
     """
     found: dict[str, int] = {}
-    for node in (n for s in block for n in ast.walk(s)):
+    for node in (n for s in block for n in walk(s)):
         if not isinstance(node, (Nested, ast.GeneratorExp)) or _is_done(tree, node, block, carried):
             continue
         for name in sorted((late_reads(node) - _bound_around(tree, node, block)) & set(names)):
@@ -76,9 +76,9 @@ def _is_done(tree: Tree, node: Nested | ast.GeneratorExp, block: Sequence[ast.st
         return _is_called(tree, node)
     if isinstance(node, ast.AsyncFunctionDef) or node.decorator_list or node.name in carried:
         return False
-    if any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)) for n in ast.walk(node)):
+    if any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)) for n in walk(node)):
         return False
-    uses = (n for s in block for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == node.name)
+    uses = (n for s in block for n in walk(s) if isinstance(n, ast.Name) and n.id == node.name)
     return not isinstance(tree.parents[node], ast.ClassDef) and all(_is_called(tree, n) for n in uses)
 
 
@@ -103,7 +103,7 @@ def _joins(call: ast.Call) -> bool:
 
 
 def _targets(node: Comprehension) -> set[str]:
-    return {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+    return {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
 
 
 def _bound_around(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> set[str]:
@@ -112,7 +112,7 @@ def _bound_around(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> set[s
 
 
 def _inside(tree: Tree, node: ast.AST, block: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    inside = {n for s in block for n in ast.walk(s)}
+    inside = {n for s in block for n in walk(s)}
     return (outer for outer in tree.ancestors(node) if outer in inside)
 
 
@@ -124,5 +124,5 @@ def _own(node: ast.AST) -> set[str]:
     own = set(parameters(node))
     if not isinstance(node, ast.Lambda):
         own |= scope_access(node.body).binds
-        own -= {n for s in ast.walk(node) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+        own -= {n for s in walk(node) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
     return own

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
-from transformer.syntax.query import pairwise, statements
+from transformer.syntax.query import children, pairwise, statements, walk
 
 NEW = frozenset(
     "clone sum mean std var max min norm exp log sqrt abs neg pow add sub mul div clamp clip round floor log_prob "
@@ -43,7 +43,7 @@ def roots(node: ast.expr) -> set[str]:
         parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
         parts += [node.func.value] if isinstance(node.func, ast.Attribute) else []
         return {name for part in parts for name in roots(part)}
-    return {name for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr) for name in roots(part)}
+    return {name for part in children(node) if isinstance(part, ast.expr) for name in roots(part)}
 
 
 def shared(names: Iterable[str], body: Iterable[ast.stmt], made: Callable[[ast.expr], bool]) -> set[str]:
@@ -87,7 +87,7 @@ def changed_in_place(body: Iterable[ast.stmt]) -> set[str]:
     """Names whose object a block changes by an augmented or element assignment, a method ending in `_`, or `out=`."""
     changed: set[str] = set()
     for stmt in body:
-        for node in ast.walk(stmt):
+        for node in walk(stmt):
             if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
                 changed |= roots(node.value)
             elif isinstance(node, ast.AugAssign):

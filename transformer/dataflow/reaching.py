@@ -1,43 +1,84 @@
-"""Which assignments of a name may reach a statement (reaching definitions), one name at a time."""
+"""Which assignments of each name may reach a statement (reaching definitions), for all names of a scope in one pass."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from transformer.dataflow.access import access, block_names
-from transformer.syntax.query import TRY
+from transformer.syntax.query import TRY, statements, walk
 
 Bindings: TypeAlias = frozenset[ast.stmt | None]
 """Statements that bind the name; None stands for a value from before the scope (a parameter, a global)."""
+Reached: TypeAlias = int
+"""The bindings of all names that reach one place: a set of bits, one for each pair of a name and a statement."""
+NOWHERE: Reached = 0
+REST = ""
+"""Stands for the names that nothing in the scope binds."""
 
 
 class Reaching:
-    """The assignments of one name that reach each statement of a scope, before and after it."""
+    """The assignments that reach each statement of a scope, before and after it."""
 
-    def __init__(self, body: Sequence[ast.stmt], name: str) -> None:
-        self.before: dict[ast.stmt, Bindings] = {}
-        self.after: dict[ast.stmt, Bindings] = {}
-        self._name = name
-        self._breaks: list[set[ast.stmt | None]] = []
-        self._continues: list[set[ast.stmt | None]] = []
-        self._block(body, frozenset({None}))
+    def __init__(self, body: Sequence[ast.stmt]) -> None:
+        self._before: dict[ast.stmt, Reached] = {}
+        self._after: dict[ast.stmt, Reached] = {}
+        self._breaks: list[Reached] = []
+        self._continues: list[Reached] = []
+        self._bits: dict[tuple[str, ast.stmt | None], Reached] = {}
+        self._of_name: dict[str, Reached] = {}
+        """All bits of a name."""
+        self._names = {REST, *_bound(body)}
+        self._block(body, self._all(None))
 
-    def _block(self, body: Sequence[ast.stmt], state: Bindings) -> Bindings:
+    def before(self, name: str, stmt: ast.stmt) -> Bindings:
+        """The bindings of a name that may reach a statement; none where it is not of the scope."""
+        return self._found(name, self._before.get(stmt, NOWHERE))
+
+    def after(self, name: str, stmt: ast.stmt) -> Bindings:
+        """The bindings of a name that there may be after a statement."""
+        return self._found(name, self._after.get(stmt, NOWHERE))
+
+    def _found(self, name: str, reached: Reached) -> Bindings:
+        known = name if name in self._names else REST
+        own = reached & self._of_name[known]
+        return frozenset(stmt for (of, stmt), bit in self._bits.items() if of == known and bit & own)
+
+    def _bit(self, name: str, stmt: ast.stmt | None) -> Reached:
+        bit = self._bits.get((name, stmt))
+        if bit is None:
+            bit = self._bits[name, stmt] = 1 << len(self._bits)
+            self._of_name[name] = self._of_name.get(name, NOWHERE) | bit
+        return bit
+
+    def _all(self, stmt: ast.stmt | None) -> Reached:
+        """Where every name may have been bound by a statement, or before the scope."""
+        reached = NOWHERE
+        for name in sorted(self._names):
+            reached |= self._bit(name, stmt)
+        return reached
+
+    def _bind(self, reached: Reached, names: Iterable[str], stmt: ast.stmt) -> Reached:
+        """After a statement has bound some names."""
+        for name in names:
+            bit = self._bit(name, stmt)
+            reached = reached & ~self._of_name[name] | bit
+        return reached
+
+    def _block(self, body: Sequence[ast.stmt], state: Reached) -> Reached:
         for stmt in body:
-            self.before[stmt] = self.before.get(stmt, frozenset()) | state
+            self._before[stmt] = self._before.get(stmt, NOWHERE) | state
             state = self._statement(stmt, state)
-            self.after[stmt] = self.after.get(stmt, frozenset()) | state
+            self._after[stmt] = self._after.get(stmt, NOWHERE) | state
         return state
 
-    def _statement(self, stmt: ast.stmt, state: Bindings) -> Bindings:
-        binds = self._name in access(stmt).binds
-        own: Bindings = frozenset({stmt}) if binds else state
+    def _statement(self, stmt: ast.stmt, state: Reached) -> Reached:
+        own = self._bind(state, access(stmt).binds, stmt)
         if isinstance(stmt, ast.If):
             return self._block(stmt.body, own) | self._block(stmt.orelse, own)
         if isinstance(stmt, (ast.For, ast.AsyncFor, ast.While)):
-            return self._loop(stmt, state, binds and not isinstance(stmt, ast.While))
+            return self._loop(stmt, state)
         if isinstance(stmt, (ast.With, ast.AsyncWith)):
             return self._block(stmt.body, own)
         if isinstance(stmt, TRY):
@@ -48,36 +89,56 @@ class Reaching:
                 ends |= self._block(handler.body, caught)
             if stmt.finalbody:
                 left = self._block(stmt.finalbody, caught | self._anywhere([*stmt.handlers, *stmt.orelse]))
-                for jumps in (*self._breaks[-1:], *self._continues[-1:]):
-                    jumps |= left
+                for jumps in (self._breaks, self._continues):
+                    jumps[-1:] = [jump | left for jump in jumps[-1:]]
             return self._block(stmt.finalbody, ends)
         if isinstance(stmt, ast.Match):
             ends = state
             for case in stmt.cases:
-                ends |= self._block(case.body, state | frozenset({stmt}))
+                ends |= self._block(case.body, state | self._all(stmt))
             return ends
         if isinstance(stmt, ast.Break) and self._breaks:
             self._breaks[-1] |= state
-            return frozenset()
+            return NOWHERE
         if isinstance(stmt, ast.Continue) and self._continues:
             self._continues[-1] |= state
-            return frozenset()
+            return NOWHERE
         if isinstance(stmt, (ast.Return, ast.Raise)):
-            return frozenset()
+            return NOWHERE
         return own
 
-    def _loop(self, stmt: ast.For | ast.AsyncFor | ast.While, state: Bindings, binds: bool) -> Bindings:
+    def _loop(self, stmt: ast.For | ast.AsyncFor | ast.While, state: Reached) -> Reached:
+        targets = frozenset() if isinstance(stmt, ast.While) else access(stmt).binds
         head = state
         while True:
-            self._breaks.append(set())
-            self._continues.append(set())
-            end = self._block(stmt.body, frozenset({stmt}) if binds else head)
+            self._breaks.append(NOWHERE)
+            self._continues.append(NOWHERE)
+            end = self._block(stmt.body, self._bind(head, targets, stmt))
             breaks, continues = self._breaks.pop(), self._continues.pop()
             again = head | end | continues
             if again == head:
-                return self._block(stmt.orelse, head | (frozenset({stmt}) if binds else frozenset())) | breaks
+                return self._block(stmt.orelse, head | self._bind(NOWHERE, targets, stmt)) | breaks
             head = again
 
-    def _anywhere(self, body: Sequence[ast.AST]) -> Bindings:
-        found = (s for b in body for s in ast.walk(b) if isinstance(s, ast.stmt))
-        return frozenset(s for s in found if self._name in access(s).binds | block_names(s))
+    def _anywhere(self, body: Iterable[ast.AST]) -> Reached:
+        """All bindings that stand in some code."""
+        reached = NOWHERE
+        for stmt, names in _bindings(body):
+            for name in names:
+                reached |= self._bit(name, stmt)
+        return reached
+
+
+def _bindings(body: Iterable[ast.AST]) -> Iterable[tuple[ast.stmt, frozenset[str]]]:
+    """The statements in some code, those of nested functions too, with the names that each binds."""
+    return ((s, access(s).binds | block_names(s)) for b in body for s in walk(b) if isinstance(s, ast.stmt))
+
+
+def _bound(body: Iterable[ast.stmt]) -> set[str]:
+    """The names that a scope's statements bind, and functions in its `try` statements, which count as these do."""
+    names: set[str] = set()
+    for stmt in statements(body):
+        names |= access(stmt).binds
+        if isinstance(stmt, TRY):
+            names.update(*(bound for _, bound in _bindings([stmt])))
+    return names

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
-from transformer.syntax.query import bind_arguments, parameters, statements
+from transformer.syntax.query import bind_arguments, parameters, statements, walk
 from transformer.syntax.tree import Scope, Tree
 
 
@@ -68,7 +68,7 @@ def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dic
         function, given = functions[name], _given(functions[name], call)
         if given is None or any(not tree.calls(d, *HARMLESS) for d in function.decorator_list):
             continue
-        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(function)):
+        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function)):
             continue
         if any(p in networks and ast.unparse(a.value) != p for p, a in given.items()):
             continue  # something else under the name of a network

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in
+from transformer.syntax.query import names_in, walk
 
 
 def is_vector(roles: Roles, sizes: Collection[str]) -> bool:
@@ -37,7 +37,7 @@ def is_made_with(roles: Roles, sizes: Collection[str]) -> bool:
     for name in names:  # grows: envs = Wrapper(envs), envs = made
         made = [value for stmt, value in roles.assignments(name) if stmt in roles.setup]
         for value in reversed(made):
-            if any(ast.unparse(n) in sizes for n in ast.walk(value) if isinstance(n, (ast.Name, ast.Attribute))):
+            if any(ast.unparse(n) in sizes for n in walk(value) if isinstance(n, (ast.Name, ast.Attribute))):
                 return True
             names += sorted(names_in([value]) - set(names))
             if name not in names_in([value]):  # what the name meant before is gone

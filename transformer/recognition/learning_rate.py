@@ -6,7 +6,7 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, parameters, statements
+from transformer.syntax.query import bind_arguments, parameters, statements, walk
 from transformer.syntax.tree import Scope
 
 SCHEDULERS = "torch.optim.lr_scheduler."
@@ -41,7 +41,7 @@ class Uses:
         self._tree = tree
         self._roles, self._name, self._scope = roles, name, scope or roles.scope
         self._seen = seen
-        nodes = list(ast.walk(self._scope))
+        nodes = list(walk(self._scope))
         self._members = {
             member for n in nodes if isinstance(n, ast.For) for member in _members(n, f"{name}.param_groups")
         }
@@ -92,7 +92,7 @@ class Uses:
         scope = self._tree.scope_of(node)
         loops = [
             n
-            for n in ast.walk(scope)
+            for n in walk(scope)
             if isinstance(n, ast.For) and node.id in access(n.target).binds and self._tree.scope_of(n) is scope
         ]
         around = [n for n in self._tree.ancestors(node) if n in loops]
@@ -214,7 +214,7 @@ class Uses:
             if self._tree.function_called(call) is named[0]:
                 self._passed(call, node, named[0])
                 return
-        if any(self._mentions_rate(n) for made in named for n in ast.walk(made)):
+        if any(self._mentions_rate(n) for made in named for n in walk(made)):
             self.obstacle = f"line {node.lineno} gives the optimizer to a function that may read its learning rate"
         elif not named and not (isinstance(call.func, ast.Attribute) and name in SCALING):
             self.obstacle = f"line {node.lineno} gives the optimizer to {name}(), which may change its learning rate"
@@ -248,7 +248,7 @@ class Uses:
         assert isinstance(loop, ast.For)
         target = loop.target
         loops = [
-            n for n in ast.walk(self._scope) if isinstance(n, ast.For) and ast.unparse(n.target) == ast.unparse(target)
+            n for n in walk(self._scope) if isinstance(n, ast.For) and ast.unparse(n.target) == ast.unparse(target)
         ]
         written = all(isinstance(n.iter, (ast.Tuple, ast.List)) for n in loops)
         bound = [s for s in statements(self._scope.body) if ast.unparse(target) in access(s).binds]
@@ -265,9 +265,7 @@ class Uses:
         rebound = (
             isinstance(scope, ast.FunctionDef)
             and name in parameters(scope)
-            and any(
-                isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in ast.walk(scope)
-            )
+            and any(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in walk(scope))
         )
         inner = Uses(self._roles, name, scope, self._seen | {key})
         self.obstacle = inner.obstacle or self.obstacle

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from transformer.dataflow.access import access
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.query import names_in, pairwise, statements
+from transformer.syntax.query import children, names_in, pairwise, statements, walk
 
 DETACHED = frozenset("item tolist numpy detach".split())
 """Methods of a tensor whose results carry no gradient."""
@@ -23,8 +23,8 @@ def outside(roles: Roles, update: ast.FunctionDef, optimizer: Optimizer) -> ast.
     multiplier.
     """
     tree = roles.tree
-    within = {id(n) for n in ast.walk(roles.outermost)}
-    apart = {id(n) for n in ast.walk(update)}
+    within = {id(n) for n in walk(roles.outermost)}
+    apart = {id(n) for n in walk(update)}
     for node in tree.nodes:
         if id(node) in apart or not isinstance(node, ast.Attribute):
             continue
@@ -95,7 +95,7 @@ def _bound(roles: Roles, name: str) -> list[ast.expr]:
             if not isinstance(stmt, ast.Assign):
                 return []
             for target, value in pairwise(stmt):
-                names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+                names = [n.id for n in walk(target) if isinstance(n, ast.Name)]
                 if name in names and not (
                     isinstance(value, ast.Call) and roles.tree.function_called(value) in extracted
                 ):
@@ -122,7 +122,7 @@ def _leaves(roles: Roles, value: ast.AST) -> Iterator[ast.Name | ast.Call]:
     elif isinstance(value, ast.Name):
         yield value
     else:
-        for child in ast.iter_child_nodes(value):
+        for child in children(value):
             yield from _leaves(roles, child)
 
 

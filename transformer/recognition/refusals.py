@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
+from transformer.syntax.query import walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
 
@@ -43,7 +44,7 @@ def not_python(code: str) -> Diagnostic | None:
         line = code.count("\n", 0, code.index("\0")) + 1
         return Diagnostic(line, 1, "LC001", "the file holds NUL bytes: it is binary, not Python")
     try:
-        nodes = sum(1 for _ in ast.walk(ast.parse(code)))
+        nodes = sum(1 for _ in walk(ast.parse(code)))
     except SyntaxError as error:
         return Diagnostic(error.lineno or 1, error.offset or 1, "LC001", f"syntax error: {error.msg}")
     except (RecursionError, MemoryError):
@@ -58,17 +59,17 @@ def not_python(code: str) -> Diagnostic | None:
 def unsuitable(tree: Tree) -> list[Diagnostic]:
     """Scripts of another kind, recognised by what they import and hold."""
     modules = {q.split(".")[0] for q in tree.imports.values()}
-    for node in ast.walk(tree.root):
+    for node in walk(tree.root):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             name = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
             if name.split(".")[0] in ("jax", "flax", "optax"):
                 return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
     if "torch" not in modules:
         return [at(None, "LC004", "the script does not import torch")]
-    text = {n.target.id for n in ast.walk(tree.root) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    text = {n.target.id for n in walk(tree.root) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
     text |= {
         str(n.args[0].value).lstrip("-").replace("-", "_")
-        for n in ast.walk(tree.root)
+        for n in walk(tree.root)
         if isinstance(n, ast.Call) and n.args and isinstance(n.args[0], ast.Constant)
     }
     if text.issuperset(FLAGS):
@@ -149,12 +150,12 @@ def no_minibatches(tree: Tree, loop: Loop, opt: ast.Call) -> Diagnostic:
 
 def off_policy(tree: Tree, loop: Loop) -> str:
     """A sentence that names an off-policy algorithm, or nothing."""
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
             receiver = ast.unparse(node.func.value)
             if receiver in tree.imports and node.args:
                 receiver = ast.unparse(node.args[0])  # random.sample(buffer, n)
-            targets = [n for n in ast.walk(tree.root) if isinstance(n, ast.Name) and "target" in n.id.lower()]
+            targets = [n for n in walk(tree.root) if isinstance(n, ast.Name) and "target" in n.id.lower()]
             if node.args and targets:
                 return (
                     f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
@@ -209,8 +210,8 @@ def no_policy(tree: Tree) -> list[Diagnostic]:
 
 def _words(tree: ast.AST) -> set[str]:
     """All names, attributes, and what is imported."""
-    found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-    found |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-    found |= {n.name for n in ast.walk(tree) if isinstance(n, ast.alias)}
-    found |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    found = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
+    found |= {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
+    found |= {n.name for n in walk(tree) if isinstance(n, ast.alias)}
+    found |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
     return found

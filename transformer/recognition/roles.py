@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TypeGuard
 
 from transformer.dataflow.access import access, free_names
+from transformer.dataflow.reaching import Reaching
 from transformer.recognition import refusals
 from transformer.recognition.called_once import CalledOnce, find_called_once
 from transformer.recognition.history import History
@@ -26,6 +27,8 @@ from transformer.syntax.query import (
     names_in,
     pairwise,
     statements,
+    unparse,
+    walk,
 )
 from transformer.syntax.tree import Loop, Scope, Tree
 
@@ -46,6 +49,7 @@ class Roles:
     def __init__(self, tree: Tree, history: History) -> None:
         self.tree = tree
         self.history = history
+        self._reaching: dict[Scope, Reaching] = {}
 
     def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
         """Whether a node is a block of the training scope that computes in another precision."""
@@ -72,22 +76,22 @@ class Roles:
     def optimizers(self) -> tuple[Optimizer, ...]:
         """Names that are made by `torch.optim`, or that both `zero_grad()` and `step()` are called on."""
         methods: dict[str, set[str]] = {}
-        for node in self.tree.nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        for node in self.tree.of(ast.Call):
+            if isinstance(node.func, ast.Attribute):
                 if node.func.attr in ("zero_grad", "step"):
-                    methods.setdefault(ast.unparse(node.func.value), set()).add(node.func.attr)
+                    methods.setdefault(unparse(node.func.value), set()).add(node.func.attr)
         found = []
-        for node in self.tree.nodes:
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Call):
-                target = node.targets[0]
+        for stmt in self.tree.of(ast.Assign):
+            if len(stmt.targets) == 1 and isinstance(stmt.value, ast.Call):
+                target = stmt.targets[0]
                 if not isinstance(target, (ast.Name, ast.Attribute)):
                     continue
-                name, qualified = ast.unparse(target), self.tree.qualified(node.value.func) or ""
+                name, qualified = unparse(target), self.tree.qualified(stmt.value.func) or ""
                 known = qualified.startswith("torch.optim.") and not qualified.startswith("torch.optim.lr_scheduler")
                 kind = qualified.rsplit(".", 1)[-1] if known else None
                 elsewhere = [f"{owner}.{name.partition('.')[2]}" for owner in self._instances_of_self(target)]
                 used = [n for n in (name, *elsewhere) if methods.get(n, set()) >= {"zero_grad", "step"}]
-                found += [Optimizer(n, node, node.value, kind) for n in used or ([name] if known else [])]
+                found += [Optimizer(n, stmt, stmt.value, kind) for n in used or ([name] if known else [])]
         return tuple(sorted(found, key=lambda o: o.stmt.lineno))
 
     def _instances_of_self(self, target: ast.expr) -> list[str]:
@@ -103,11 +107,11 @@ class Roles:
     def _objects(self) -> dict[str, list[str]]:
         """For each class of the file, the names that its objects are assigned to."""
         found: dict[str, list[str]] = {}
-        for stmt in self.tree.nodes:
-            if isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name) and len(stmt.targets) == 1:
+        for stmt in self.tree.of(ast.Assign):
+            if isinstance(stmt.targets[0], ast.Name) and len(stmt.targets) == 1:
                 made = self.tree.constructor(stmt.value)
                 if made is not None:
-                    found.setdefault(ast.unparse(made.func), []).append(stmt.targets[0].id)
+                    found.setdefault(unparse(made.func), []).append(stmt.targets[0].id)
         return found
 
     @cached_property
@@ -118,8 +122,8 @@ class Roles:
         found = []
         for call in self._own_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
-                receiver = ast.unparse(call.func.value)
-                first = ast.unparse(call.args[0]) if call.args else None
+                receiver = unparse(call.func.value)
+                first = unparse(call.args[0]) if call.args else None
                 if receiver in names or first in names:
                     found.append(call)
             elif update and isinstance(call.func, ast.Name) and call.func.id == update.name:
@@ -145,15 +149,8 @@ class Roles:
     def _own_calls(self) -> tuple[ast.Call, ...]:
         """Calls in the script, those in extracted functions left out, in the order of the text."""
         extracted = {f.name for f in self.history.functions.values()}
-        stack: list[ast.AST] = [self.tree.root]
-        calls: list[ast.Call] = []
-        while stack:
-            node = stack.pop()
-            if isinstance(node, ast.FunctionDef) and node.name in extracted:
-                continue
-            if isinstance(node, ast.Call):
-                calls.append(node)
-            stack.extend(ast.iter_child_nodes(node))
+        apart = {n for f in self.tree.of(ast.FunctionDef) if f.name in extracted for n in walk(f)}
+        calls = (call for call in self.tree.of(ast.Call) if call not in apart)
         return tuple(sorted(calls, key=lambda c: (c.lineno, c.col_offset)))
 
     @cached_property
@@ -268,7 +265,7 @@ class Roles:
         p = self.phases
         for stmt in statements(p.block):
             if isinstance(stmt, ast.For) and stmt not in p.steps and stmt not in p.updates:
-                if backwards(stmt.iter) is not None and not any(s in ast.walk(stmt) for s in (p.env_step, p.opt_step)):
+                if backwards(stmt.iter) is not None and not any(s in walk(stmt) for s in (p.env_step, p.opt_step)):
                     found.append(stmt)
         return tuple(found)
 
@@ -295,7 +292,7 @@ class Roles:
         """The counter that the rollout raises by the number of environments at every step, from 0, without a reset."""
         if self.rollout is None:
             return self.history.step_counter
-        inside = set(ast.walk(self.outermost))
+        inside = set(walk(self.outermost))
         for stmt in _without_with(self.rollout.body):
             if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
                 starts = list(self.assignments(stmt.target.id))
@@ -313,7 +310,7 @@ class Roles:
         if isinstance(value, ast.Subscript):
             return isinstance(value.value, ast.Attribute) and value.value.attr == "shape"
         if isinstance(value, ast.Call):
-            return ast.unparse(value.func) in ("len", "int")
+            return unparse(value.func) in ("len", "int")
         return isinstance(value, (ast.Name, ast.Attribute)) and not names_in([value]) & self.variant
 
     @cached_property
@@ -338,14 +335,14 @@ class Roles:
             functions: those that may be meant; all functions and methods of the file but the training's own where None.
         """
         if functions is None:
-            functions = (n for n in self.tree.nodes if isinstance(n, ast.FunctionDef) and n is not self.scope)
+            functions = (n for n in self.tree.of(ast.FunctionDef) if n is not self.scope)
         named: dict[str, list[ast.FunctionDef]] = {}
         for function in functions:
             if function.name != "__init__":
                 named.setdefault(function.name, []).append(function)
         stack = [code]
         while stack:
-            for node in ast.walk(stack.pop()):
+            for node in walk(stack.pop()):
                 yield node
                 name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
                 stack += named.pop(name, [])
@@ -354,10 +351,10 @@ class Roles:
 
     def changed_by_training(self, size: ast.AST) -> ast.Name | ast.Attribute | None:
         """Where the training loop, or a function that it calls, sets a name or an attribute that a size is made of."""
-        parts = {ast.unparse(n) for n in ast.walk(size) if isinstance(n, (ast.Name, ast.Attribute))}
+        parts = {unparse(n) for n in walk(size) if isinstance(n, (ast.Name, ast.Attribute))}
         for node in self.run_by_training:
             if isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-                if ast.unparse(node) in parts and (isinstance(node, ast.Attribute) or self.is_ours(node)):
+                if unparse(node) in parts and (isinstance(node, ast.Attribute) or self.is_ours(node)):
                     return node
         return None
 
@@ -381,10 +378,10 @@ class Roles:
         for name in sorted(names_in(held)):  # params = list(agent.parameters()) + list(other.parameters())
             held += [value for _, value in self.assignments(name)]
         for value in held:
-            for node in ast.walk(value):
+            for node in walk(value):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                     if node.func.attr in ("parameters", "named_parameters"):
-                        found[ast.unparse(node.func.value)] = None
+                        found[unparse(node.func.value)] = None
         return tuple(found)
 
     def hook(self, kind: str) -> ast.Call | None:
@@ -393,16 +390,16 @@ class Roles:
         Args:
             kind: a regular expression for what stands between `register_` and `hook`.
         """
-        calls = (n for n in self.tree.nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+        calls = (n for n in self.tree.of(ast.Call) if isinstance(n.func, ast.Attribute))
         pattern = re.compile(rf"register_({kind})hook")
-        return next((c for c in calls if pattern.fullmatch(ast.unparse(c.func).rpartition(".")[2])), None)
+        return next((c for c in calls if pattern.fullmatch(unparse(c.func).rpartition(".")[2])), None)
 
     @cached_property
     def network_classes(self) -> tuple[ast.ClassDef, ...]:
         """The classes of the file that the networks which are trained are made of, those of their parts included."""
         values = [value for name in self.modules for _, value in self.assignments(name)]
         made = [call for value in values if (call := self.tree.constructor(value)) is not None]
-        classes = [self.tree.classes[ast.unparse(call.func)] for call in made]
+        classes = [self.tree.classes[unparse(call.func)] for call in made]
         return tuple(dict.fromkeys(used for cls in classes for used in self.tree.used_classes(cls)))
 
     def is_distribution(self, cls: ast.ClassDef) -> bool:
@@ -413,16 +410,28 @@ class Roles:
     @cached_property
     def policy_calls(self) -> list[ast.Call]:
         """The calls that decide on the actions, by the name that the transform policy gave them."""
-        return [n for n in self.tree.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == self.history.policy]
+        return [n for n in self.tree.of(ast.Call) if unparse(n.func) == self.history.policy]
 
-    def assignments(self, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+    def reaching(self, scope: Scope) -> Reaching:
+        """Which assignments reach the statements of a scope."""
+        if scope not in self._reaching:
+            self._reaching[scope] = Reaching(scope.body)
+        return self._reaching[scope]
+
+    def assignments(self, name: str) -> Sequence[tuple[ast.Assign, ast.expr]]:
         """Assignments to a name in the training scope and the values assigned; a call's whole where it is unpacked."""
+        return self._assignments.get(name, ())
+
+    @cached_property
+    def _assignments(self) -> dict[str, list[tuple[ast.Assign, ast.expr]]]:
+        found: dict[str, list[tuple[ast.Assign, ast.expr]]] = {}
         for stmt in statements(self.scope.body):
             if isinstance(stmt, ast.Assign):
                 for target, value in pairwise(stmt):
                     names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-                    if any(isinstance(n, ast.Name) and n.id == name for n in names):
-                        yield stmt, value
+                    for name in dict.fromkeys(n.id for n in names if isinstance(n, ast.Name)):
+                        found.setdefault(name, []).append((stmt, value))
+        return found
 
     def only_value(self, name: str) -> ast.expr | None:
         """The value of a name of the training scope that is assigned once."""
@@ -432,7 +441,7 @@ class Roles:
     def only_tested(self, name: str) -> bool:
         """Whether a name of the training scope is only asked for its truth, in conditions."""
         for stmt in statements(self.scope.body):
-            for node in ast.walk(stmt):
+            for node in walk(stmt):
                 if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
                     parent = self.tree.parents[node]
                     negated = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
@@ -443,16 +452,16 @@ class Roles:
     def spelled(self, node: ast.expr) -> str:
         """The text of an expression; of its value, where it is a name for another expression."""
         value = self.only_value(node.id) if isinstance(node, ast.Name) else None
-        return ast.unparse(value if isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) else node)
+        return unparse(value if isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) else node)
 
     @cached_property
     def device(self) -> str | None:
         """The name of the device that the networks are moved to with `.to(device)`."""
         counts: dict[str, int] = {}
-        for node in ast.walk(self.scope):
+        for node in walk(self.scope):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
                 if node.args and isinstance(node.args[0], (ast.Name, ast.Attribute)):
-                    text = ast.unparse(node.args[0])
+                    text = unparse(node.args[0])
                     if not text.startswith("torch."):
                         counts[text] = counts.get(text, 0) + 1
         return max(counts, key=lambda k: counts[k]) if counts else None

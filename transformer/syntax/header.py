@@ -7,7 +7,6 @@ whether anything was edited, the line itself included. Line ends do not count: g
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import re
 from dataclasses import dataclass
 from itertools import islice
@@ -91,6 +90,8 @@ def is_unedited(content: str) -> bool:
 
 def running() -> str:
     """The version of lean-convert that runs."""
+    import importlib.metadata  # where it is needed: it brings the modules of email along
+
     try:
         return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:  # run from a folder that was never installed

@@ -8,8 +8,64 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+N = TypeVar("N", bound=ast.AST)
+
+
+def children(node: ast.AST) -> tuple[ast.AST, ...]:
+    """The nodes right below a node, as `ast.iter_child_nodes` gives them.
+
+    They are kept on the node itself, so that they live as long as it does, and no longer. What changes a node
+    changes a copy (:func:`copied`), on which nothing is kept yet.
+    """
+    kept = node.__dict__.get("_children")
+    if kept is None:
+        found: list[ast.AST] = []
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif value.__class__ is list:
+                found += [part for part in value if isinstance(part, ast.AST)]
+        kept = node.__dict__["_children"] = tuple(found)
+    return cast(tuple[ast.AST, ...], kept)
+
+
+def walk(node: ast.AST) -> tuple[ast.AST, ...]:
+    """A node and all below it in the order of `ast.walk`, which is breadth first; kept as :func:`children` are."""
+    kept = node.__dict__.get("_below")
+    if kept is None:
+        # The node itself is left out of what it keeps: it would never be freed.
+        found = list(children(node))
+        for below in found:  # grows
+            right_below = below.__dict__.get("_children")
+            found += children(below) if right_below is None else right_below
+        kept = node.__dict__["_below"] = tuple(found)
+    return (node, *kept)
+
+
+def unparse(node: ast.AST) -> str:
+    """The text that `ast.unparse` gives of a node; kept as :func:`children` are."""
+    if isinstance(node, ast.Name):
+        return node.id
+    kept = node.__dict__.get("_text")
+    if kept is None:
+        kept = node.__dict__["_text"] = ast.unparse(node)
+    return cast(str, kept)
+
+
+def copied(node: N) -> N:
+    """A copy of a node and all below it, to be changed."""
+
+    def copy(value: object) -> object:
+        if isinstance(value, ast.AST):
+            return copied(value)
+        return [copy(part) for part in value] if isinstance(value, list) else value
+
+    names = (*node._fields, *node._attributes)
+    return type(node)(**{name: copy(getattr(node, name)) for name in names if hasattr(node, name)})
 
 
 @dataclass(frozen=True)
@@ -159,4 +215,4 @@ def is_number(node: ast.AST, value: float) -> bool:
 
 def names_in(nodes: Iterable[ast.AST]) -> set[str]:
     """All names that occur in the nodes."""
-    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return {n.id for node in nodes for n in walk(node) if isinstance(n, ast.Name)}

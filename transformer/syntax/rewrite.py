@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import libcst as cst
+from libcst._nodes.internal import CodegenState
 
 from transformer.syntax.layout import fit
 from transformer.syntax.tree import Tree
@@ -159,8 +160,10 @@ class Edits:
 
     def apply(self) -> tuple[str, cst.Module]:
         """The edited script: its text and its LibCST tree."""
+        if not any((self._expressions, self._reworded, self._replaced, self._before, self._after)):
+            return self._source.tree.code, self._source.module
         module = _Rebuild(self._source, self).module()
-        text = _text(module)
+        text = text_of(module)
         if self._source.tree.code.endswith(("\n", "\r")) and not text.endswith(("\n", "\r")):
             text += module.default_newline
         return text, module
@@ -175,19 +178,50 @@ def lines_of(module: cst.Module) -> list[Line]:
     return lines
 
 
-@lru_cache(maxsize=1 << 10)
-def _text_of(line: Line | cst.EmptyLine, newline: str, indent: str) -> str:
-    """A top-level statement's text; most are the same from state to state."""
-    return cst.Module([], default_newline=newline, default_indent=indent).code_for_node(line)
+def text_of(module: cst.Module) -> str:
+    """What `module.code` is, of statements whose texts are generated once: most are the same from state to state.
 
-
-def _text(module: cst.Module) -> str:
+    LibCST itself generates a whole tree anew, each time. Here the blocks of a compound statement are filled with
+    stand-ins for its statements, which give the text that is known for the same statement at the same indentation.
+    """
     if not module.has_trailing_newline:
         return module.code
-    return "".join(
-        _text_of(cast(Line, line), module.default_newline, module.default_indent)
-        for line in (*module.header, *module.body, *module.footer)
-    )
+    newline, indent = module.default_newline, module.default_indent
+    return "".join(_text(line, (), newline, indent) for line in (*module.header, *module.body, *module.footer))
+
+
+@lru_cache(maxsize=1 << 12)  # the statements of some scripts
+def _text(line: cst.CSTNode, indents: tuple[str, ...], newline: str, indent: str) -> str:
+    state = CodegenState(default_indent=indent, default_newline=newline)
+    for tokens in indents:
+        state.increase_indent(tokens)
+    (_with_known(line) if isinstance(line, cst.BaseCompoundStatement) else line)._codegen(state)
+    return "".join(state.tokens)
+
+
+class _Known:
+    """Stands for a statement in a block."""
+
+    def __init__(self, line: cst.CSTNode) -> None:
+        self._line = line
+
+    def _codegen(self, state: CodegenState) -> None:
+        text = _text(self._line, tuple(state.indent_tokens), state.default_newline, state.default_indent)
+        state.add_token(text)
+
+
+def _with_known(node: Any) -> Any:
+    """A compound statement, or a part of one (`else`, a handler, a case), with stand-ins in its blocks."""
+    changes: dict[str, Any] = {}
+    if isinstance(getattr(node, "body", None), cst.IndentedBlock):
+        changes["body"] = node.body.with_changes(body=[_Known(line) for line in node.body.body])
+    for name in ("orelse", "finalbody"):
+        if isinstance(part := getattr(node, name, None), cst.CSTNode):
+            changes[name] = _with_known(part)
+    for name in ("handlers", "cases"):
+        if parts := getattr(node, name, ()):
+            changes[name] = [_with_known(part) for part in parts]
+    return node.with_changes(**changes) if changes else node
 
 
 class _Rebuild:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
-import jinja2
 import libcst as cst
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 @cache
 def _environment() -> jinja2.Environment:
+    import jinja2  # where it is needed: it takes long, and not every command fills in templates
+
     return jinja2.Environment(
         loader=jinja2.PackageLoader("transformer.templates", "emitted"),
         undefined=jinja2.StrictUndefined,

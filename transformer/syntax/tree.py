@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from transformer.syntax.names import Names
-from transformer.syntax.query import first_parameter, is_class_method, names_in
+from transformer.syntax.query import children, first_parameter, is_class_method, names_in, walk
 
 Loop: TypeAlias = ast.For | ast.While
 Scope: TypeAlias = ast.Module | ast.FunctionDef
+N = TypeVar("N", bound=ast.AST)
 
 
 class Tree:
@@ -36,19 +36,23 @@ class Tree:
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Every node's parent, in breadth-first order."""
-        parents: dict[ast.AST, ast.AST] = {}
-        queue: deque[ast.AST] = deque([self.root])
-        while queue:
-            node = queue.popleft()
-            for child in ast.iter_child_nodes(node):
-                parents[child] = node
-                queue.append(child)
-        return parents
+        return {child: node for node in walk(self.root) for child in children(node)}
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
         """All nodes of the tree."""
         return (self.root, *self.parents)
+
+    @cached_property
+    def _of_type(self) -> dict[type[ast.AST], list[Any]]:
+        found: dict[type[ast.AST], list[Any]] = {}
+        for node in self.nodes:
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    def of(self, kind: type[N]) -> Sequence[N]:
+        """The nodes of one type, in the order of `nodes`."""
+        return self._of_type.get(kind, ())
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around `node`, innermost first."""
@@ -166,7 +170,7 @@ class Tree:
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
         """The classes of the file, by name."""
-        return {n.name: n for n in self.nodes if isinstance(n, ast.ClassDef)}
+        return {n.name: n for n in self.of(ast.ClassDef)}
 
     def used_classes(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
         """A class, and the classes of the file that it names, or that those name."""
@@ -186,7 +190,7 @@ class Tree:
 
     def constructor(self, value: ast.expr) -> ast.Call | None:
         """The call that makes an instance of a class of this file, in `Agent(envs).to(device)`."""
-        for node in ast.walk(value):
+        for node in walk(value):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.classes:
                 return node
         return None
@@ -203,12 +207,16 @@ class Tree:
         if not isinstance(call.func, ast.Name):
             return None
         function = self._module_functions.get(call.func.id)
-        bound = [n for n in self.nodes if isinstance(n, ast.Name) and n.id == call.func.id]
-        return function if all(isinstance(n.ctx, ast.Load) for n in bound) else None
+        return function if call.func.id not in self._rebound else None
+
+    @cached_property
+    def _rebound(self) -> frozenset[str]:
+        """Names that something else than a definition or an import binds or deletes, in any scope."""
+        return frozenset(n.id for n in self.of(ast.Name) if not isinstance(n.ctx, ast.Load))
 
     def definition(self, name: str) -> ast.FunctionDef:
         """The function that a transform extracted under this name."""
-        return next(n for n in self.nodes if isinstance(n, ast.FunctionDef) and n.name == name)
+        return next(n for n in self.of(ast.FunctionDef) if n.name == name)
 
 
 def _ast_lines(code: str) -> list[str]:

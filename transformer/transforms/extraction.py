@@ -22,7 +22,7 @@ from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.layout import fit, fit_all
-from transformer.syntax.query import parameters, statements
+from transformer.syntax.query import children, parameters, statements, walk
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
@@ -97,7 +97,7 @@ def signature(
 def _begins_in_loop(roles: Roles, name: str) -> bool:
     """Whether a name is bound nowhere but in the training loop, which runs once, and nothing asks whether it is."""
     tree = roles.tree
-    inside = set(ast.walk(roles.outermost))
+    inside = set(walk(roles.outermost))
     elsewhere = {n for s in statements(roles.scope.body) if s not in inside for n in access(s).binds}
     for node in tree.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
@@ -131,7 +131,7 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
     Raises:
         Skip: there is one.
     """
-    inside = {id(n) for s in region for n in ast.walk(s)}
+    inside = {id(n) for s in region for n in walk(s)}
     for stmt in statements(region):
         if isinstance(stmt, (ast.Return, ast.Global, ast.Nonlocal, ast.Delete)):
             raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
@@ -140,7 +140,7 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
             if not loops or id(loops[0]) not in inside:
                 raise Skip(f"the {type(stmt).__name__.lower()} on line {stmt.lineno} leaves the region")
     for stmt in region:
-        for node in ast.walk(stmt):
+        for node in walk(stmt):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)):
                 raise Skip(f"line {node.lineno} has a {type(node).__name__.lower()} expression")
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -154,7 +154,7 @@ def check_not_shared(tree: Tree, scope: Scope, region: Sequence[ast.stmt], binds
     Raises:
         Skip: there is one.
     """
-    inside = {id(n) for s in region for n in ast.walk(s)}
+    inside = {id(n) for s in region for n in walk(s)}
     for node in _functions_in(scope):
         if id(node) in inside or (isinstance(node, ast.GeneratorExp) and is_used_up(tree, node)):
             continue
@@ -186,7 +186,7 @@ def check_own(tree: Tree, region: Sequence[ast.stmt], own: frozenset[str], carri
 def _functions_in(scope: Scope) -> list[Nested | ast.GeneratorExp]:
     """The functions and generators whose free names are the scope's: those inside functions have their names first."""
     found: list[Nested | ast.GeneratorExp] = []
-    pending: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    pending: list[ast.AST] = list(children(scope))
     while pending:
         node = pending.pop()
         if isinstance(node, Nested):
@@ -194,7 +194,7 @@ def _functions_in(scope: Scope) -> list[Nested | ast.GeneratorExp]:
             pending += [node.args, *getattr(node, "decorator_list", ())]
         else:
             found += [node] if isinstance(node, ast.GeneratorExp) else []
-            pending += ast.iter_child_nodes(node)
+            pending += children(node)
     return sorted(found, key=lambda n: n.lineno)
 
 
@@ -210,7 +210,7 @@ def _order(region: Sequence[ast.stmt]) -> dict[str, int]:
     order: dict[str, int] = {}
     for stmt in statements(region):
         one = access(stmt)
-        found = [n for n in ast.walk(stmt) if isinstance(n, ast.Name) and n.id in one.reads | one.binds]
+        found = [n for n in walk(stmt) if isinstance(n, ast.Name) and n.id in one.reads | one.binds]
         for node in sorted(found, key=lambda n: (n.lineno, n.col_offset)):
             order.setdefault(node.id, len(order))
     return order

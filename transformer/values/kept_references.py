@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from transformer.dataflow.memory import holders, is_in_place, roots
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, pairwise, statements
+from transformer.syntax.query import bind_arguments, pairwise, statements, walk
 from transformer.syntax.tree import Tree
 
 LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX envpool tqdm rich logging tyro".split())
@@ -18,7 +18,7 @@ LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX 
 def keeper(roles: Roles, body: Collection[ast.stmt], names: set[str]) -> ast.Call | None:
     """The first call in a block that hands the memory of names to what may keep it beyond the block."""
     for stmt in body:
-        for node in ast.walk(stmt):
+        for node in walk(stmt):
             if not isinstance(node, ast.Call) or roles.tree.qualified(node.func):
                 continue
             held = names | _comprehended(roles.tree, node, names)
@@ -55,7 +55,7 @@ def kept_beyond(
 
 def _put(stmt: ast.stmt, is_tensor: Callable[[ast.expr], bool]) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What a statement puts something into, an attribute's object or a container, and what."""
-    for node in ast.walk(stmt):
+    for node in walk(stmt):
         if isinstance(node, ast.Assign):
             for target, value in pairwise(node):
                 if isinstance(target, ast.Attribute) or (
@@ -105,9 +105,9 @@ def _puts_away(function: ast.FunctionDef, call: ast.Call, argument: ast.expr) ->
     held = bound.parameter_of(argument) if bound is not None else None
     if held is None:
         return True
-    own = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    own -= {name for n in ast.walk(function) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
-    others = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} - own
+    own = {n.id for n in walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    own -= {name for n in walk(function) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+    others = {n.id for n in walk(function) if isinstance(n, ast.Name)} - own
     names = {held} | holders(held, function.body, _unknown)
     return kept_beyond(function.body, names, others, _unknown) is not None
 
@@ -174,7 +174,7 @@ def _is_replaced(
         for bound, value in pairwise(other) if isinstance(other, ast.Assign) and other not in first else ():
             if ast.unparse(bound) == text and roots(value) & held:
                 return False
-    changes = (n for n in ast.walk(cls) if isinstance(n, (ast.AugAssign, ast.Subscript, ast.Call)))
+    changes = (n for n in walk(cls) if isinstance(n, (ast.AugAssign, ast.Subscript, ast.Call)))
     return stmt in first and not any(text in _changed(n) for n in changes)
 
 

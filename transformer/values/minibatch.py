@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 
 from transformer.dataflow.access import scope_access
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in
+from transformer.syntax.query import names_in, walk
 from transformer.syntax.tree import Tree
 from transformer.values.tensors import Tensors
 
@@ -24,7 +24,7 @@ def first_computation(roles: Roles) -> int | None:
 def last_step(roles: Roles) -> int | None:
     """The place of the last statement that steps an optimizer, or of what clears gradients below; None without one."""
     body = roles.minibatch_loop.body
-    steps = [i for i, s in enumerate(body) if any(n in roles.optimizer_steps for n in ast.walk(s))]
+    steps = [i for i, s in enumerate(body) if any(n in roles.optimizer_steps for n in walk(s))]
     if not steps:
         return None
     last = steps[-1]
@@ -42,7 +42,7 @@ def _clears(stmt: ast.stmt) -> bool:
 def _computes(tensors: Tensors, stmt: ast.stmt) -> bool:
     return any(
         tensors.tensor(n) or tensors.produced(n)
-        for n in ast.walk(stmt)
+        for n in walk(stmt)
         if isinstance(n, (ast.Call, ast.Subscript, ast.BinOp))
     )
 
@@ -54,11 +54,11 @@ def _makes_loss(tree: Tree, body: Sequence[ast.stmt], computing: Set[int]) -> se
     for i in reversed(range(len(body))):
         own = scope_access([body[i]])
         if own.binds & needed and i not in computing:
-            if any(isinstance(n, ast.Call) and _may_compute(tree, n) for n in ast.walk(body[i])):
+            if any(isinstance(n, ast.Call) and _may_compute(tree, n) for n in walk(body[i])):
                 found.add(i)
             else:
                 needed |= own.reads
-        for node in ast.walk(body[i]):
+        for node in walk(body[i]):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
                 needed |= names_in([node.func.value])
     return found
@@ -74,5 +74,5 @@ def _may_compute(tree: Tree, call: ast.Call) -> bool:
 
 def _calls_network(roles: Roles, stmt: ast.stmt) -> bool:
     """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph."""
-    calls = [ast.unparse(n.func) for n in ast.walk(stmt) if isinstance(n, ast.Call)]
+    calls = [ast.unparse(n.func) for n in walk(stmt) if isinstance(n, ast.Call)]
     return any(call == path or call.startswith(f"{path}.") for call in calls for path in roles.networks)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, roots, shared
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import statements
+from transformer.syntax.query import statements, walk
 from transformer.values.networks.results import VIEWS, Results
 from transformer.values.tensors import Tensors
 
@@ -67,7 +67,7 @@ class NewMemory:
     def _given(self) -> Iterator[set[str]]:
         """What may be handed to code that keeps or changes it, call by call."""
         for stmt in statements(self._body):
-            for node in ast.walk(stmt):
+            for node in walk(stmt):
                 if isinstance(node, ast.Call) and not self._is_harmless(node):
                     yield {n for a in (*node.args, *(k.value for k in node.keywords)) for n in roots(a)}
 

@@ -6,6 +6,7 @@ import ast
 
 from transformer.recognition.buffers import find_buffers
 from transformer.recognition.roles import Roles
+from transformer.syntax.query import walk
 from transformer.values.tensors import Tensors
 
 
@@ -31,6 +32,6 @@ def find_tensor_env(roles: Roles) -> str | None:
         return same and stmt in tensors.bindings(observed.id, roles.tree.statement(node))
 
     stored = any(is_it(store.value) for buffer in find_buffers(roles) for store in buffer.stores)
-    calls = [n for n in ast.walk(roles.phases.collect) if isinstance(n, ast.Call) and tensors.produced(n)]
+    calls = [n for n in walk(roles.phases.collect) if isinstance(n, ast.Call) and tensors.produced(n)]
     given = any(is_it(argument) for call in calls for argument in call.args)
     return ast.unparse(step.func.value) if stored and given else None

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from copy import deepcopy
 
 from transformer.dataflow.access import access
-from transformer.dataflow.reaching import Bindings, Reaching
+from transformer.dataflow.reaching import Bindings
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, parameters, statements
+from transformer.syntax.query import bind_arguments, copied, parameters, statements, walk
 from transformer.values.networks.results import Results
 
 HOST_METHODS = frozenset("item tolist numpy size dim numel ndimension element_size data_ptr is_contiguous type".split())
@@ -33,7 +32,6 @@ class Tensors:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
-        self._flow: dict[tuple[str, ast.FunctionDef | None], Reaching] = {}
         self._passed: dict[ast.stmt, ast.stmt] = {
             a: helper.stmt for helper in roles.called_once.values() for a in helper.given.values()
         }
@@ -62,11 +60,11 @@ class Tensors:
 
     def tensors_after(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor, or a tuple of tensors that is written out, where `stmt` has ended."""
-        return self._all_tensors(name, self._reaching(name).after.get(stmt, frozenset()))
+        return self._all_tensors(name, self._roles.reaching(self._roles.scope).after(name, stmt))
 
     def tensor_after(self, name: str, stmt: ast.stmt) -> bool:
         """Whether a name is a tensor where `stmt` has ended."""
-        return self._all(name, self._reaching(name).after.get(stmt, frozenset()))
+        return self._all(name, self._roles.reaching(self._roles.scope).after(name, stmt))
 
     def produced(self, node: ast.AST) -> bool:
         """Whether a node is a call of a network, of its method, or of an alias of it: its results are new tensors."""
@@ -87,7 +85,7 @@ class Tensors:
         bindings = set(self.bindings(node.id, statement(node)))
         return any(
             isinstance(a, ast.Name) and a.id == node.id and set(self.bindings(a.id, statement(a))) == bindings
-            for call in ast.walk(self._roles.phases.collect)
+            for call in walk(self._roles.phases.collect)
             if isinstance(call, ast.Call) and self.produced(call)
             for a in call.args
         )
@@ -97,8 +95,8 @@ class Tensors:
         stmt = self._passed.get(stmt, stmt)
         helper = self.helper_at(stmt)
         if helper is None:
-            return self._reaching(name).before.get(stmt, frozenset())
-        found = self._reaching(name, helper.function).before.get(stmt, frozenset())
+            return self._roles.reaching(self._roles.scope).before(name, stmt)
+        found = self._roles.reaching(helper.function).before(name, stmt)
         if None not in found:
             return found
         if name in helper.given:
@@ -112,12 +110,6 @@ class Tensors:
             return None
         scope = self._tree.scope_of(stmt)
         return self._roles.called_once.get(scope) if isinstance(scope, ast.FunctionDef) else None
-
-    def _reaching(self, name: str, function: ast.FunctionDef | None = None) -> Reaching:
-        if (name, function) not in self._flow:
-            body = function.body if function else self._roles.scope.body
-            self._flow[name, function] = Reaching(body, name)
-        return self._flow[name, function]
 
     def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
         found = list(bindings)
@@ -229,7 +221,7 @@ class Tensors:
         """Whether a name that a comprehension binds is a tensor; None where none around it binds it."""
         for outer in self._tree.ancestors(node):
             for generator in getattr(outer, "generators", ()):
-                if node.id in {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}:
+                if node.id in {n.id for n in walk(generator.target) if isinstance(n, ast.Name)}:
                     return self._iterates_tensors(generator, node.id, stmt)
             if isinstance(outer, ast.stmt):
                 break
@@ -379,7 +371,7 @@ def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:
     if not returns or returns[-1] is not function.body[-1]:
         return []
     fill = _Fill({**given, **dict.fromkeys(own, ast.Constant(None))})
-    return [fill.visit(deepcopy(s.value)) if s.value else ast.Constant(None) for s in returns]
+    return [fill.visit(copied(s.value)) if s.value else ast.Constant(None) for s in returns]
 
 
 class _Fill(ast.NodeTransformer):

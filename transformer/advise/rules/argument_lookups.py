@@ -10,7 +10,7 @@ from itertools import chain
 from transformer.advise.base import Example, Rule
 from transformer.advise.heat import Heat
 from transformer.advise.study import Study
-from transformer.syntax.query import statements
+from transformer.syntax.query import statements, walk
 from transformer.syntax.tree import Loop
 
 MANY = 4
@@ -24,7 +24,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     for loop, heat in study.heats.hot_loops():
         found = [
             n
-            for n in chain.from_iterable(ast.walk(s) for s in loop.body)
+            for n in chain.from_iterable(walk(s) for s in loop.body)
             if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and ast.unparse(n.value) in names
         ]
         own = [n for n in found if study.hot(n)]

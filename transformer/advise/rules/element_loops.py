@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study, method, receiver
+from transformer.syntax.query import walk
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
@@ -45,12 +46,12 @@ def _is_split(node: ast.expr) -> bool:
 
 def _is_read(loop: ast.For, name: str) -> bool:
     """Whether the value under a name is read on the host in the loop."""
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, (ast.If, ast.IfExp, ast.While)):
-            if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.test)):
+            if any(isinstance(n, ast.Name) and n.id == name for n in walk(node.test)):
                 return True
         if method(node) in ("item", "tolist") and isinstance(node, ast.Call):
-            if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(receiver(node))):
+            if any(isinstance(n, ast.Name) and n.id == name for n in walk(receiver(node))):
                 return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "bool"):
             if any(isinstance(a, ast.Name) and a.id == name for a in node.args):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study, is_copy_to_host, keyword
+from transformer.syntax.query import walk
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
@@ -24,7 +25,7 @@ def _synchronizes(study: Study, call: ast.Call) -> bool:
     scope = study.tree.scope_of(call)
     return any(
         isinstance(n, ast.Attribute) and n.attr in ("synchronize", "wait", "query", "wait_stream", "wait_event")
-        for n in ast.walk(scope)
+        for n in walk(scope)
     )
 
 

@@ -6,7 +6,7 @@ import ast
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in
+from transformer.syntax.query import names_in, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
@@ -38,7 +38,7 @@ def apply(state: State) -> str:
     roles = state.roles
     block = roles.phases.block
     work: list[ast.AST] = [*roles.gae_loops, *(helper.call for helper in roles.gae_functions)]
-    tops = sorted({i for node in work for i, s in enumerate(block) if node in ast.walk(s)})
+    tops = sorted({i for node in work for i, s in enumerate(block) if node in walk(s)})
     phases = roles.phases
     tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
     if not tops:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from transformer.state import State
-from transformer.syntax.query import backwards
+from transformer.syntax.query import backwards, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -81,7 +81,7 @@ def _operands(function: ast.FunctionDef, loop: ast.For) -> tuple[list[str], list
         Skip: the loop does more than add, subtract, multiply and divide them.
     """
     params = [a.arg for a in function.args.args]
-    own = {n.id for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    own = {n.id for s in loop.body for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     arrays: set[str] = set()
     numbers: set[str] = set()
     index = ast.unparse(loop.target)

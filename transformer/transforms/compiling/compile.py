@@ -8,7 +8,7 @@ from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import backwards, statements
+from transformer.syntax.query import backwards, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -103,14 +103,14 @@ def _keeps_graph(function: ast.FunctionDef) -> bool:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in ("backward", "grad")
         and any(k.arg in ("retain_graph", "create_graph", None) for k in node.keywords)
-        for node in ast.walk(function)
+        for node in walk(function)
     )
 
 
 def _grown(function: ast.FunctionDef) -> str | None:
     """What a function does not make itself and makes longer: a list, or one in a dictionary."""
     made = {n for s in statements(function.body) if isinstance(s, ast.Assign) for n in access(s).binds}
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.ListComp)):
             longer: ast.expr = node.target
         elif isinstance(node, ast.Attribute) and node.attr in ("append", "extend", "insert"):
@@ -147,9 +147,9 @@ def _keep_recurrence_eager(state: State, edits: Edits) -> None:
     name = state.history.functions["gae"].name
     function = tree.definition(name)
     doc = "Accumulate backwards in time; torch.compile would unroll this loop over the whole rollout."
-    called = [tree.function_called(n) for n in ast.walk(function) if isinstance(n, ast.Call)]
+    called = [tree.function_called(n) for n in walk(function) if isinstance(n, ast.Call)]
     for owner in dict.fromkeys([function, *(f for f in called if f is not None)]):
-        for loop in (n for n in ast.walk(owner) if isinstance(n, ast.For)):
+        for loop in (n for n in walk(owner) if isinstance(n, ast.For)):
             if backwards(loop.iter) is not None and not tree.loops_around(loop):
                 extract_inner(state, edits, owner, loop, "recurrence", doc, "@torch.compiler.disable")
 

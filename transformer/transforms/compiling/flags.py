@@ -11,7 +11,7 @@ from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
-from transformer.syntax.query import statements
+from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -87,7 +87,7 @@ def _is_option(node: ast.AST) -> TypeGuard[ast.Constant]:
 
 def _dataclass(tree: Tree) -> Definition | None:
     classes = {n.name: n for n in tree.root.body if isinstance(n, ast.ClassDef)}
-    for call in ast.walk(tree.root):
+    for call in walk(tree.root):
         if tree.calls(call, "tyro.cli") and isinstance(call, ast.Call) and call.args:
             cls = classes.get(ast.unparse(call.args[0]))
             fields = [s for s in cls.body if isinstance(s, ast.AnnAssign)] if cls else []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
+from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -69,7 +70,7 @@ def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
     extracted = [tree.definition(f.name) for role, f in roles.history.functions.items() if role != "rollout"]
     reached: list[ast.AST] = [*roles.network_classes, *extracted]
     for part in reached:  # which grows
-        for node in ast.walk(part):
+        for node in walk(part):
             if not isinstance(node, ast.Call):
                 continue
             function = tree.function_called(node)

@@ -11,7 +11,7 @@ from transformer.recognition import other_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import names_in, parameters
+from transformer.syntax.query import names_in, parameters, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -124,7 +124,7 @@ def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
         Skip: there are others, or they take arguments, or something else touches the gradients.
     """
     calls: list[ast.Call] = []
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             raise Skip(f"line {node.lineno} uses gradients one by one")
         if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (tree.qualified(node) or ""):
@@ -200,7 +200,7 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass]) 
         Skip: one may, or the parameters cannot be written above the training loop.
     """
     also: dict[str, None] = {}
-    for node in ast.walk(function):
+    for node in walk(function):
         if not isinstance(node, ast.Call) or "clip_grad" not in ast.unparse(node.func):
             continue
         one = next((p for p in passes if p.backwards[-1].lineno < node.lineno < p.steps[-1].lineno), None)

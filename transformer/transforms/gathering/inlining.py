@@ -14,7 +14,7 @@ from transformer.dataflow.closures import Nested, kept_for_later
 from transformer.dataflow.liveness import Liveness
 from transformer.recognition.called_once import HARMLESS
 from transformer.state import State
-from transformer.syntax.query import TRY, bind_arguments, parameters, statements
+from transformer.syntax.query import TRY, bind_arguments, parameters, statements, walk
 from transformer.transforms.gathering.only_calls import OnlyCall, root_of
 
 
@@ -80,9 +80,7 @@ class _Planner:
         ]
         self.check_renamed({old for old, new in names.items() if old != new})
         self.check_steady(stmt, names)
-        ignored = (
-            isinstance(stmt, ast.Expr) and value is not None and any(isinstance(n, ast.Call) for n in ast.walk(value))
-        )
+        ignored = isinstance(stmt, ast.Expr) and value is not None and any(isinstance(n, ast.Call) for n in walk(value))
         aliases = tuple(s for x, s in self.aliases.items() if x in self.placed)
         return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None, aliases)
 
@@ -93,7 +91,7 @@ class _Planner:
             plain = isinstance(decorator, ast.Call) and not decorator.args and not decorator.keywords
             if not plain or not self.tree.calls(decorator, *HARMLESS):
                 raise NotInlined(f"line {decorator.lineno} decorates it")
-        for node in (n for s in function.body for n in ast.walk(s)):
+        for node in (n for s in function.body for n in walk(s)):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
                 raise NotInlined(f"line {node.lineno} has a {type(node).__name__.lower()}")
             if isinstance(node, (ast.Global, ast.Nonlocal)) and not self.is_owner(node):
@@ -131,7 +129,7 @@ class _Planner:
     @cached_property
     def kept(self) -> dict[str, int]:
         """Variables that functions made inside may read later, with the line: each call made others for them."""
-        for node in (n for s in self.function.body for n in ast.walk(s)):
+        for node in (n for s in self.function.body for n in walk(s)):
             if isinstance(node, ast.ClassDef):
                 raise NotInlined(f"line {node.lineno} makes a class")
         return kept_for_later(self.tree, self.function.body, self.locals)
@@ -151,7 +149,7 @@ class _Planner:
             return stmt
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1:
             shielded = self.function.decorator_list or isinstance(self.function.body[-1], ast.With)
-            if shielded and any(isinstance(n, ast.Subscript) for n in ast.walk(stmt.targets[0])):
+            if shielded and any(isinstance(n, ast.Subscript) for n in walk(stmt.targets[0])):
                 raise NotInlined(f"line {stmt.lineno} writes its result into an object")
             return stmt
         raise NotInlined(f"line {self.call.lineno} does more with its result than assigning it")
@@ -229,7 +227,7 @@ class _Planner:
         if param in self.bound and not alias and not isinstance(value, ast.Name):
             return None
         if isinstance(value, ast.Constant) and (value.value is None or isinstance(value.value, (bool, int, float))):
-            read = (n for s in self.function.body for n in ast.walk(s) if isinstance(n, ast.Attribute))
+            read = (n for s in self.function.body for n in walk(s) if isinstance(n, ast.Attribute))
             return (
                 None if any(isinstance(n.value, ast.Name) and n.value.id == param for n in read) else repr(value.value)
             )
@@ -269,7 +267,7 @@ class _Planner:
         names = dict(placed)
         around = {text.partition(".")[0] for text in placed.values()}
         returned = [v.id for _, v in targets if isinstance(v, ast.Name)]
-        assigned = {n.id for t, _ in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+        assigned = {n.id for t, _ in targets for n in walk(t) if isinstance(n, ast.Name)}
         unread = assigned - self.closures - self.free - self.inner - around - self.guarded(stmt)
         for target, value in targets:  # a result is called what it is assigned to
             if isinstance(target, ast.Name) and isinstance(value, ast.Name) and value.id in self.locals - set(names):
@@ -321,9 +319,9 @@ class _Planner:
     def inner(self) -> set[str]:
         """Names that comprehensions and functions inside bind for themselves."""
         found: set[str] = set()
-        for node in (n for s in self.function.body for n in ast.walk(s)):
+        for node in (n for s in self.function.body for n in walk(s)):
             if isinstance(node, ast.comprehension):
-                found |= {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+                found |= {n.id for n in walk(node.target) if isinstance(n, ast.Name)}
             elif isinstance(node, Nested):
                 found |= set(parameters(node))
                 if not isinstance(node, ast.Lambda):
@@ -347,7 +345,7 @@ class _Planner:
         """Variables of the scope that other functions may read."""
         return frozenset(
             name
-            for node in ast.walk(self.scope)
+            for node in walk(self.scope)
             if isinstance(node, Nested) and node is not self.scope and node is not self.function
             if self.function not in self.tree.ancestors(node)
             for name in free_names(node)
@@ -355,7 +353,7 @@ class _Planner:
 
     def check_renamed(self, renamed: set[str]) -> None:
         """Refuse names in places where only a definition of their own could be renamed."""
-        for node in (n for s in self.function.body for n in ast.walk(s)):
+        for node in (n for s in self.function.body for n in walk(s)):
             bound: set[str] = set()
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 bound = {(a.asname or a.name).split(".")[0] for a in node.names}

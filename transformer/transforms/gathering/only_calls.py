@@ -11,7 +11,7 @@ from transformer.dataflow.access import free_names, scope_access
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import looks_up_names, texts_of
-from transformer.syntax.query import backwards, parameters, statements
+from transformer.syntax.query import backwards, parameters, statements, walk
 from transformer.syntax.tree import Loop, Tree
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
@@ -92,9 +92,7 @@ def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     scope = tree.scope_of(value)
     if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
         return tree.class_of_self(value, scope) is owner and not scope.decorator_list
-    bound = [
-        n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == value.id and isinstance(n.ctx, ast.Store)
-    ]
+    bound = [n for n in walk(scope) if isinstance(n, ast.Name) and n.id == value.id and isinstance(n.ctx, ast.Store)]
     made = [tree.parents[n] for n in bound]
     values = [m.value for m in made if isinstance(m, ast.Assign) and len(m.targets) == 1]
     first, *others = values if len(values) == len(made) > 0 else [value]
@@ -208,7 +206,7 @@ def _steps(
 
 def _entered(tree: Tree, calls: dict[ast.FunctionDef, OnlyCall], loop: Loop) -> set[ast.AST]:
     """A loop's nodes, and the functions that it calls, and that these call."""
-    nodes = set(ast.walk(loop))
+    nodes = set(walk(loop))
     grown = True
     while grown:
         inside = {c.function for c in calls.values() if c.call in nodes or tree.scope_of(c.call) in nodes}

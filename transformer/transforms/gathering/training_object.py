@@ -11,7 +11,7 @@ from functools import cached_property
 from transformer.dataflow.access import block_names, free_names, scope_access
 from transformer.recognition.called_once import HARMLESS
 from transformer.syntax.name_lookups import looks_up_names, texts_of
-from transformer.syntax.query import bind_arguments, first_parameter, names_in, parameters
+from transformer.syntax.query import bind_arguments, first_parameter, names_in, parameters, walk
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.only_calls import clears_gradients
 
@@ -92,7 +92,7 @@ class _Object:
                 if not isinstance(n.ctx, ast.Load) and not (f is self.init and n.attr in passed)
             )
             for m in self.functions
-            for f in ast.walk(m)
+            for f in walk(m)
             if isinstance(f, ast.FunctionDef)
         }
         assert self.init is not None
@@ -136,7 +136,7 @@ class _Object:
             receiver = first_parameter(method)
             if receiver is None and not _is(method, "staticmethod"):
                 raise Kept(f"{method.name}() does not name its object")
-            for node in ast.walk(method):
+            for node in walk(method):
                 if isinstance(node, (ast.ClassDef, ast.AsyncFunctionDef)):
                     raise Kept(f"line {node.lineno} defines {node.name}")
                 if (
@@ -212,7 +212,7 @@ class _Object:
     def check_uses(self, stmt: ast.stmt, name: str | None) -> None:
         """Refuse where the object is handed on, or used by other functions."""
         for node in self.tree.nodes:
-            if isinstance(node, ast.Name) and node.id == name and node not in ast.walk(stmt):
+            if isinstance(node, ast.Name) and node.id == name and node not in walk(stmt):
                 if self.tree.scope_of(node) is not self.scope:
                     if not self.binds_itself(node):
                         raise Kept(f"line {node.lineno} uses it in another function")
@@ -259,7 +259,7 @@ class _Object:
         """The places where an attribute of the object is used in its methods."""
         found: dict[str, list[ast.Attribute]] = {}
         for method in self.functions:
-            for node in ast.walk(method):
+            for node in walk(method):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                     if node.value.id == first_parameter(method):
                         found.setdefault(node.attr, []).append(node)
@@ -363,7 +363,7 @@ class _Object:
         found = set(inner.reads | inner.binds)
         if isinstance(self.scope, ast.FunctionDef):
             found |= set(parameters(self.scope))
-        inside = set(ast.walk(self.cls))
+        inside = set(walk(self.cls))
         for node in self.tree.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and node not in inside:
                 found |= free_names(node)
@@ -374,7 +374,7 @@ class _Object:
     def bound_in(self, method: ast.FunctionDef) -> set[str]:
         """Names that a method or what is made inside it binds."""
         found: set[str] = set()
-        for node in ast.walk(method):
+        for node in walk(method):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 found |= set(parameters(node))
             if isinstance(node, ast.Name) and not _loads(node):
@@ -389,7 +389,7 @@ class _Object:
 
     def words_in(self, method: ast.FunctionDef) -> set[str]:
         """Names that a method uses in any way."""
-        return self.bound_in(method) | {n.id for n in ast.walk(method) if isinstance(n, ast.Name)}
+        return self.bound_in(method) | {n.id for n in walk(method) if isinstance(n, ast.Name)}
 
 
 def _declares(part: ast.stmt) -> bool:

@@ -10,7 +10,7 @@ from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in, statements
+from transformer.syntax.query import names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -135,15 +135,15 @@ def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
             continue
         draw = asked[0].body[0]
         drawn = isinstance(draw, ast.Assign) and [ast.unparse(t) for t in draw.targets] == [name]
-        bound = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == name and not _is_load(n)]
+        bound = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and not _is_load(n)]
         last = method.body[-1]
-        returns = [n for n in ast.walk(method) if isinstance(n, ast.Return)]
+        returns = [n for n in walk(method) if isinstance(n, ast.Return)]
         if not drawn or len(bound) != 1 or returns != [last]:
             continue
         assert isinstance(last, ast.Return)
         results = [ast.unparse(e) for e in last.value.elts] if isinstance(last.value, ast.Tuple) else []
-        draws = [n for n in ast.walk(method) if _is_draw(n)]
-        if results.count(name) == 1 and len(results) == count and all(n in ast.walk(draw) for n in draws):
+        draws = [n for n in walk(method) if _is_draw(n)]
+        if results.count(name) == 1 and len(results) == count and all(n in walk(draw) for n in draws):
             return name, results.index(name)
     raise Skip(f"{method.name} (line {method.lineno}) takes no actions that it would draw otherwise, and returns")
 
@@ -207,9 +207,9 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
             if step.targets.count(name) > 1:
                 raise Skip(f"line {step.stmt.lineno} binds {name} twice")
             continue
-        uses = [n for n in ast.walk(rollout) if isinstance(n, ast.Name) and n.id == name and _is_load(n)]
+        uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and _is_load(n)]
         keys = [key for key, (_, value) in records.items() if name in names_in([value])]
-        inside = {id(n) for key in keys for n in ast.walk(records[key][1])}
+        inside = {id(n) for key in keys for n in walk(records[key][1])}
         other = next((n for n in uses if id(n) not in inside), None)
         if other is not None or (name in live and uses):
             line = other.lineno if other is not None else step.stmt.lineno
@@ -217,8 +217,8 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
         for key in keys:
             stmt, value = records[key]
             names = names_in([value]) & roles.variant - {name}
-            called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in ast.walk(value))
-            read = sum(names_entry(roles, n, key) for n in ast.walk(rollout))
+            called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in walk(value))
+            read = sum(names_entry(roles, n, key) for n in walk(rollout))
             if names or called or read > 1 or step.targets.count(name) > 1:
                 raise Skip(f"what line {stmt.lineno} records is used in the step, or hangs on more than {name}")
             if len(roles.tree.block(stmt)) == 1:
@@ -255,7 +255,7 @@ def _check_untouched(tree: Tree, rollout: ast.For, step: Step, record: ast.Assig
             raise Skip(f"line {stmt.lineno} changes {step.observation} between its record and the policy")
         if action in binds and stmt is not step.stmt:
             raise Skip(f"line {stmt.lineno} changes {action}")
-    for node in ast.walk(rollout):
+    for node in walk(rollout):
         inner: ast.AST | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr):
             inner = node.func.value

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements
+from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -68,7 +68,7 @@ def apply(state: State) -> str:
         raise Skip("numpy is not imported" if numpy is None else "the storage has more than one dtype")
     edits, arrays = Edits(state.source), []
     for stmt, key, value in recorded(roles, rollout):
-        if sum(names_entry(roles, n, key) for n in ast.walk(rollout)) != 1:
+        if sum(names_entry(roles, n, key) for n in walk(rollout)) != 1:
             continue
         chain = find_chain(roles, value)
         if chain is not None and OnHost(roles, tensors, rollout).is_host(chain.base, stmt):
@@ -140,7 +140,7 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
                 return None
     if len(found) != 1:
         return None
-    inside = {id(n) for n in ast.walk(found[0].base)} | {id(value)}
+    inside = {id(n) for n in walk(found[0].base)} | {id(value)}
     for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue

@@ -9,7 +9,7 @@ from transformer.dataflow.access import access
 from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements
+from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -87,7 +87,7 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
     """
     tree = roles.tree
     made = list(_made(roles, tensors, rollout, name.id))
-    inside = {id(n) for _, _, base in made for n in ast.walk(base)} | {id(name)}
+    inside = {id(n) for _, _, base in made for n in walk(base)} | {id(name)}
     seen = _check_reads(roles, tensors, rollout, name.id, inside)
     seen += _check_batch(roles, tensors, key)
     if not seen:

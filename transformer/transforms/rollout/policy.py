@@ -6,7 +6,7 @@ import ast
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in, statements
+from transformer.syntax.query import names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -62,7 +62,7 @@ def apply(state: State) -> str:
 def _calls_before_update(roles: Roles) -> list[ast.Call]:
     """Calls of trained networks, or of their methods, in the rollout and the advantages."""
     p = roles.phases
-    nodes = (n for stmt in p.block[: p.block.index(p.learn)] for n in ast.walk(stmt))
+    nodes = (n for stmt in p.block[: p.block.index(p.learn)] for n in walk(stmt))
     found = [n for n in nodes if isinstance(n, ast.Call) and _root(n.func) in roles.modules]
     return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 

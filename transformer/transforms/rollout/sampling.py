@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from transformer.state import State
+from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -66,7 +67,7 @@ def apply(state: State) -> str:
 
 def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
     """Calls `x.sample()` of a class's methods, for a plain name x."""
-    for node in ast.walk(cls):
+    for node in walk(cls):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
             if isinstance(node.func.value, ast.Name) and not node.args and not node.keywords:
                 yield node
@@ -74,7 +75,7 @@ def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
 
 def _made_empty(tree: Tree, classes: list[ast.ClassDef]) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Calls `torch.FloatTensor(x.shape)`, which make a tensor to be filled with random numbers, and the shape."""
-    for node in (n for cls in classes for n in ast.walk(cls)):
+    for node in (n for cls in classes for n in walk(cls)):
         if isinstance(node, ast.Call) and tree.calls(node, "torch.FloatTensor") and len(node.args) == 1:
             shape = node.args[0]
             if isinstance(shape, ast.Attribute) and shape.attr == "shape" and not node.keywords:

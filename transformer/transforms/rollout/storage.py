@@ -25,7 +25,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import singular
-from transformer.syntax.query import is_number, names_in, pairwise, statements
+from transformer.syntax.query import is_number, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -251,8 +251,8 @@ def _kept(roles: Roles, tensors: Tensors, buffer: Buffer) -> str | None:
 
 def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
     """Every use of a buffer but its store and the allocations that go."""
-    ours = {id(n) for s in buffer.stores for n in ast.walk(s.target)}
-    ours |= {id(n) for b in replaced for n in ast.walk(b.stmt)}
+    ours = {id(n) for s in buffer.stores for n in walk(s.target)}
+    ours |= {id(n) for b in replaced for n in walk(b.stmt)}
     return [
         n
         for n in roles.tree.nodes
@@ -314,7 +314,7 @@ def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call,
         return None
     own = {k.arg: tree.text(k.value) for k in buffer.call.keywords}
     moved = isinstance(outer := tree.parents[call], ast.Attribute) and outer.attr in ("to", "cuda")
-    if roles.device and not moved and any(roles.device == ast.unparse(n) for n in ast.walk(buffer.stmt)):
+    if roles.device and not moved and any(roles.device == ast.unparse(n) for n in walk(buffer.stmt)):
         own["device"] = roles.device
     shape = [tree.text(a) for a in buffer.call.args]
     made = ast.unparse(call.func).removesuffix("_like")
@@ -382,7 +382,7 @@ def _rewrite(state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buf
 
 def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
     """The text of a value, with texts in the place of some of its parts."""
-    inside = {id(n) for n in ast.walk(value)}
+    inside = {id(n) for n in walk(value)}
     return tree.splice(value, [(node, text) for node, text in texts.items() if id(node) in inside])
 
 
@@ -435,11 +435,11 @@ ELEMENTWISE = frozenset(
 
 def _may_be_one_number(roles: Roles, value: ast.expr) -> bool:
     """Whether a value is taken from the infos, where an environment may put one number for all."""
-    named = [roles.only_value(n.id) or n for n in ast.walk(value) if isinstance(n, ast.Name)]
+    named = [roles.only_value(n.id) or n for n in walk(value) if isinstance(n, ast.Name)]
     return any(
         isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant) and isinstance(n.slice.value, str)
         for part in (value, *named)
-        for n in ast.walk(part)
+        for n in walk(part)
     )
 
 

@@ -6,7 +6,7 @@ import ast
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in, statements
+from transformer.syntax.query import names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -64,7 +64,7 @@ def apply(state: State) -> str:
         isinstance(n, ast.Attribute) and n.attr in PUT_FIRST
         for _, parts in made.values()
         for c in parts
-        for n in ast.walk(c)
+        for n in walk(c)
     )
     if not reorders:
         for name in _images(roles, set(made)):
@@ -86,7 +86,7 @@ def _convolving(roles: Roles, name: str) -> tuple[ast.Assign, list[ast.ClassDef]
     if constructor is None:
         return None
     parts = tree.used_classes(tree.classes[ast.unparse(constructor.func)])
-    nodes = [n for c in parts for n in ast.walk(c)]
+    nodes = [n for c in parts for n in walk(c)]
     if not any((tree.qualified(n) or "").startswith("torch.nn.Conv2d") for n in nodes):
         return None
     for node in nodes:
@@ -113,7 +113,7 @@ def _check_weights(tree: Tree) -> None:
         name = node.attr if isinstance(node, ast.Attribute) else node.id
         of_weights = isinstance(node, ast.Attribute) and (
             names_in([node.value]) & weights
-            or any(isinstance(n, ast.Attribute) and n.attr in ("grad", "data", "weight") for n in ast.walk(node.value))
+            or any(isinstance(n, ast.Attribute) and n.attr in ("grad", "data", "weight") for n in walk(node.value))
         )
         if name in ("parameters_to_vector", "vector_to_parameters") or (name in LAYOUT and of_weights):
             raise Skip(f"line {node.lineno} depends on the layout of weights in memory")
@@ -124,7 +124,7 @@ def _images(roles: Roles, networks: set[str]) -> list[str]:
     function = roles.history.functions["update"]
     definition = roles.tree.definition(function.name)
     found: dict[str, None] = {}
-    for call in ast.walk(definition):
+    for call in walk(definition):
         if isinstance(call, ast.Call) and names_in([call.func]) & networks:
             for argument in call.args:
                 if isinstance(argument, ast.Subscript) and isinstance(argument.value, ast.Name):

@@ -6,7 +6,7 @@ import ast
 
 from transformer.state import State
 from transformer.syntax.imports import add_imports, is_future, is_standard
-from transformer.syntax.query import is_number
+from transformer.syntax.query import is_number, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -112,7 +112,7 @@ def _first_import(tree: Tree) -> int:
         if isinstance(stmt, (ast.Import, ast.ImportFrom)):
             if not _is_standard(stmt):
                 return place
-        elif any(isinstance(n, (ast.Import, ast.ImportFrom)) and not _is_standard(n) for n in ast.walk(stmt)):
+        elif any(isinstance(n, (ast.Import, ast.ImportFrom)) and not _is_standard(n) for n in walk(stmt)):
             raise Skip(f"line {stmt.lineno} holds an import that may load torch")
     raise Skip("the module imports nothing at its top that may load torch")
 

@@ -7,6 +7,7 @@ import ast
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
+from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -42,7 +43,7 @@ def apply(state: State) -> str:
         Skip: no large blocks come and go, or the script's own names or settings are in the way.
     """
     tree, roles = state.tree, state.roles
-    nodes = (n for c in roles.network_classes for n in ast.walk(c))
+    nodes = (n for c in roles.network_classes for n in walk(c))
     if not any((tree.qualified(n) or "").startswith("torch.nn.Conv") for n in nodes):
         raise Skip("no network that is trained, of a class of this file, has convolutions")
     for name in ADDED:
@@ -62,7 +63,7 @@ def _free_rows(roles: Roles, edits: Edits) -> None:
     """Empty the list of the rollout's rows below its last use, unless it goes with the function that has it."""
     tree = roles.tree
     name = roles.history.transitions
-    uses = [n for n in ast.walk(roles.outermost) if isinstance(n, ast.Name) and n.id == name]
+    uses = [n for n in walk(roles.outermost) if isinstance(n, ast.Name) and n.id == name]
     if not uses:
         return
     uses.sort(key=lambda n: n.lineno)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements
+from transformer.syntax.query import children, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -62,7 +62,7 @@ def apply(state: State) -> str:
     for stmt in _computing(state.roles):
         changes = [c for n in _own_nodes(stmt) if (c := _made_on_device(state.roles, n)) is not None]
         for node, text in changes:
-            if not any(node is not other and node in ast.walk(other) for other, _ in changes):
+            if not any(node is not other and node in walk(other) for other, _ in changes):
                 edits.substitute(node, text)
     after = state.finish(edits)
     if after == state.tree.code:
@@ -89,7 +89,7 @@ def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        stack += [n for n in ast.iter_child_nodes(node) if not isinstance(n, (ast.stmt, ast.excepthandler))]
+        stack += [n for n in children(node) if not isinstance(n, (ast.stmt, ast.excepthandler))]
 
 
 def _made_on_device(roles: Roles, node: ast.AST) -> tuple[ast.expr, str] | None:

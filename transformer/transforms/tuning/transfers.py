@@ -8,7 +8,7 @@ from transformer.dataflow.memory import changed_in_place, shared
 from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements
+from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -63,7 +63,7 @@ def apply(state: State) -> str:
 
 def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
     if isinstance(stmt, (ast.Assign, ast.Expr, ast.AugAssign, ast.AnnAssign)):
-        return list(ast.walk(stmt))
+        return list(walk(stmt))
     return []
 
 

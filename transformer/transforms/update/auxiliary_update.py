@@ -8,7 +8,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.memory import changed_in_place
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in, statements
+from transformer.syntax.query import children, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -79,7 +79,7 @@ def _extract(state: State, edits: Edits, loop: Loop) -> None:
     """
     roles = state.roles
     region = _region(roles, loop)
-    passes = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
+    passes = sum(_method(n) == "backward" for s in region for n in walk(s))
     if not passes:
         raise Skip(f"the loop on line {loop.lineno} steps an optimizer but calls no backward()")
     doc = "Optimize the networks on one minibatch of a further training phase."
@@ -101,14 +101,14 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
     """
     block, tensors = loop.body, Tensors(roles)
     while True:
-        trains = [s for s in block if any(n in roles.optimizer_steps or _method(n) == "backward" for n in ast.walk(s))]
+        trains = [s for s in block if any(n in roles.optimizer_steps or _method(n) == "backward" for n in walk(s))]
         if len(trains) != 1 or not isinstance(trains[0], (ast.Try, ast.With)):
             break
         block = trains[0].body
     computes = [
         s
         for s in block
-        if any(tensors.produced(n) for n in ast.walk(s)) and not isinstance(s, (ast.FunctionDef, ast.ClassDef))
+        if any(tensors.produced(n) for n in walk(s)) and not isinstance(s, (ast.FunctionDef, ast.ClassDef))
     ]
     first = computes[0] if computes else trains[0]
     if block.index(first) > block.index(trains[-1]):
@@ -151,7 +151,7 @@ def _only_gathers(tree: Tree, node: ast.expr) -> bool:
         results = inlined(function, node) if function and len(body) == 1 else []
         return bool(results) and all(_only_gathers(tree, r) for r in results)
     if isinstance(node, (ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Starred, ast.UnaryOp)):
-        return all(_only_gathers(tree, n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
+        return all(_only_gathers(tree, n) for n in children(node) if isinstance(n, ast.expr))
     return False
 
 

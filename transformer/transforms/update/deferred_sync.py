@@ -9,7 +9,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, is_in_place, roots, shared
 from transformer.state import State
 from transformer.syntax.names import singular
-from transformer.syntax.query import statements
+from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
@@ -52,7 +52,7 @@ def apply(state: State) -> str:
     work.visit_below()
     after = state.finish(work.edits)
     if after == state.tree.code:
-        below = any(_item(n) for s in work.below for n in ast.walk(s))
+        below = any(_item(n) for s in work.below for n in walk(s))
         none = "the minibatch loop reads no tensor on the host"
         raise Skip(work.reasons[0] if work.reasons else none + " before the optimizer's step" * below)
     state.notes.extend(work.reasons)
@@ -90,7 +90,7 @@ class Deferral:
                 self.visit(inner)
             return
         if not (self._collects(stmt) or self._reads_number(stmt) or self._sinks(stmt)):
-            if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in ast.walk(stmt)):
+            if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in walk(stmt)):
                 self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
                 self.state.warn(stmt, "LC101", "a tensor is read on the host in every minibatch")
 
@@ -255,7 +255,7 @@ class Deferral:
 
     def _uses(self, name: str) -> list[ast.Name]:
         """Reads of a list's value; growing it is none."""
-        growing = {id(n) for s in statements(self.state.roles.scope.body) if _appended(s) for n in ast.walk(_grown(s))}
+        growing = {id(n) for s in statements(self.state.roles.scope.body) if _appended(s) for n in walk(_grown(s))}
         return [
             n
             for n in self.tree.nodes
@@ -314,17 +314,17 @@ class Deferral:
         for stmt in reversed(self.computing[:-1]):
             if self._reports(stmt) and self._may_sink(stmt, rebound):
                 found.add(stmt)
-            elif any(_is_report(node) for node in ast.walk(stmt)):
+            elif any(_is_report(node) for node in walk(stmt)):
                 break
             rebound |= {n for s in statements([stmt]) for n in access(s).binds}
         return found
 
     def _may_sink(self, stmt: ast.stmt, rebound: set[str]) -> bool:
         rebound = rebound | {n for s in statements([self.last]) for n in access(s).binds}
-        names = (n for n in ast.walk(stmt) if isinstance(n, ast.Name))
+        names = (n for n in walk(stmt) if isinstance(n, ast.Name))
         if not all(name.id not in rebound and self._is_settled(name, stmt) for name in names):
             return False
-        return all(self._is_harmless(n) for n in ast.walk(stmt) if isinstance(n, ast.Call))
+        return all(self._is_harmless(n) for n in walk(stmt) if isinstance(n, ast.Call))
 
     def _is_harmless(self, node: ast.AST) -> bool:
         """Whether a call is known to compute or report a value and to do nothing else: it draws no random number."""
@@ -365,7 +365,7 @@ class Deferral:
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
             return all(self._reports(s) for s in (*stmt.body, *stmt.orelse)) and not any(
-                self.tensors.tensor(n) for n in ast.walk(stmt.test) if isinstance(n, ast.expr)
+                self.tensors.tensor(n) for n in walk(stmt.test) if isinstance(n, ast.expr)
             )
         if not isinstance(stmt, ast.Expr) or not isinstance(stmt.value, ast.Call):
             return False

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import copy
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, is_number, names_in, statements
+from transformer.syntax.query import bind_arguments, copied, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Skip, Transform, TransformInfo
@@ -194,7 +193,7 @@ def _note_sizes(roles: Roles, size: ast.expr, chunk: ast.expr) -> None:
     """Keep what tells whether all minibatches have one size, in names that are bound above the training loop."""
     rest = ast.BinOp(size, ast.Mod(), chunk)
     try:
-        above = _Above(roles).visit(copy.deepcopy(rest))
+        above = _Above(roles).visit(copied(rest))
     except _Unknown:
         roles.history.uneven_minibatches = True
     else:
@@ -225,7 +224,7 @@ class _Above(ast.NodeTransformer):
         if value is None or node.id in self._inside or not _is_plain(value):
             raise _Unknown
         self._inside.append(node.id)
-        told = self.visit(copy.deepcopy(value))
+        told = self.visit(copied(value))
         self._inside.pop()
         assert isinstance(told, ast.expr)
         return told
@@ -243,7 +242,7 @@ def _match(roles: Roles) -> Pattern:
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
         raise Skip("the minibatch loop is not a for loop over slice starts")
     span = loop.iter
-    drawn = [n for n in ast.walk(span) if isinstance(n, ast.Call) and roles.tree.calls(n, "torch.randperm")]
+    drawn = [n for n in walk(span) if isinstance(n, ast.Call) and roles.tree.calls(n, "torch.randperm")]
     if drawn:
         if isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args:
             _note_sizes(roles, drawn[0].args[0], span.args[0])
@@ -349,7 +348,7 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
         Skip: it may not be.
     """
     tensors = Tensors(roles)
-    for node in ast.walk(size):
+    for node in walk(size):
         if isinstance(node, ast.Name) and set(tensors.bindings(node.id, definition)) != set(
             tensors.bindings(node.id, loop)
         ):
@@ -385,8 +384,8 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
         Skip: they are.
     """
     tree = roles.tree
-    removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in ast.walk(s)}
-    removed |= {id(n) for n in ast.walk(found.loop.iter)}
+    removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in walk(s)}
+    removed |= {id(n) for n in walk(found.loop.iter)}
     makers: set[ast.stmt] = {found.loop, *found.slices, *(s for s in (found.shuffle, found.definition) if s)}
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     if found.shuffle is None:

@@ -7,6 +7,7 @@ import ast
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
+from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -78,7 +79,7 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         raise Skip(f"{optimizer.kind or 'its class'} is not known to take a tensor learning rate")
     if sum(o.name == optimizer.name for o in roles.optimizers) > 1:
         raise Skip("it is made more than once")
-    if any(n is optimizer.stmt for n in ast.walk(roles.outermost)):
+    if any(n is optimizer.stmt for n in walk(roles.outermost)):
         raise Skip("it is made in the training loop")
     if tree.scope_of(optimizer.stmt) is not roles.scope:
         if not _is_left_alone(roles, optimizer):
@@ -94,7 +95,7 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
     made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
     if any(stmt.lineno < made.lineno for stmt in uses.loads):
         raise Skip(f"line {made.lineno} prints the optimizer")
-    inside = {id(n) for n in ast.walk(roles.outermost)}
+    inside = {id(n) for n in walk(roles.outermost)}
     replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
     cudagraphs, device = state.history.flags["cudagraphs"], roles.device
     # On a CPU, where a script without a device stays, step() refuses to be capturable
@@ -163,8 +164,8 @@ def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:
     """Whether all that happens to an object's optimizer is that it is stepped, in the training scope."""
     attribute, inside, made = (
         optimizer.name.rpartition(".")[2],
-        set(ast.walk(roles.scope)),
-        set(ast.walk(optimizer.stmt)),
+        set(walk(roles.scope)),
+        set(walk(optimizer.stmt)),
     )
     for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr == attribute and node not in made:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.state import State
+from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
@@ -41,22 +42,22 @@ def apply(state: State) -> str:
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
     region = loop.body[first : last + 1]
-    state.history.backwards = sum(_method(n) == "backward" for s in region for n in ast.walk(s))
+    state.history.backwards = sum(_method(n) == "backward" for s in region for n in walk(s))
     if not state.history.backwards:
         raise Skip("the minibatch loop steps the optimizer but calls no backward()")
     edits = Edits(state.source)
     doc = "Optimize the networks on one minibatch."
     state.history.functions["update"] = extract(state, edits, region, "update", doc, detach=True)
-    state.history.static_update = not any(_branches(tensors, n) for s in region for n in ast.walk(s))
+    state.history.static_update = not any(_branches(tensors, n) for s in region for n in walk(s))
     return state.finish(edits)
 
 
 def _branches(tensors: Tensors, node: ast.AST) -> bool:
     """Whether control flow hangs on a tensor's value, which a CUDA graph would freeze."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-        return any(tensors.tensor(n) or _method(n) == "item" for n in ast.walk(node.test) if isinstance(n, ast.expr))
+        return any(tensors.tensor(n) or _method(n) == "item" for n in walk(node.test) if isinstance(n, ast.expr))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("bool", "float", "int"):
-        return any(tensors.tensor(n) for a in node.args for n in ast.walk(a) if isinstance(n, ast.expr))
+        return any(tensors.tensor(n) for a in node.args for n in walk(a) if isinstance(n, ast.expr))
     return _method(node) in ("item", "tolist", "numpy", "cpu")
 
 

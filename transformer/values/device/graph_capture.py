@@ -12,7 +12,7 @@ from functools import cached_property
 
 from transformer.recognition.changes import GROWING, Changes, foreign_base
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, first_parameter, pairwise, statements
+from transformer.syntax.query import bind_arguments, children, first_parameter, pairwise, statements, walk
 from transformer.syntax.tree import Tree
 from transformer.values.device.waits import (
     PLAIN,
@@ -289,7 +289,7 @@ class _Part:
 
     def __init__(self, function: ast.FunctionDef, owner: ast.ClassDef | None) -> None:
         self.name, self.owner = function.name, owner
-        nodes = list(ast.walk(function))
+        nodes = list(walk(function))
         stored = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
         self.bound = stored | {n.arg for n in nodes if isinstance(n, ast.arg)}
         """Its parameters, and the names that it binds."""
@@ -325,7 +325,7 @@ def _of_numpy(tree: Tree, call: ast.Call) -> bool:
 
 def _is_torch_module(tree: Tree, value: ast.expr) -> bool:
     """Whether a network is made of torch's modules alone."""
-    calls = [n for n in ast.walk(value) if isinstance(n, ast.Call) and tree.qualified(n.func) is not None]
+    calls = [n for n in walk(value) if isinstance(n, ast.Call) and tree.qualified(n.func) is not None]
     names = [tree.qualified(c.func) or "" for c in calls]
     return bool(names) and all(n.startswith("torch.nn.") and "parallel" not in n.lower() for n in names)
 
@@ -358,7 +358,7 @@ def _reached(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[as
         elif isinstance(node, ast.AnnAssign):
             stack += [n for n in (node.value, node.target) if n is not None]
         else:
-            stack += list(ast.iter_child_nodes(node))[::-1]
+            stack += list(children(node))[::-1]
 
 
 def _is_none(test: ast.expr, known: Mapping[str, bool]) -> bool | None:
@@ -384,7 +384,7 @@ def _known(function: ast.FunctionDef, call: ast.Call) -> dict[str, bool]:
     bound = bind_arguments(function, call, call.func if first_parameter(function) == "self" else None)
     if bound is None:
         return {}
-    asked = [_asks_none(n.test) for n in ast.walk(function) if isinstance(n, ast.If)]
+    asked = [_asks_none(n.test) for n in walk(function) if isinstance(n, ast.If)]
     return {
         name: isinstance(value, ast.Constant)
         for name, value in bound.values.items()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import is_number, statements
+from transformer.syntax.query import children, is_number, statements
 from transformer.syntax.tree import Tree
 from transformer.values.tensors import Tensors, values
 
@@ -123,7 +123,7 @@ class OnHost:
         if isinstance(node, ast.Name):
             return self.is_host(node, stmt)
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
-            operands = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
+            operands = [n for n in children(node) if isinstance(n, ast.expr)]
             known = [self.is_array(n, stmt) for n in operands if not isinstance(n, ast.Constant)]
             return bool(known) and all(known)
         if not isinstance(node, ast.Call):

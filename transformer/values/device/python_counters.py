@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import pairwise
+from transformer.syntax.query import pairwise, walk
 from transformer.syntax.tree import Tree
 
 
@@ -43,7 +43,7 @@ def _mentions(value: ast.expr, attribute: str) -> bool:
     """Whether a value is computed from an attribute of that name, by `x.name` or `getattr(x, "name", 0)`."""
     return any(
         (isinstance(n, ast.Attribute) and n.attr == attribute) or (isinstance(n, ast.Constant) and n.value == attribute)
-        for n in ast.walk(value)
+        for n in walk(value)
     )
 
 
@@ -51,7 +51,7 @@ def _callable_in(roles: Roles, function: ast.FunctionDef) -> list[ast.FunctionDe
     """The functions of the file, and the methods of the classes whose objects a function names."""
     tree = roles.tree
     functions = [n for n in tree.nodes if isinstance(n, ast.FunctionDef) and tree.scope_of(n) is tree.root]
-    named = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+    named = {n.id for n in walk(function) if isinstance(n, ast.Name)}
     made = [call for name in sorted(named) for _, v in roles.assignments(name) if (call := tree.constructor(v))]
     classes = {c for call in made for c in tree.used_classes(tree.classes[ast.unparse(call.func)])}
     return functions + [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from transformer.syntax.query import children, walk
 from transformer.syntax.tree import Tree
 
 READS = frozenset("item tolist numpy cpu nonzero unique unique_consecutive masked_select bincount argwhere".split())
@@ -91,7 +92,7 @@ def is_host_number(tree: Tree, node: ast.expr) -> bool:
         computes = name.partition(".")[0] in PLAIN or name in ("int", "float", "min", "max", "sum", "abs", "tuple")
         return computes and all(is_host_number(tree, a) for a in node.args)
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, ast.Compare)):
-        return all(is_host_number(tree, n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
+        return all(is_host_number(tree, n) for n in children(node) if isinstance(n, ast.expr))
     return False
 
 
@@ -102,7 +103,7 @@ def _is_arguments(node: ast.expr) -> bool:
 
 def asks_tensor(tree: Tree, test: ast.expr) -> bool:
     """Whether a condition seems to hang on a tensor's value."""
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name = tree.qualified(node.func)
             last = node.func.attr

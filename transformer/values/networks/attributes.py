@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from transformer.dataflow.access import access
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, parameters, statements
+from transformer.syntax.query import bind_arguments, children, parameters, statements, walk
 
 Leaf: TypeAlias = Literal["module", "number", "list", "unknown"]
 """A registered module or a parameter; an immutable value of the host; the list around either."""
@@ -77,7 +77,7 @@ class Values:
             sides = self.leaves(value.left, frame), self.leaves(value.right, frame)
             return NONE.union(*(s for s in sides if "list" in s)) or sides[0] | sides[1]
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Tuple, ast.Dict)):
-            parts = (n for n in ast.iter_child_nodes(value) if isinstance(n, ast.expr))
+            parts = (n for n in children(value) if isinstance(n, ast.expr))
             return frozenset(LIST if isinstance(value, ast.Dict) else NONE).union(
                 *(self.leaves(n, frame) for n in parts)
             )
@@ -90,7 +90,7 @@ class Values:
         if isinstance(value, ast.Subscript):
             return self.leaves(value.value, frame) - LIST
         if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
-            bound = {n.id: g.iter for g in value.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+            bound = {n.id: g.iter for g in value.generators for n in walk(g.target) if isinstance(n, ast.Name)}
             elements = {n: ast.Subscript(i, ast.Constant(0), ast.Load()) for n, i in bound.items()}
             inner = Frame(frame.scope, {**frame.given, **elements}, frame)
             return LIST | self.leaves(value.elt, inner)
@@ -295,7 +295,7 @@ def own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         inner = (ast.stmt, ast.excepthandler, ast.match_case)
-        stack += [n for n in ast.iter_child_nodes(node) if not isinstance(n, inner)]
+        stack += [n for n in children(node) if not isinstance(n, inner)]
 
 
 def _values(value: ast.expr) -> list[ast.expr]:
@@ -311,7 +311,7 @@ def _part(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
     """The value that a target of an assignment gives a name, or one that stands for its elements."""
     if isinstance(target, ast.Name):
         return value if target.id == name else None
-    inside = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(target))
+    inside = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in walk(target))
     return ast.Subscript(value, ast.Constant(0), ast.Load()) if inside else None
 
 
@@ -319,4 +319,4 @@ def _only_counts(method: ast.FunctionDef) -> bool:
     """Whether a method computes its result by arithmetic of attributes and numbers alone."""
     allowed = (ast.Return, ast.Assign, ast.Tuple, ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp)
     rest = (ast.Subscript, ast.operator, ast.unaryop, ast.expr_context, ast.Expr)
-    return all(isinstance(n, allowed + rest) for stmt in method.body for n in ast.walk(stmt))
+    return all(isinstance(n, allowed + rest) for stmt in method.body for n in walk(stmt))

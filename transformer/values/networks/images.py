@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, first_parameter
+from transformer.syntax.query import bind_arguments, first_parameter, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.results import Results
 
@@ -32,14 +32,14 @@ def _divides(
     param = bound.parameter_of(argument) if bound is not None else None
     if method.decorator_list or param is None or method.name in entered:
         return False
-    uses = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == param]
+    uses = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == param]
     stores = [n for n in uses if not isinstance(n.ctx, ast.Load)]
     if stores:  # x = x / 255.0, as the first statement, is what all further statements see
         body = [s for s in method.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
         first = body[0] if body else None
         if not isinstance(first, ast.Assign) or [ast.unparse(t) for t in first.targets] != [param]:
             return False
-        uses = [n for n in ast.walk(first.value) if isinstance(n, ast.Name) and n.id == param]
+        uses = [n for n in walk(first.value) if isinstance(n, ast.Name) and n.id == param]
     loads = [n for n in uses if isinstance(n.ctx, ast.Load)]
     return all(_is_divided(tree, cls, method, n, [*entered, method.name]) for n in loads)
 

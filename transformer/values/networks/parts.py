@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import parameters, statements
+from transformer.syntax.query import parameters, statements, walk
 from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Leaves, Values, kept_by, own_nodes, stores
 
 OF_TORCH = frozenset(
@@ -173,7 +173,7 @@ class Parts:
                 line = function.lineno if value is None else value.lineno
                 raise Unknown(f"line {line} keeps {own}.{attribute}, which is no known module, parameter or number")
             cls.kept[attribute] = cls.kept.get(attribute, frozenset()) | leaves
-        for node in ast.walk(function):
+        for node in walk(function):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{own}.register_buffer":
                 if node.args and isinstance(node.args[0], ast.Constant):
                     cls.kept[str(node.args[0].value)] = MODULE
@@ -282,17 +282,17 @@ class Parts:
     def _goes_through_modules(self, name: ast.Name, own: str, cls: _Class) -> bool:
         """Whether a local name is bound by a loop over modules of the network, and by nothing else."""
         function = next(n for n in self._tree.ancestors(name) if isinstance(n, ast.FunctionDef))
-        bound = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name.id and not _is_read(n)]
-        loops = [n for n in ast.walk(function) if isinstance(n, (ast.For, ast.comprehension))]
-        through = [loop for loop in loops if any(b in ast.walk(loop.target) for b in bound)]
-        over = [n for loop in through for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)]
+        bound = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name.id and not _is_read(n)]
+        loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.comprehension))]
+        through = [loop for loop in loops if any(b in walk(loop.target) for b in bound)]
+        over = [n for loop in through for n in walk(loop.iter) if isinstance(n, ast.Attribute)]
         modules = [n for n in over if _is(n.value, own) and cls.kept.get(n.attr) == MODULE]
         return len(bound) == len(through) == len(modules) and name.id not in parameters(function)
 
     def _check_self(self, function: ast.FunctionDef, own: str, cls: _Class, *, known_only: bool = True) -> None:
         """`self` stands before a dot, before something known (or anything), and modules are called or read."""
         parents = self._tree.parents
-        for node in ast.walk(function):
+        for node in walk(function):
             if not _is(node, own) or parents[node] is function.args:
                 continue
             outer = parents[node]
@@ -338,7 +338,7 @@ class Parts:
             target: ast.AST = outer.target
             if isinstance(inside, ast.Call) and _is(inside.func, "enumerate") and isinstance(target, ast.Tuple):
                 target = target.elts[-1]  # before it stands the number of each
-            for name_node in ast.walk(target):
+            for name_node in walk(target):
                 if isinstance(name_node, ast.Name):
                     self._check_element(name_node.id, function)
         elif isinstance(outer, (ast.List, ast.Return)):
@@ -360,7 +360,7 @@ class Parts:
             Unknown: it does more than to call and to read them.
         """
         parents = self._tree.parents
-        for node in ast.walk(function):
+        for node in walk(function):
             if isinstance(node, ast.Name) and node.id == name and _is_read(node):
                 outer = parents[node]
                 called = isinstance(outer, ast.Call) and outer.func is node
@@ -375,7 +375,7 @@ class Parts:
             Unknown: it is.
         """
         for cls, _ in self._checked:
-            for node in ast.walk(cls) if isinstance(cls, ast.ClassDef) else ():
+            for node in walk(cls) if isinstance(cls, ast.ClassDef) else ():
                 if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in self.handing_out:
                     raise Unknown(f"line {node.lineno} calls {ast.unparse(node.func)}(), which returns parameters")
 

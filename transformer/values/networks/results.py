@@ -7,7 +7,7 @@ import ast
 from transformer.dataflow.memory import NEW, roots
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, first_parameter, parameters, statements
+from transformer.syntax.query import bind_arguments, first_parameter, parameters, statements, walk
 
 VIEWS = frozenset(
     "to view reshape flatten squeeze unsqueeze float long int bool double detach cpu cuda contiguous permute "
@@ -170,15 +170,15 @@ class Results:
 
     def _is_layer(self, attribute: str) -> bool:
         """Whether `self.x` is made of a layer that computes something."""
-        for stmt in ast.walk(self._class) if self._class else ():
+        for stmt in walk(self._class) if self._class else ():
             if isinstance(stmt, ast.Assign) and attribute in map(ast.unparse, stmt.targets):
                 return self._makes_layer(stmt.value)
         return False
 
     def _makes_layer(self, node: ast.AST, depth: int = 3) -> bool:
         """Whether a layer is made in an expression, or in a function of the file that it calls."""
-        made = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
-        made |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        made = {n.attr for n in walk(node) if isinstance(n, ast.Attribute)}
+        made |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
         if any(layer in name for layer in LAYERS for name in made):
             return True
         helpers = [n for n in self._tree.root.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made]

@@ -6,6 +6,7 @@ import ast
 
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
+from transformer.syntax.query import walk
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 
@@ -50,7 +51,7 @@ class Rowwise:
         if method not in self._methods:
             return f"{self._cls.name} has no method {method} of its own"
         own = self._methods[method].args.args[0].arg if self._methods[method].args.args else "self"
-        for node in (n for stmt in self._methods[method].body for n in ast.walk(stmt)):
+        for node in (n for stmt in self._methods[method].body for n in walk(stmt)):
             why = self._call(node, own) if isinstance(node, ast.Call) else self._other(node)
             if why is not None:
                 return why
@@ -102,7 +103,7 @@ class Rowwise:
         if not values or None in values:
             return f"nothing is known of {self._cls.name}.{attribute}"
         for value in filter(None, values):
-            for call in (n for n in ast.walk(value) if isinstance(n, ast.Call)):
+            for call in (n for n in walk(value) if isinstance(n, ast.Call)):
                 if (why := self._made(call)) is not None:
                     return why
         return None
@@ -116,7 +117,7 @@ class Rowwise:
         if isinstance(call.func, ast.Name) and call.func.id in self._tree.classes:
             return Rowwise(self._roles, self._tree.classes[call.func.id]).obstacle()
         helper = self._tree.function_called(call)
-        for inner in (n for n in ast.walk(helper) if isinstance(n, ast.Call)) if helper else ():
+        for inner in (n for n in walk(helper) if isinstance(n, ast.Call)) if helper else ():
             if (why := self._made(inner)) is not None:
                 return why
         harmless = helper is not None or name.partition(".")[0] in ("numpy", "math", "torch")

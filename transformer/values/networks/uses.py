@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES
-from transformer.syntax.query import bind_arguments
+from transformer.syntax.query import bind_arguments, walk
 from transformer.syntax.tree import Scope
 from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts, Unknown
 
@@ -106,7 +106,7 @@ class Uses:
         for value in (*constructor.args, *(k.value for k in constructor.keywords)):
             root = value.value if isinstance(value, (ast.Attribute, ast.Subscript)) else value
             made = [v for _, v in self._roles.assignments(root.id)] if isinstance(root, ast.Name) else []
-            calls = [n for v in made for n in ast.walk(v) if isinstance(n, ast.Call)]
+            calls = [n for v in made for n in walk(v) if isinstance(n, ast.Call)]
             held = any((self._tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
             if isinstance(value, ast.Starred) or held:
                 raise Changed(
@@ -261,7 +261,7 @@ class Uses:
 
     def _is_module(self, attribute: str) -> bool:
         """Whether the networks' classes keep a part of this name."""
-        stored = (n for c in self._roles.network_classes for n in ast.walk(c) if isinstance(n, ast.Attribute))
+        stored = (n for c in self._roles.network_classes for n in walk(c) if isinstance(n, ast.Attribute))
         return any(n.attr == attribute and isinstance(n.ctx, ast.Store) for n in stored)
 
     def _given(self, call: ast.Call, argument: ast.AST, depth: int, follow: object) -> None:
@@ -296,7 +296,7 @@ class Uses:
                 self._given(outer, node, depth, self._list)
         elif isinstance(outer, (ast.For, ast.comprehension)) and outer.iter is node:
             within = outer if isinstance(outer, ast.For) else parents[outer]
-            for target in (n for n in ast.walk(outer.target) if isinstance(n, ast.Name)):
+            for target in (n for n in walk(outer.target) if isinstance(n, ast.Name)):
                 self._elements(target.id, within, depth)
             if isinstance(within, (ast.ListComp, ast.GeneratorExp)) and isinstance(within.elt, ast.Name):
                 self._parameters(within, depth)
@@ -322,7 +322,7 @@ class Uses:
             Changed: more than its value or its gradient may change.
         """
         parents = self._tree.parents
-        for node in ast.walk(within):
+        for node in walk(within):
             if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
             outer, text = parents[node], f"line {node.lineno} uses {name}, a parameter,"
@@ -371,7 +371,7 @@ class Uses:
             used = [outer]
         elif isinstance(outer, (ast.For, ast.comprehension)) and isinstance(outer.target, ast.Name):
             within, name = outer if isinstance(outer, ast.For) else parents[outer], outer.target.id
-            used = [n for n in ast.walk(within) if isinstance(n, ast.Name) and n.id == name and n is not outer.target]
+            used = [n for n in walk(within) if isinstance(n, ast.Name) and n.id == name and n is not outer.target]
         elif not (isinstance(outer, ast.Call) and ast.unparse(outer.func) in ("len", "print")):
             raise Changed(f"line {groups.lineno} uses {ast.unparse(outer)}")
         for group in used:

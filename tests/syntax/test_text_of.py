@@ -1,0 +1,93 @@
+"""The text of a tree is LibCST's own, whatever its statements are, and each statement's is generated once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import libcst as cst
+import pytest
+from libcst._nodes.internal import CodegenState
+
+from transformer.syntax.rewrite import text_of
+
+COMPOUND = '''# header
+import os  # why
+
+if os.name:  # a
+    # above
+    x = 1; y = 2
+elif x:
+    pass
+    # footer of the block
+else: y = """
+  text
+"""
+
+match x:
+    case [a, *_] if a:
+        z = (
+            1,
+        )
+    case _: pass
+
+try:
+    with open("f") as f, \\
+            open("g"):
+        for _ in f:
+            while True:
+                break
+            else:
+                continue
+except* (OSError, ValueError) as e:
+    raise
+finally:
+    @decorated
+    class A:
+
+        async def f(self):
+
+            async for x in y: await x
+# footer
+'''
+SOURCES = [
+    COMPOUND,
+    COMPOUND.replace("    ", "\t"),
+    COMPOUND.replace("\n", "\r\n"),
+    "x = 1",
+    "",
+    "# nothing",
+    "try:\n  x\nexcept A: pass\nexcept:\n\n  y\nelse:\n  z\nfinally:\n  # last\n  w\n",
+    *(p.read_text() for p in sorted((Path(__file__).parents[2] / "fixtures").glob("*.py"))),
+]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_text_is_that_of_libcst(source: str) -> None:
+    module = cst.parse_module(source)
+    assert text_of(module) == module.code == source
+
+
+def test_another_indentation_is_another_text() -> None:
+    line = cst.parse_statement("x = f(\n    1,\n)\n")
+    block = cst.IndentedBlock([line])
+    whole = cst.Module([line, cst.If(cst.Name("a"), block), cst.If(cst.Name("b"), block.with_changes(indent="\t"))])
+    assert text_of(whole) == whole.code
+
+
+def test_a_statement_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    generated: list[str] = []
+    own = cst.SimpleStatementLine._codegen_impl
+
+    def noted(self: cst.SimpleStatementLine, state: CodegenState) -> None:
+        own(self, state)
+        generated.append(state.tokens[-1])
+
+    module = cst.parse_module("if a:\n    b\n    if c:\n        d\n")
+    assert text_of(module) == module.code
+    monkeypatch.setattr(cst.SimpleStatementLine, "_codegen_impl", noted)
+    outer = module.body[0]
+    assert isinstance(outer, cst.If)
+    new = [*outer.body.body, cst.parse_statement("e\n")]
+    changed = module.with_changes(body=[outer.with_changes(body=outer.body.with_changes(body=new))])
+    assert text_of(changed) == "if a:\n    b\n    if c:\n        d\n    e\n"
+    assert len(generated) == 1
