@@ -346,6 +346,7 @@ class TestReport:
             "output": "out.py",
             "converted": True,
             "failure": None,
+            "stale": None,
             "transforms": [
                 _transform("flags", "applied", "Two flags.", 1),
                 _transform("storage", "skipped", "buffers of [unknown] shape", 0),
@@ -393,3 +394,54 @@ def _diagnostic(code: str, severity: str, line: int, column: int, message: str) 
         "message": message,
         "advice": CODES[code].advice,
     }
+
+
+class TestCheck:
+    def test_todays_output_passes_and_nothing_is_written(self, script: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out.py"
+        assert run(script, "-o", out).exit_code == 0
+        before = out.stat().st_mtime_ns
+        result = run(script, "-o", out, "--check")
+        assert (result.exit_code, result.output, out.stat().st_mtime_ns) == (0, "", before)
+
+    @pytest.mark.parametrize(
+        ("content", "why"),
+        [(None, "does not exist"), (header.add("old = 1\n", "ppo.py"), "older conversion"), ("mine = 1\n", "edited")],
+    )
+    def test_another_output_fails(self, script: Path, tmp_path: Path, content: str | None, why: str) -> None:
+        out = tmp_path / "out.py"
+        if content is not None:
+            out.write_text(content)
+        result = run(script, "-o", out, "--check")
+        assert result.exit_code == 1
+        assert why in result.stderr and f"lean-convert {script} -o {out}" in result.stderr
+        assert (out.read_text() if out.exists() else None) == content
+
+    def test_it_needs_a_file_to_look_at(self, script: Path) -> None:
+        result = run(script, "--check")
+        assert result.exit_code == 2
+        assert "--check needs the file" in result.stderr
+
+    def test_a_script_that_cannot_be_converted_fails(self, tmp_path: Path) -> None:
+        bad = tmp_path / "bad.py"
+        bad.write_text("REFUSE\n")
+        result = run(bad, "-o", tmp_path / "out.py", "--check")
+        assert result.exit_code == 1 and "LC" in result.stderr and "does not exist" not in result.stderr
+
+
+class TestDiff:
+    def test_a_patch_of_the_script_and_nothing_is_written(self, script: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out.py"
+        result = run(script, "-o", out, "--diff")
+        assert result.exit_code == 0 and not out.exists()
+        assert result.stdout.startswith(f"--- {script}\n+++ {out}\n@@")
+        patched = tmp_path / "patched.py"
+        patched.write_text(script.read_text())
+        subprocess.run(["patch", "-s", str(patched)], input=result.stdout, text=True, check=True)
+        assert patched.read_text() == written("x = 1\n")
+
+    def test_several_scripts_need_no_folder(self, script: Path, tmp_path: Path) -> None:
+        (other := tmp_path / "b.py").write_text("y = 1\n")
+        result = run(script, other, "--diff")
+        assert result.exit_code == 0
+        assert result.stdout.count("--- ") == 2

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import unified_diff
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from transformer.commands import output
-from transformer.commands.report import Result, as_json, print_errors, print_report
+from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
-from transformer.syntax import header
+from transformer.syntax import header, text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,6 +66,8 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Form of the report.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Report errors only.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if the output is not what converting gives now.")
+@click.option("--diff", is_flag=True, help="Write nothing; print what would change as a patch of each script.")
 def convert(
     scripts: tuple[str, ...],
     target: str | None,
@@ -71,6 +77,8 @@ def convert(
     force: bool,
     form: str,
     quiet: bool,
+    check: bool,
+    diff: bool,
 ) -> None:
     """Convert each SCRIPT (`-` is standard input).
 
@@ -78,9 +86,13 @@ def convert(
     A script that cannot be converted is reported with every reason, and nothing is written for it. What is written
     begins with a comment that holds a digest, so that a result that was edited is not overwritten.
 
-    Exit codes: 0 converted, 1 a script cannot be converted, 2 bad usage or a file that cannot be read or written.
+    Exit codes: 0 converted, 1 a script cannot be converted (or --check found an output that is not today's), 2 bad
+    usage or a file that cannot be read or written.
     """
-    targets = _targets(scripts, target, output_dir)
+    targets = _targets(scripts, target, output_dir) if target or output_dir or not diff else [None] * len(scripts)
+    if check and None in targets:
+        raise click.UsageError("--check needs the file that it looks at; name it with -o or --output-dir")
+    put = _check if check else _print_diff if diff else partial(_write, force=force)
     try:
         for path in targets:
             if path is not None:
@@ -91,10 +103,10 @@ def convert(
     results = []
     for script, path in _with_progress(list(zip(scripts, targets, strict=True)), shown=len(scripts) > 1 and not quiet):
         try:
-            results.append(_convert_one(script, path, select=select, ignore=ignore, force=force))
+            results.append(_convert_one(script, path, select=select, ignore=ignore, put=put))
         except pipeline.SelectionError as error:
             raise click.UsageError(str(error)) from None
-    _report(results, form=form, quiet=quiet, to_stderr=targets == [None])
+    _report(results, form=form, quiet=quiet or (check and form == "text"), to_stderr=diff or targets == [None])
     if any(r.failure is not None for r in results):
         sys.exit(2)
     if not all(r.done for r in results):
@@ -128,9 +140,9 @@ def _convert_one(
     *,
     select: Iterable[str] | None,
     ignore: Iterable[str] | None,
-    force: bool,
+    put: Put,
 ) -> Result:
-    """Read, convert and write one script. What goes wrong is in the result, but for an impossible selection."""
+    """Read, convert and put one script. What goes wrong is in the result, but for an impossible selection."""
     path = None if script == STDIN else Path(script)
     name = "<stdin>" if path is None else script
     try:
@@ -139,15 +151,41 @@ def _convert_one(
         return Result(name, Conversion(""), failure=f"{name} cannot be read: {error.strerror or error}")
     if not conversion.converted:
         return Result(name, conversion)
+    done = Result(name, conversion, output=None if target is None else str(target))
     data = original.encode(header.add(conversion.source, header.quoted(path)))
     try:
-        if target is None:
-            output.write_stdout(data)
-        else:
-            output.write(target, data, mode=None if path is None else path.stat().st_mode & 0o777, force=force)
+        return put(done, data, path)
     except output.OutputError as error:
         return Result(name, conversion, failure=str(error))
-    return Result(name, conversion, output=None if target is None else str(target))
+
+
+Put: TypeAlias = Callable[[Result, bytes, "Path | None"], Result]
+"""What is done with a result's bytes; the last argument is the script, None for standard input."""
+
+
+def _write(result: Result, data: bytes, script: Path | None, *, force: bool) -> Result:
+    if result.output is None:
+        output.write_stdout(data)
+    else:
+        mode = None if script is None else script.stat().st_mode & 0o777
+        output.write(Path(result.output), data, mode=mode, force=force)
+    return result
+
+
+def _check(result: Result, data: bytes, script: Path | None) -> Result:
+    assert result.output is not None, "asked for"
+    stale = output.staleness(Path(result.output), data)
+    again = shlex.join(["lean-convert", result.script, "-o", result.output])
+    return replace(result, stale=stale and f"{stale}; `{again}` writes today's")
+
+
+def _print_diff(result: Result, data: bytes, script: Path | None) -> Result:
+    """The patch that makes the conversion of the script."""
+    after = text.decode(data).content
+    names = (result.script, result.output or UNSAVED)
+    patch = unified_diff(result.conversion.original.splitlines(), after.splitlines(), *names, lineterm="")
+    output.write_stdout("".join(f"{line}\n" for line in patch).encode())
+    return replace(result, output=None)
 
 
 def _with_progress(work: Sequence[tuple[str, Path | None]], *, shown: bool) -> Iterator[tuple[str, Path | None]]:

@@ -61,6 +61,27 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
         raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
+def staleness(target: Path, data: bytes) -> str | None:
+    """How the file `target` differs from `data`, which should be its content; None where it does not.
+
+    Raises:
+        OutputError: the file cannot be read.
+    """
+    try:
+        current = target.read_bytes()
+    except FileNotFoundError:
+        return f"{target} does not exist"
+    except OSError as error:
+        raise OutputError(f"{target} cannot be read: {error.strerror or error}") from error
+    if current == data:
+        return None
+    try:
+        edited = not header.is_unedited(text.decode(current).content)
+    except text.NotText:
+        edited = True
+    return f"{target} {'was edited' if edited else 'is of an older conversion'}"
+
+
 def write_stdout(data: bytes) -> None:
     """Write `data` to standard output as it is.
 

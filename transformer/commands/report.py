@@ -31,10 +31,13 @@ class Result:
     failure: str | None = None
     """Why the script could not be read or the output not be written; None where that went well."""
 
+    stale: str | None = None
+    """How the file differs from what converting the script gives now; None where it does not, or was not asked."""
+
     @property
     def done(self) -> bool:
         """Whether there is a converted script, and it is where it should be."""
-        return self.conversion.converted and self.failure is None
+        return self.conversion.converted and self.failure is None and self.stale is None
 
     @property
     def applied(self) -> tuple[Step, ...]:
@@ -80,6 +83,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
         "output": result.output,
         "converted": result.done,
         "failure": result.failure,
+        "stale": result.stale,
         "transforms": [_step_as_json(s) for s in result.conversion.steps],
         "diagnostics": [diagnostic_as_json(d) for d in result.conversion.diagnostics],
         "commands": result.commands if result.done else {},
@@ -130,8 +134,8 @@ def print_errors(console: Console, results: Sequence[Result]) -> None:
     """Print, of the scripts that were not converted or not written, all reasons."""
     for result in results:
         print_diagnostics(console, result.script, result.conversion.errors)
-        if result.failure is not None:
-            print_line(console, ("Error: ", "red"), result.failure)
+        for why in filter(None, (result.failure, result.stale)):
+            print_line(console, ("Error: ", "red"), why)
 
 
 def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagnostic]) -> None:
