@@ -51,6 +51,7 @@ class Row:
     """The place of the dimension among a method's arguments; a function of torch has the tensor before them."""
 
 
+JOINING = "cat concat concatenate hstack stack vstack"
 ROWS = (
     # each element by itself
     Row("abs absolute ceil clamp clip exp expm1 floor log log10 log1p log2", "tensor torch", "new", "element", "kept"),
@@ -85,7 +86,7 @@ ROWS = (
     Row("flip gather index_select masked_fill", "tensor torch", "new", dtype="kept"),
     Row("repeat", "tensor", "new", dtype="kept"),
     Row("broadcast_to chunk narrow select split swapaxes unbind", "torch", "shared"),
-    Row("cat concat concatenate hstack stack vstack", "torch", "new"),
+    Row(JOINING, "torch", "new"),
     # products, losses, layers
     Row("bmm matmul mm", "torch", "new"),
     Row("cross_entropy huber_loss l1_loss layer_norm linear mse_loss", "functional", "new"),
@@ -179,5 +180,7 @@ VIEWS = names("tensor", memory="shared") - {"numpy"}
 """Methods of tensors that may return what they are called on, or a view of it, and change nothing."""
 REDUCES = names("tensor", reduces=True)
 """Methods of tensors that make one number of all elements, unless they are told along which dimension."""
+JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
+"""Functions of torch that put tensors together."""
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""

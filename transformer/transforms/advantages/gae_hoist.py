@@ -13,7 +13,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import backwards, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
-from transformer.torch_api import NEW, VIEWS
+from transformer.torch_api import NEW, VIEWS, methods
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.dtypes import Dtypes
 from transformer.values.shapes import Shapes
@@ -47,9 +47,7 @@ INFO = TransformInfo(
 
 MOVES = ("to", "cpu", "cuda")
 ALLOCATES = tuple(f"torch.{made}" for made in "zeros ones empty full zeros_like ones_like empty_like full_like".split())
-ELEMENTWISE = frozenset(
-    "float double long int bool clamp clip abs exp log sqrt neg logical_not logical_and logical_or".split()
-)
+ELEMENTWISE = methods(rows=("element", "broadcast")) - {*MOVES}
 
 
 def apply(state: State) -> str:
