@@ -159,13 +159,14 @@ def names(*kinds: Kind, **facts: object) -> frozenset[str]:
 
     A fact may be a tuple of values, one of which must stand in the row.
     """
-    return frozenset(name for kind in kinds for name, row in OF[kind].items() if _says(row, facts))
+    rows = (row for row in ROWS if not {*kinds}.isdisjoint(row.of.split()) and _says(row, facts))
+    return frozenset(name for row in rows for name in row.names.split())
 
 
 def methods(**facts: object) -> frozenset[str]:
     """The names of methods of which the facts are true whatever a method of this name may be called on."""
-    found = names(*METHODS, **facts)
-    return frozenset(n for n in found if all(_says(OF[k][n], facts) for k in METHODS if n in OF[k]))
+    others = (row for row in ROWS if not {*METHODS}.isdisjoint(row.of.split()) and not _says(row, facts))
+    return names(*METHODS, **facts) - {name for row in others for name in row.names.split()}
 
 
 def _says(row: Row, facts: Mapping[str, object]) -> bool:

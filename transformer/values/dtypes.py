@@ -90,8 +90,10 @@ class Dtypes:
             if any(g in FLOAT32 for g in given):
                 return True
             return not any(g.startswith("torch.") for g in given) and self._float32(node.func.value, stmt)
-        named = dtype is not None or any((tree.qualified(a) or "").startswith("torch.") for a in node.args)
-        return node.func.attr in SAME_DTYPE and not named and self._float32(node.func.value, stmt)
+        if node.func.attr not in SAME_DTYPE:
+            return False
+        named = [dtype] if dtype else [ast.unparse(a) for a in node.args if (tree.qualified(a) or "")[:6] == "torch."]
+        return named[0] in FLOAT32 if named else self._float32(node.func.value, stmt)
 
 
 def _is_filled_with_float(call: ast.Call) -> bool:
