@@ -16,10 +16,11 @@ MODULES = frozenset(
 )
 """Modules of torch that see one row at a time and draw nothing, and that cost little. A convolution is not one of
 them: what it has computed for a step's action would be computed again."""
-FUNCTIONS = names("torch", "functional", rows=("element", "broadcast", "nearly"))
+COPYING = frozenset({"clone", "contiguous", "cuda", "to"})
+FUNCTIONS = names("torch", "functional", rows=("element", "broadcast", "nearly")) - COPYING
 """Functions of torch that compute each element by itself."""
-METHODS = methods(rows=("element", "broadcast", "row"), waits="") - {"cuda", "to"} | {"expand_as"}
-"""Methods of tensors and distributions that compute each element, or each row, by itself, and cost little."""
+METHODS = methods(rows=("element", "broadcast", "row"), waits="") - COPYING | {"expand_as"}
+"""Methods of tensors and distributions that compute each element, or each row, by itself, and copy nothing."""
 ALONG = names("tensor", "torch", "functional", rows="inner")
 """Methods and functions of which this is true along another dimension than the first."""
 SIZES = frozenset("shape T mT H".split())
