@@ -11,18 +11,17 @@ from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in, parameters, statements, walk
 from transformer.syntax.tree import Loop, Scope, Tree
+from transformer.torch_api import names
 from transformer.values.tensors import Tensors, values
 
 TENSOR_METHODS = frozenset("detach cpu cuda clone requires_grad_ pin_memory".split())
 """Methods that return a tensor and that arrays lack, `clone` aside, which only tensors and generators have."""
 
-MAKERS = frozenset(
-    "zeros ones full empty arange linspace eye rand randn randint randperm normal tensor as_tensor from_numpy Tensor "
-    "FloatTensor LongTensor IntTensor BoolTensor DoubleTensor ByteTensor".split()
-)
+MAKERS = names("torch", made=("on host", "of host"))
 """Functions of torch that make a tensor on the host, unless they are told a device."""
 
-HOST_ONLY = frozenset("FloatTensor LongTensor IntTensor BoolTensor DoubleTensor ByteTensor Tensor from_numpy".split())
+HOST_ONLY = names("torch", made="of host", dtype="cast") | {"from_numpy"}
+"""Those that cannot be told a device."""
 
 
 class _View(Roles):

@@ -9,13 +9,7 @@ import ast
 from collections.abc import Callable, Iterable
 
 from transformer.syntax.query import children, pairwise, statements, walk
-
-NEW = frozenset(
-    "clone sum mean std var max min norm exp log sqrt abs neg pow add sub mul div clamp clip round floor log_prob "
-    "entropy sample rsample argmax argmin softmax log_softmax tanh sigmoid relu all any eq ne lt le gt ge item tolist "
-    "copy astype".split()
-)
-"""Methods whose results are new: they share nothing with what they are called on."""
+from transformer.torch_api import NEW, OTHERWISE
 
 HARMLESS = frozenset(
     "print len float int bool str repr range enumerate zip isinstance type list tuple min max sum sorted abs any all "
@@ -38,12 +32,17 @@ def roots(node: ast.expr) -> set[str]:
     if isinstance(node, ast.UnaryOp):
         return roots(node.operand) if isinstance(node.op, ast.UAdd) else set()  # +tensor is the tensor itself
     if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in NEW:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in NEW and not may_be_given(node):
             return set()
         parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
         parts += [node.func.value] if isinstance(node.func, ast.Attribute) else []
         return {name for part in parts for name in roots(part)}
     return {name for part in children(node) if isinstance(part, ast.expr) for name in roots(part)}
+
+
+def may_be_given(call: ast.Call) -> bool:
+    """Whether a call whose result is new otherwise may be told to return, or to write to, what it is given."""
+    return any(k.arg is None or k.arg in OTHERWISE for k in call.keywords)
 
 
 def shared(names: Iterable[str], body: Iterable[ast.stmt], made: Callable[[ast.expr], bool]) -> set[str]:

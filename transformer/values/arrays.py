@@ -10,26 +10,20 @@ from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, pairwise, parameters, statements
 from transformer.syntax.tree import Scope
+from transformer.torch_api import JOINS, VIEWS, names
 from transformer.values.tensors import Tensors
 
 Kind = Literal["tensor", "array"]
 
-ARRAYS = frozenset(
-    "array asarray ascontiguousarray stack vstack hstack concatenate zeros ones full zeros_like ones_like full_like "
-    "arange linspace expand_dims atleast_1d atleast_2d".split()
-)
+ARRAYS = names("numpy", rows="mixed", reduces=False) - {"percentile", "quantile"}
 """Functions of numpy that return arrays."""
-ELEMENTWISE = frozenset(
-    "logical_or logical_and logical_not logical_xor bitwise_or where clip maximum minimum abs sign sqrt exp log tanh "
-    "add subtract multiply divide nan_to_num".split()
-)
+ELEMENTWISE = names("numpy", rows=("element", "broadcast"))
 """Functions of numpy that return an array where they are given one."""
-TENSORS = frozenset(
-    "Tensor FloatTensor tensor as_tensor from_numpy zeros ones full zeros_like ones_like full_like stack cat arange "
-    "randn rand".split()
+TENSORS = (
+    names("torch", made=("of host", "on host")) | names("torch", rows=("element", "broadcast")) - {"where"} | JOINS
 )
 """Functions of torch that return tensors."""
-SAME = frozenset("to cpu cuda float double long view reshape flatten ravel squeeze clone detach copy clip".split())
+SAME = VIEWS | {"clone", "copy", "clip"}
 """Methods that return a tensor of a tensor, and an array of an array."""
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 
 from transformer.recognition.roles import Roles
+from transformer.torch_api import names
 from transformer.values.tensors import Tensors, values
 
-SAME_DTYPE = frozenset(
-    "reshape view flatten squeeze unsqueeze detach clone cpu cuda expand expand_as view_as reshape_as contiguous "
-    "transpose permute mean sum clamp clip exp log abs neg repeat".split()
-)
-NEW = ("torch.zeros", "torch.ones", "torch.empty", "torch.full", "torch.rand", "torch.randn")
-GIVEN = ("torch.tensor", "torch.as_tensor")
+SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")
+"""Methods that have no other tensor's dtype to heed; an argument may name one."""
+NEW = tuple(f"torch.{name}" for name in sorted(names("torch", dtype="default")))
+GIVEN = ("torch.tensor", "torch.as_tensor", "torch.full")
+"""Functions whose result has the dtype of the values that they are given, where none is named."""
 
 
 class Dtypes:
@@ -77,7 +77,8 @@ class Dtypes:
         if tree.calls(node, "torch.Tensor", "torch.FloatTensor"):
             return True
         if tree.calls(node, *NEW, *GIVEN):
-            return dtype in FLOAT32 or (dtype is None and not tree.calls(node, *GIVEN) and self._networks_are_float32)
+            default = not tree.calls(node, *GIVEN) or (tree.calls(node, "torch.full") and _is_filled_with_float(node))
+            return dtype in FLOAT32 or (dtype is None and default and self._networks_are_float32)
         if tree.calls(node, "torch.zeros_like", "torch.ones_like"):
             return dtype in FLOAT32 or (dtype is None and self._float32(node.args[0], stmt))
         if not isinstance(node.func, ast.Attribute):
@@ -89,7 +90,17 @@ class Dtypes:
             if any(g in FLOAT32 for g in given):
                 return True
             return not any(g.startswith("torch.") for g in given) and self._float32(node.func.value, stmt)
-        return node.func.attr in SAME_DTYPE and self._float32(node.func.value, stmt)
+        if node.func.attr not in SAME_DTYPE:
+            return False
+        named = [dtype] if dtype else [ast.unparse(a) for a in node.args if (tree.qualified(a) or "")[:6] == "torch."]
+        return named[0] in FLOAT32 if named else self._float32(node.func.value, stmt)
+
+
+def _is_filled_with_float(call: ast.Call) -> bool:
+    """Whether `torch.full(size, 0.5)` is given a float, and no integer, which would make integers."""
+    fill = call.args[1:2] or [k.value for k in call.keywords if k.arg == "fill_value"]
+    number = fill[0].operand if fill and isinstance(fill[0], ast.UnaryOp) else fill[0] if fill else None
+    return isinstance(number, ast.Constant) and isinstance(number.value, float)
 
 
 FLOAT32 = ("torch.float32", "torch.float")

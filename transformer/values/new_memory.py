@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, roots, shared
+from transformer.dataflow.memory import HARMLESS, changed_in_place, may_be_given, roots, shared
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import statements, walk
-from transformer.values.networks.results import VIEWS, Results
+from transformer.torch_api import NEW, VIEWS
+from transformer.values.networks.results import Results
 from transformer.values.tensors import Tensors
 
 REPORTS = frozenset("add_scalar add_scalars add_histogram log info debug warning".split())
@@ -32,7 +33,7 @@ class NewMemory:
             if self._tree.qualified(value.func):
                 return False
             if value.func.attr not in VIEWS:
-                return value.func.attr in NEW and self._tensors.tensor(value.func.value)
+                return value.func.attr in NEW and not may_be_given(value) and self._tensors.tensor(value.func.value)
             value = value.func.value
         if isinstance(value, (ast.BinOp, ast.Compare)):
             return True

@@ -9,13 +9,12 @@ from typing import TypeVar
 from transformer.recognition.buffers import find_allocations, leading_sizes
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_number, names_in, statements
+from transformer.torch_api import methods
 from transformer.values.tensors import Tensors, values
 
 T = TypeVar("T")
 
-SAME_SHAPE = frozenset(
-    "to cpu cuda clone detach contiguous float double long int bool abs exp log sqrt neg clamp clip logical_not".split()
-)
+SAME_SHAPE = methods(rows="element")
 """Methods whose result has the shape of what they are called on."""
 
 

@@ -13,9 +13,11 @@ from transformer.dataflow.reaching import Bindings
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, copied, parameters, statements, walk
+from transformer.torch_api import names
 from transformer.values.networks.results import Results
 
-HOST_METHODS = frozenset("item tolist numpy size dim numel ndimension element_size data_ptr is_contiguous type".split())
+HOST_METHODS = names("tensor", memory="number") | {"numpy"}
+"""Methods of tensors that return no tensor."""
 HOST_FUNCTIONS = frozenset(
     "device manual_seed Size no_grad inference_mode enable_grad set_default_dtype set_num_threads load save "
     "is_tensor numel get_rng_state Generator compile".split()

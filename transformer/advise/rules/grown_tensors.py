@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
+from transformer.torch_api import JOINS
 
-FUNCTIONS = ("torch.cat", "torch.concat", "torch.hstack", "torch.vstack")
+FUNCTIONS = frozenset(f"torch.{name}" for name in JOINS - {"stack"})
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study, method, receiver
+from transformer.torch_api import names
 
-FACTORIES = frozenset("zeros ones full empty arange linspace eye rand randn randint randperm normal".split())
-RANDOM = frozenset("rand randn randint randperm normal".split())
+FACTORIES = names("torch", made="on host")
+RANDOM = names("torch", made="on host", draws=True)
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study, method, receiver
+from transformer.torch_api import names
 
-FUNCTIONS = frozenset("nonzero unique unique_consecutive masked_select argwhere".split())
+FUNCTIONS = names("torch", waits="size")
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:

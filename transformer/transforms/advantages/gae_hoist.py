@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer.dataflow.liveness import Liveness
-from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, is_in_place, shared
+from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, shared
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import backwards, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
+from transformer.torch_api import NEW, VIEWS, methods
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.dtypes import Dtypes
-from transformer.values.shapes import SAME_SHAPE, Shapes
+from transformer.values.shapes import Shapes
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -46,9 +47,7 @@ INFO = TransformInfo(
 
 MOVES = ("to", "cpu", "cuda")
 ALLOCATES = tuple(f"torch.{made}" for made in "zeros ones empty full zeros_like ones_like empty_like full_like".split())
-ELEMENTWISE = frozenset(
-    "float double long int bool clamp clip abs exp log sqrt neg logical_not logical_and logical_or".split()
-)
+ELEMENTWISE = methods(rows=("element", "broadcast")) - {*MOVES}
 
 
 def apply(state: State) -> str:
@@ -431,7 +430,7 @@ class Hoist:
             return not is_in_place(qualified)
         if isinstance(call.func, ast.Name):
             return call.func.id in HARMLESS
-        return isinstance(call.func, ast.Attribute) and call.func.attr in NEW | SAME_SHAPE | ELEMENTWISE
+        return isinstance(call.func, ast.Attribute) and call.func.attr in NEW | VIEWS
 
     def _largest(self, node: ast.expr) -> Sequence[ast.expr]:
         if self._elementwise(node) and self._in_time(node):

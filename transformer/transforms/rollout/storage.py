@@ -29,6 +29,7 @@ from transformer.syntax.query import is_number, names_in, pairwise, statements, 
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
+from transformer.torch_api import methods, names
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.kept_references import keeper, kept_beyond
 from transformer.values.networks.results import Results
@@ -420,15 +421,12 @@ def _recorded(
     return text
 
 
-RESHAPES = frozenset(
-    "to view reshape flatten squeeze float long int bool double detach clone cpu cuda contiguous".split()
-)
-
-
-ELEMENTWISE = frozenset(
-    "tensor Tensor FloatTensor as_tensor from_numpy asarray array abs absolute clip clamp sign where tanh exp log sqrt "
-    "square power logical_not logical_and logical_or maximum minimum isnan nan_to_num zeros_like ones_like full_like "
-    "pow stack vstack sigmoid relu float32 float64 int64 int32 bool_ logical_xor multiply add subtract".split()
+RESHAPES = methods(rows=("element", "broadcast")) | {"view", "reshape", "flatten", "squeeze"}
+"""Methods whose result has an element for each of what they are called on, perhaps in another shape."""
+ELEMENTWISE = (
+    names("torch", "numpy", rows=("element", "broadcast"))
+    | names("torch", made="of host")
+    | {"array", "stack", "vstack", "float32", "float64", "int64", "int32", "bool_"}
 )
 """Functions of torch and numpy whose result has an element for each of an argument's."""
 

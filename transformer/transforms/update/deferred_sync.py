@@ -6,11 +6,12 @@ import ast
 import builtins
 
 from transformer.dataflow.access import access
-from transformer.dataflow.memory import HARMLESS, NEW, changed_in_place, is_in_place, roots, shared
+from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, may_be_given, roots, shared
 from transformer.state import State
 from transformer.syntax.names import singular
 from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
+from transformer.torch_api import NEW, OF, REDUCES, VIEWS, names
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors, values
@@ -119,9 +120,9 @@ class Deferral:
         if isinstance(node, ast.UnaryOp):
             return not isinstance(node.op, ast.UAdd)  # +tensor is the tensor itself
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in SAME_MEMORY:
+            if node.func.attr in VIEWS:
                 return self._is_new(node.func.value, depth)
-            return node.func.attr in COPIES
+            return node.func.attr in NEW and not may_be_given(node)
         return False
 
     def _handed(self, node: ast.AST) -> set[str]:
@@ -148,7 +149,7 @@ class Deferral:
             return call.func.id in HARMLESS or self.tensors.produced(call)
         if not isinstance(call.func, ast.Attribute):
             return False
-        known = call.func.attr in NEW or call.func.attr in SAME_MEMORY or _is_report(call)
+        known = call.func.attr in NEW | VIEWS or _is_report(call)
         return known or self.tensors.produced(call) or self.tensors.tensor(call.func.value)
 
     def _is_of_numpy(self, node: ast.expr) -> bool:
@@ -390,18 +391,10 @@ def _is_mean(node: ast.expr) -> bool:
 
 
 REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
-COPIES = frozenset("mean sum max min std var norm abs exp log sqrt pow square clamp clip add sub mul div neg".split())
-"""Methods whose result is a new tensor."""
-COMPUTES = (NEW - {"sample", "rsample"}) | frozenset(
-    "float double detach view reshape squeeze flatten cpu numpy dim numel size median quantile prod log1p expm1 log2 "
-    "log10 isnan isfinite array asarray tensor as_tensor stack cat concatenate nanmean percentile round sqrt var "
-    "square mean logical_and logical_or logical_not where minimum maximum".split()
-)
+COMPUTES = names(*OF, memory=("new", "shared", "number"), draws=False) - names(*OF, draws=True)
 """Functions of torch and numpy, and methods of tensors, that change nothing and draw no random number."""
 LIBRARIES = ("torch", "numpy", "math", "torch.linalg", "numpy.linalg")
 CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
-SAME_MEMORY = frozenset("float double detach view reshape squeeze flatten cpu".split())
-"""Methods whose result may share its tensor's memory."""
 
 
 def _is_counter(stmt: ast.stmt) -> bool:
@@ -447,11 +440,7 @@ def _grown(stmt: ast.stmt) -> ast.AST:
 def _is_scalar(node: ast.expr) -> bool:
     """Whether a tensor has no dimensions: it ends in a reduction over all of them."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return (
-            node.func.attr in ("mean", "sum", "max", "min", "std", "var", "norm")
-            and not node.args
-            and not node.keywords
-        )
+        return node.func.attr in REDUCES and not node.args and not node.keywords
     return False
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import children, is_number, statements
 from transformer.syntax.tree import Tree
+from transformer.torch_api import names
 from transformer.values.tensors import Tensors, values
 
 MAKES = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.as_tensor", "torch.from_numpy")
 SAME_VALUES = frozenset("to float clone contiguous detach".split())
 RESHAPES = frozenset("view reshape flatten ravel".split())
-ARRAY_METHODS = frozenset("astype copy clip reshape ravel flatten squeeze".split())
+ARRAY_METHODS = names("array", memory=("new", "shared"), reduces=False)
 
 
 @dataclass(frozen=True)

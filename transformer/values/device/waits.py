@@ -10,19 +10,18 @@ from collections.abc import Collection, Iterator
 
 from transformer.syntax.query import children, walk
 from transformer.syntax.tree import Tree
+from transformer.torch_api import names
 
-READS = frozenset("item tolist numpy cpu nonzero unique unique_consecutive masked_select bincount argwhere".split())
+READS = names("tensor", "torch", waits=("value", "size"))
 """Methods, and functions of torch, that wait for a tensor's values: they return them, or as many as these say."""
-TENSOR_TYPES = frozenset(
-    f"torch.{kind}Tensor" for kind in ",Float,Double,Half,Long,Int,Short,Byte,Bool,Char".split(",")
-)
-MADE_ON_HOST = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy"}) | TENSOR_TYPES
+VALUES = names("torch", waits="value")
+"""Functions of torch that are true or false by a tensor's values."""
+TENSOR_TYPES = frozenset(f"torch.{name}" for name in names("torch", made="of host", dtype="cast"))
+MADE_ON_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
 """Functions that make a tensor of what the host holds."""
-FACTORIES = frozenset(
-    f"torch.{name}" for name in "zeros ones empty full arange linspace logspace eye rand randn randint randperm".split()
-)
+FACTORIES = frozenset(f"torch.{name}" for name in names("torch", made="on host", waits=""))
 """Functions that make a tensor on the host, unless they are given a device."""
-CHECKED = frozenset("torch.normal torch.multinomial torch.inverse torch.cholesky torch.svd torch.det".split())
+CHECKED = frozenset(f"torch.{name}" for name in names("torch", waits="check"))
 """Functions that read a tensor on the host to check it."""
 HOST_PARTS = ("torch.distributed.", "torch.utils.", "torch.multiprocessing.", "torch.profiler.", "torch.cuda.")
 HOST_FUNCTIONS = frozenset(
@@ -55,6 +54,8 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
     checks = name in CHECKED or (name.startswith("torch.linalg.") and not last.endswith("norm"))
     if checks or last == "MultivariateNormal":
         return f"calls {text}(), which reads what it is given on the host, to check it"
+    if last in VALUES:
+        return f"calls {text}(), whose result is read on the host"
     if last in READS or (name == "torch.where" and len(call.args) == 1):
         return f"calls {text}(), whose result is as large as a tensor's values say"
     return None

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import ast
 
-from transformer.dataflow.memory import NEW, roots
+from transformer.dataflow.memory import may_be_given, roots
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, parameters, statements, walk
+from transformer.torch_api import NEW, REDUCES, VIEWS, names
 
-VIEWS = frozenset(
-    "to view reshape flatten squeeze unsqueeze float long int bool double detach cpu cuda contiguous permute "
-    "transpose expand expand_as".split()
-)
-"""Methods that may return what they are called on, or a view of it, and change nothing."""
-TORCH_VIEWS = frozenset("as_tensor from_numpy asarray reshape squeeze unsqueeze flatten transpose t Tensor".split())
+NEW_OF_TORCH = names("torch", memory="new")
+NEW_OF_FUNCTIONAL = names("functional", memory="new")
 LAYERS = ("Linear", "Conv", "LSTM", "GRU", "Embedding")
 """A module made of one of these computes a new tensor."""
-REDUCES = frozenset("mean sum max min std var norm prod median item".split())
-"""Methods that make one number of a tensor, unless they are told along which dimension."""
 HOST = frozenset("float int bool str len list tuple dict set range".split())
 
 
@@ -73,7 +68,7 @@ class Results:
             return not found or (depth > 0 and all(self._rows(v, method, depth - 1) for v in found))
         if isinstance(node, ast.Call):
             whole = [*node.args, *node.keywords]
-            if isinstance(node.func, ast.Attribute) and node.func.attr in REDUCES:
+            if isinstance(node.func, ast.Attribute) and node.func.attr in REDUCES | {"item"}:
                 if len(whole) <= (1 if self._tree.qualified(node.func) else 0):
                     return False
             return any(self._rows(part, method, depth) for part in (node.func, *whole))
@@ -136,11 +131,11 @@ class Results:
             return self._new_name(node.id, method, depth - 1)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False
-        if node.func.attr in NEW:
-            return True
         qualified = self._tree.qualified(node.func) or ""
         if qualified.startswith("torch."):
-            return qualified.rpartition(".")[2] not in TORCH_VIEWS
+            return _makes_new(qualified, node)
+        if node.func.attr in NEW:
+            return not may_be_given(node)
         if node.func.attr in VIEWS:
             return self._new(node.func.value, method, depth - 1)
         own = first_parameter(method)
@@ -183,6 +178,17 @@ class Results:
             return True
         helpers = [n for n in self._tree.root.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made]
         return depth > 0 and any(self._makes_layer(helper, depth - 1) for helper in helpers)
+
+
+def _makes_new(qualified: str, call: ast.Call) -> bool:
+    """Whether a function of torch returns new memory; `relu(x, True)` works in place."""
+    module, _, name = qualified.rpartition(".")
+    if may_be_given(call):
+        return False
+    if module == "torch.nn.functional":
+        in_place = any(isinstance(a, ast.Constant) and a.value is True for a in call.args)
+        return name in NEW_OF_FUNCTIONAL and not in_place
+    return module == "torch" and name in NEW_OF_TORCH
 
 
 def _is_kept(name: str, method: ast.FunctionDef) -> bool:

@@ -7,6 +7,7 @@ import ast
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import walk
+from transformer.torch_api import OF, methods, names
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 
@@ -16,17 +17,12 @@ MODULES = frozenset(
 )
 """Modules of torch that see one row at a time and draw nothing, and that cost little. A convolution is not one of
 them: what it has computed for a step's action would be computed again."""
-FUNCTIONS = frozenset(
-    "tanh exp log log1p expm1 sqrt square abs sigmoid relu leaky_relu elu silu gelu softplus clamp clip minimum "
-    "maximum where zeros_like ones_like full_like nan_to_num addcmul pow sub add mul div neg".split()
-)
+COPYING = frozenset({"clone", "contiguous", "cuda", "to"})
+FUNCTIONS = names("torch", "functional", rows=("element", "broadcast", "nearly")) - COPYING
 """Functions of torch that compute each element by itself."""
-METHODS = frozenset(
-    "tanh exp log sqrt square abs sigmoid relu clamp clip pow neg add sub mul div detach float double expand_as "
-    "log_prob entropy sample type_as".split()
-)
-"""Methods of tensors and distributions that compute each element, or each row, by itself."""
-ALONG = frozenset("sum mean softmax log_softmax squeeze unsqueeze prod norm".split())
+METHODS = methods(rows=("element", "broadcast", "row"), waits="") - COPYING | {"expand_as"}
+"""Methods of tensors and distributions that compute each element, or each row, by itself, and copy nothing."""
+ALONG = names("tensor", "torch", "functional", rows="inner")
 """Methods and functions of which this is true along another dimension than the first."""
 SIZES = frozenset("shape T mT H".split())
 """Attributes in which the number of rows shows."""
@@ -83,13 +79,13 @@ class Rowwise:
         if name.startswith("torch.distributions."):
             known = last in SAMPLED
         elif name.startswith("torch."):
-            known = last in FUNCTIONS or (last in ALONG and _inner(call, 1))
+            known = last in FUNCTIONS or (last in ALONG and _inner(call, 1, last))
         elif isinstance(call.func, ast.Name):
             known = call.func.id == self._roles.history.sampler or call.func.id == "super"
         elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
             return self._part(call.func.attr)
         elif isinstance(call.func, ast.Attribute) and not name:
-            known = call.func.attr in METHODS or (call.func.attr in ALONG and _inner(call, 0))
+            known = call.func.attr in METHODS or (call.func.attr in ALONG and _inner(call, 0, call.func.attr))
         else:
             known = False
         return None if known else f"line {call.lineno} calls {text}(), which may mix the rows of a batch"
@@ -126,12 +122,14 @@ class Rowwise:
         return None if harmless or plain or method else f"line {call.lineno} makes it with {text}()"
 
 
-def _inner(call: ast.Call, before: int) -> bool:
+def _inner(call: ast.Call, tensors: int, name: str) -> bool:
     """Whether a call is told to work along a dimension that is not the first.
 
     Args:
         call: the call.
-        before: the number of arguments that stand before the dimension.
+        tensors: the number of tensors that stand before its other arguments.
+        name: the function's or method's.
     """
+    before = tensors + next(OF[kind][name].dim for kind in ("tensor", "torch", "functional") if name in OF[kind])
     given = [k.value for k in call.keywords if k.arg in ("dim", "axis")] or call.args[before : before + 1]
     return bool(given) and ast.unparse(given[0]) in ("-1", "1", "(-1,)", "(1,)", "[-1]", "[1]")

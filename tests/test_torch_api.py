@@ -1,0 +1,429 @@
+"""The table of torch's facts, held against the torch and the numpy that run here: everything in it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Categorical, Independent, Normal
+
+from transformer.torch_api import OF, Kind, Row
+
+ELSEWHERE = {
+    ("tensor", "cuda"): "there is no such device here",
+}
+"""What is not called, and why."""
+
+FLOATS = torch.linspace(0.1, 0.9, 15).reshape(5, 3)
+SQUARE = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
+INPUTS = {
+    "floats": FLOATS,
+    "doubles": FLOATS.double(),
+    "integers": torch.arange(6).reshape(3, 2),
+    "conditions": torch.tensor([[True], [False]]),
+    "not contiguous": FLOATS.T,
+    "one row": FLOATS[:1],
+    "a line": FLOATS[0],
+    "one number": torch.tensor(0.5),
+    "square": SQUARE,
+    "without gradient": FLOATS.clone().requires_grad_(),
+    "integers in a line": torch.arange(1, 4),
+    "many": torch.rand(67, 33, generator=torch.Generator().manual_seed(1)),
+    "matrices": FLOATS[:3].expand(2, 3, 3).clone(),
+    **{str(d): torch.ones(2, 2, dtype=d) for d in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.float16)},
+}
+"""What callables are called with first; not all can work with all of them."""
+
+
+def like(x: Any) -> Any:
+    """A second argument that is not the first."""
+    return x.copy() if isinstance(x, np.ndarray) else x.detach().clone()
+
+
+GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
+    **dict.fromkeys("add sub mul div divide multiply subtract".split(), (lambda x: (like(x),), lambda x: (1,))),
+    **dict.fromkeys("add_ sub_ mul_ div_ fill_".split(), (lambda x: (2,),)),
+    **dict.fromkeys("maximum minimum logical_and logical_or logical_xor power".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys("eq ge gt le lt ne".split(), (lambda x: (like(x),), lambda x: (0,))),
+    **dict.fromkeys("allclose equal copy_ expand_as reshape_as type_as view_as".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys("huber_loss l1_loss mse_loss smooth_l1_loss".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys("bmm matmul mm".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys("clamp clip clamp_".split(), (lambda x: (0.2, 0.5), lambda x: (-9, 9))),
+    **dict.fromkeys("cumsum log_softmax softmax".split(), (lambda x: (-1,),)),
+    **dict.fromkeys("expand reshape view".split(), (lambda x: (x.shape,),)),
+    **dict.fromkeys("max min".split(), (lambda x: (), lambda x: (0,), lambda x: (-1,))),
+    **dict.fromkeys("mean sum std var prod argmax argmin".split(), (lambda x: (), lambda x: (0,), lambda x: (-1,))),
+    **dict.fromkeys("all any median".split(), (lambda x: (), lambda x: (-1,))),
+    "addcmul": (lambda x: (like(x), like(x)),),
+    "astype": (lambda x: (x.dtype,),),
+    "bitwise_or": (lambda x: (like(x),),),
+    "broadcast_to": (lambda x: (x.shape,),),
+    "chunk": (lambda x: (2,),),
+    "cross_entropy": (lambda x: (torch.zeros(len(x), dtype=torch.int64),),),
+    "expand_dims": (lambda x: (0,),),
+    "dropout": (lambda x: (0.5, True), lambda x: (0.5, False)),
+    "flip": (lambda x: ([0],),),
+    "full_like": (lambda x: (1,),),
+    "gather": (lambda x: (0, torch.zeros_like(x, dtype=torch.int64)),),
+    "index_select": (lambda x: (0, torch.arange(len(x))),),
+    "layer_norm": (lambda x: (x.shape[-1:],),),
+    "lerp_": (lambda x: (like(x) + 1, 0.5),),
+    "linear": (lambda x: (like(x),),),
+    "logsumexp": (lambda x: (-1,), lambda x: (())),
+    "masked_fill": (lambda x: (x > 0.5, 0),),
+    "masked_select": (lambda x: (x > 0.5,),),
+    "movedim": (lambda x: (0, -1),),
+    "multinomial": (lambda x: (1,),),
+    "narrow": (lambda x: (0, 0, 1),),
+    "norm": (lambda x: (), lambda x: (2, 0), lambda x: (1,), lambda x: (2, -1)),
+    "one_hot": (lambda x: (9,),),  # without a number of classes it asks for the largest value
+    "permute": (lambda x: (tuple(range(x.ndim)),),),
+    "pow": (lambda x: (1,), lambda x: (2,), lambda x: (like(x),)),
+    "percentile": (lambda x: (50,),),
+    "quantile": (lambda x: (0.5,),),
+    "repeat": (lambda x: (1,) * max(x.ndim, 1), lambda x: (1,)),
+    "round": (lambda x: (),),
+    "select": (lambda x: (0, 0),),
+    "split": (lambda x: (1,),),
+    "swapaxes": (lambda x: (0, -1),),
+    "to": (lambda x: (x.dtype,), lambda x: ("cpu",)),
+    "transpose": (lambda x: (0, -1), lambda x: ()),
+    "unsqueeze": (lambda x: (-1,),),
+    "where": (lambda x: (like(x), like(x)),),
+}
+"""What follows the first argument."""
+MAKING: dict[str, tuple[Any, ...]] = {
+    "arange": (4,),
+    "eye": (3,),
+    "full": ((2, 2), 1.0),
+    "linspace": (0, 1, 5),
+    "logspace": (0, 1, 5),
+    "normal": (0.0, 1.0, (3,)),
+    "randint": (9, (3,)),
+    "randperm": (5,),
+}
+"""Arguments of what makes tensors of nothing but sizes."""
+
+CASES = [(kind, name) for kind in OF for name in OF[kind] if (kind, name) not in ELSEWHERE]
+
+
+def distributions() -> list[Any]:
+    """One of each kind that PPO draws actions from."""
+    normal = Normal(FLOATS.clone(), FLOATS.clone())
+    return [normal, Categorical(logits=FLOATS.clone()), Categorical(probs=FLOATS.clone()), Independent(normal, 1)]
+
+
+def calls(kind: Kind, name: str, row: Row) -> Iterator[tuple[str, Any, Any]]:
+    """What a callable is given, and what it returns, for each input that it accepts."""
+    if kind == "distribution":
+        for made in distributions():
+            if name == "rsample" and not made.has_rsample:
+                continue
+            given = [made.sample()] if name == "log_prob" else []
+            before = [t.clone() for t in tensors_in(made)]
+            yield type(made).__name__, [made, *given], getattr(made, name)(*given)
+            assert all(map(torch.equal, tensors_in(made), before))
+        return
+    if row.made == "on host" or (kind == "numpy" and name in ("ones", "zeros", "full", "arange", "linspace")):
+        module: Any = torch if kind == "torch" else np
+        yield "sizes", [], getattr(module, name)(*MAKING.get(name, ((2, 3),)))
+        return
+    for title, tensor in INPUTS.items():
+        for given in GIVEN.get(name, (lambda x: (),)):
+            x: Any = tensor.detach().clone(memory_format=torch.preserve_format)
+            if title == "without gradient" and row.memory != "in place":
+                x.requires_grad_()
+            if kind in ("array", "numpy") or name == "from_numpy":
+                x = x.detach().numpy()
+            try:
+                arguments = [x > 0.4 if name == "where" else x, *given(x)]
+                joins = name in ("cat concat concatenate hstack stack vstack".split())
+                passed = [[x], *arguments[1:]] if joins else arguments
+                result = function(kind, name)(*passed)
+            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+                continue
+            yield title, arguments, result
+
+
+def function(kind: Kind, name: str) -> Callable[..., Any]:
+    """The callable, with what it is a method of as its first argument."""
+    homes: dict[str, Any] = {
+        "tensor": torch.Tensor,
+        "array": np.ndarray,
+        "torch": torch,
+        "functional": torch.nn.functional,
+        "numpy": np,
+    }
+    return getattr(homes[kind], name)  # type: ignore[no-any-return]
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """The tensors and arrays of a result, or of arguments."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        return [value]
+    if isinstance(value, torch.distributions.Distribution):
+        return [t for v in vars(value).values() for t in tensors_in(v)]
+    return [t for v in value for t in tensors_in(v)] if isinstance(value, (list, tuple)) else []
+
+
+def memory(value: Any) -> set[int]:
+    """Where the memory of tensors and arrays begins that a value holds."""
+    found = set()
+    for part in tensors_in(value):
+        if isinstance(part, np.ndarray):
+            while isinstance(part.base, np.ndarray):
+                part = part.base
+            found.add(part.__array_interface__["data"][0])
+        elif part.numel():
+            found.add(part.untyped_storage().data_ptr())
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are equal to the last bit, and of one shape."""
+    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    return a.shape == b.shape and torch.equal(torch.nan_to_num(a, nan=7.5), torch.nan_to_num(b, nan=7.5))
+
+
+def nearly(a: Any, b: Any) -> bool:
+    """Whether two results are equal but for the last bits."""
+    return torch.allclose(torch.as_tensor(a), torch.as_tensor(b), rtol=1e-2 if a.dtype == torch.float16 else 1e-6)
+
+
+def faults_of_memory(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with a row's `memory`."""
+    shared = seen = 0
+    for title, given, result in calls(kind, name, row):
+        seen += 1
+        parts = tensors_in(result)
+        touched = bool(memory(result) & memory(given))
+        shared += touched
+        if row.memory == "new" and touched:
+            yield f"{title}: the result shares memory"
+        if row.memory == "number" and parts:
+            yield f"{title}: the result is a tensor"
+        if row.memory == "in place" and not any(p is given[0] for p in parts):
+            yield f"{title}: the result is something else"
+    if not seen:
+        yield "it accepts none of the inputs"
+    if row.memory == "shared" and seen and not shared and row.made != "of host":
+        yield "nothing is ever shared"
+
+
+def faults_of_changes(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it changes what it is given."""
+    if kind not in ("tensor", "torch", "functional") or row.made:
+        return
+    changed = 0
+    for title, given, _ in calls(kind, name, row):
+        changed += any(t._version for t in given if isinstance(t, Tensor))
+        if row.memory != "in place" and changed:
+            yield f"{title}: it changes what it is given"
+    if row.memory == "in place" and not changed and name != "requires_grad_":
+        yield "it changes nothing"
+
+
+def faults_of_rows(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with a row's `rows`."""
+    if row.rows == "row" and not row.draws:
+        for made, one in zip(distributions(), map(distribution_of_row, distributions()), strict=True):
+            drawn = made.sample()
+            whole = getattr(made, name)(*([drawn] if name == "log_prob" else []))
+            part = getattr(one, name)(*([drawn[2]] if name == "log_prob" else []))
+            if not same(whole[2], part):
+                yield f"{made}: the rows are mixed"
+    if row.rows not in ("element", "broadcast", "nearly", "inner"):
+        return
+    seen = 0
+    for title, given, result in calls(kind, name, row):
+        x = given[0] if given else None
+        if not isinstance(x, (Tensor, np.ndarray)) or x.ndim != 2:
+            continue
+        if row.rows in ("element", "broadcast", "nearly"):
+            equal = nearly if row.rows == "nearly" else same
+            if result.shape != x.shape:
+                yield f"{title}: the result has another shape"
+                continue
+            for i in range(0, len(x), 1 + len(x) // 9):
+                part = function(kind, name)(*(g[i] if isinstance(g, (Tensor, np.ndarray)) else g for g in given))
+                if not equal(result[i], part):
+                    yield f"{title}: a row depends on others"
+            for at in ((0, 0), (len(x) - 1, x.shape[1] - 1)):
+                cut = [g[at[0]][at[1] : at[1] + 1] if isinstance(g, (Tensor, np.ndarray)) else g for g in given]
+                part = function(kind, name)(*cut)
+                if not equal(result[at[0]][at[1] : at[1] + 1], part):
+                    yield f"{title}: an element depends on others"
+        else:
+            before = (2,) * row.dim
+            result = function(kind, name)(x, *before, 1)
+            for i in range(0, len(x), 1 + len(x) // 9):
+                part = function(kind, name)(x[i], *before, 0)
+                for whole, one in zip(tensors_in(result), tensors_in(part), strict=True):
+                    if len(whole.shape) == 0 or not same(whole[i], one):
+                        yield f"{title}: a row depends on others"
+        seen += 1
+    if not seen:
+        yield "it accepts no matrix"
+
+
+def distribution_of_row(made: Any) -> Any:
+    """The distribution of the third row alone."""
+    if isinstance(made, Independent):
+        return Independent(distribution_of_row(made.base_dist), 1)
+    if isinstance(made, Normal):
+        return Normal(made.loc[2], made.scale[2])
+    return Categorical(logits=made.logits[2]) if "logits" in vars(made) else Categorical(probs=made.probs[2])
+
+
+def faults_of_reducing(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it makes one number, where it is told nothing."""
+    if (not row.reduces and row.memory != "new") or kind not in ("tensor", "torch", "array", "numpy"):
+        return
+    for x in (FLOATS, FLOATS > 0.5):
+        try:
+            result = function(kind, name)(x.numpy() if kind in ("array", "numpy") else x)
+        except (RuntimeError, TypeError, ValueError):
+            continue
+        if not isinstance(result, tuple) and (np.ndim(result) == 0) != row.reduces:
+            yield f"it makes something of {np.ndim(result)} dimensions"
+
+
+def faults_of_dtype(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with a row's `dtype`."""
+    if row.dtype == "default":
+        for dtype in (torch.float32, torch.float64):
+            torch.set_default_dtype(dtype)
+            try:
+                made = [r.dtype for _, _, r in calls(kind, name, row)]
+            finally:
+                torch.set_default_dtype(torch.float32)
+            if made != [dtype]:
+                yield f"with {dtype} as the default it makes {made}"
+        return
+    for title, given, result in calls(kind, name, row) if row.dtype in ("kept", "bool") else ():
+        x = given[-1] if name == "where" else given[0]
+        for part in tensors_in(result):
+            if row.dtype == "kept" and str(x.dtype).rpartition(".")[2].startswith("float") and part.dtype != x.dtype:
+                yield f"{title}: {x.dtype} becomes {part.dtype}"
+            if row.dtype == "bool" and part.dtype not in (torch.bool, np.bool_) and part.dtype != torch.uint8:
+                yield f"{title}: {part.dtype}"
+
+
+def faults_of_draws(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it draws random numbers."""
+    drew = set()
+    made = calls(kind, name, row)
+    while True:
+        torch.manual_seed(1)
+        before, before_numpy = torch.get_rng_state(), np.random.get_state()[1].tobytes()
+        if next(made, None) is None:
+            break
+        after_numpy = np.random.get_state()[1].tobytes()
+        drew.add(not torch.equal(before, torch.get_rng_state()) or before_numpy != after_numpy)
+    if True in drew and not row.draws:
+        if not (kind == "distribution" and name == "log_prob"):  # it is given a sample
+            yield "it draws"
+    if True not in drew and row.draws:
+        yield "it draws nothing"
+
+
+def faults_of_waits(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether values are needed: a tensor without values has none to give."""
+    if kind not in ("tensor", "torch", "functional") or row.made or row.waits == "check":
+        return
+    worked, failed = [], []
+    for title, given, _ in calls(kind, name, row):
+        bare = [g.detach().to("meta") if isinstance(g, Tensor) else g for g in given]
+        if name in "cat concat concatenate hstack stack vstack".split():
+            bare = [bare]
+        if any(isinstance(g, str) and g == "cpu" for g in bare):
+            continue  # a copy to the host, which the argument asks for
+        try:
+            function(kind, name)(*bare)
+            worked.append(title)
+        except (RuntimeError, NotImplementedError, TypeError):
+            failed.append(title)
+    if row.waits and worked:
+        yield f"it works without values: {worked}"
+    if not row.waits and failed:
+        yield f"it needs values: {failed}"
+
+
+def faults_of_made(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with a row's `made`."""
+    if row.made == "on host":
+        arguments = MAKING.get(name, ((2, 3),))
+        if getattr(torch, name)(*arguments).device.type != "cpu":
+            yield "it is made elsewhere"
+        if getattr(torch, name)(*arguments, device="meta").device.type != "meta":
+            yield "no device can be named"
+    if row.made == "of host":
+        made = getattr(torch, name)(np.ones(3, np.float32) if name == "from_numpy" else [1.0, 2.0])
+        if made.device.type != "cpu":
+            yield "it is made elsewhere"
+
+
+CHECKS = {
+    "memory": faults_of_memory,
+    "changes": faults_of_changes,
+    "rows": faults_of_rows,
+    "reduces": faults_of_reducing,
+    "dtype": faults_of_dtype,
+    "draws": faults_of_draws,
+    "waits": faults_of_waits,
+    "made": faults_of_made,
+}
+
+
+@pytest.mark.parametrize("kind, name", CASES, ids=[f"{k}-{n}" for k, n in CASES])
+@pytest.mark.filterwarnings("ignore")
+def test_row_is_what_torch_does(kind: Kind, name: str) -> None:
+    row = OF[kind][name]
+    found = [f"{fact}: {fault}" for fact, check in CHECKS.items() for fault in check(kind, name, row)]
+    assert not found, "\n".join(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("kind, name", ELSEWHERE, ids="-".join)
+def test_what_is_not_called_stands_in_the_table(kind: Kind, name: str) -> None:
+    assert name in OF[kind]
+
+
+WRONG: dict[str, tuple[Kind, str, str, dict[str, Any]]] = {
+    "a view called new": ("tensor", "view", "memory", {"memory": "new"}),
+    "what may be the tensor itself called new": ("tensor", "to", "memory", {"memory": "new"}),
+    "a copy called shared": ("tensor", "clone", "memory", {"memory": "shared"}),
+    "a tensor called a number": ("tensor", "sum", "memory", {"memory": "number"}),
+    "a number called new": ("torch", "squeeze", "memory", {"memory": "new"}),
+    "in place called new": ("tensor", "mul_", "changes", {"memory": "new"}),
+    "new called in place": ("tensor", "mul", "changes", {"memory": "in place"}),
+    "a sum along rows called element by element": ("tensor", "cumsum", "rows", {"rows": "element"}),
+    "a product called row by row": ("torch", "matmul", "rows", {"rows": "element"}),
+    "the exponent taken for the dimension": ("tensor", "norm", "rows", {"dim": 0}),
+    "numbers called one": ("tensor", "exp", "reduces", {"reduces": True}),
+    "one number called many": ("tensor", "median", "reduces", {"reduces": False}),
+    "a condition called a float": ("tensor", "gt", "dtype", {"dtype": "kept"}),
+    "integers called floats": ("torch", "randint", "dtype", {"dtype": "default"}),
+    "a draw denied": ("torch", "randn_like", "draws", {"draws": False}),
+    "a draw invented": ("torch", "zeros_like", "draws", {"draws": True}),
+    "a wait denied": ("tensor", "item", "waits", {"waits": ""}),
+    "a size by values denied": ("torch", "nonzero", "waits", {"waits": ""}),
+    "a wait invented": ("tensor", "sum", "waits", {"waits": "value"}),
+    "a device that cannot be named": ("torch", "from_numpy", "made", {"made": "on host"}),
+}
+
+
+@pytest.mark.parametrize("kind, name, fact, facts", WRONG.values(), ids=WRONG)
+@pytest.mark.filterwarnings("ignore")
+def test_a_wrong_row_is_found(kind: Kind, name: str, fact: str, facts: dict[str, Any]) -> None:
+    row = OF[kind][name]
+    assert not list(CHECKS[fact](kind, name, row))
+    try:
+        found = list(CHECKS[fact](kind, name, replace(row, **facts)))
+    except (TypeError, IndexError, RuntimeError):
+        return  # the call that the row allows fails outright
+    assert found

@@ -1,0 +1,187 @@
+"""What calls of torch, of numpy and of torch's distributions do: the one table that all analyses and rules read.
+
+A row holds for each of its names, for each kind of thing that the names belong to. What is in no row is not known, and
+must not be taken for harmless. `tests/test_torch_api.py` calls what stands here and looks at what comes out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+Kind: TypeAlias = Literal["tensor", "array", "distribution", "torch", "functional", "numpy"]
+"""Whose name it is: a method of tensors, arrays or distributions; a function of torch, torch.nn.functional or numpy."""
+METHODS: tuple[Kind, ...] = ("tensor", "array", "distribution")
+
+Memory: TypeAlias = Literal["new", "shared", "in place", "number"]
+"""new: shares memory with nothing that it was given; shared: may be what it was given or a view of it, and changes
+nothing; in place: changes what it was given; number: an object of the host, as a number, a list or a size."""
+Rows: TypeAlias = Literal["element", "broadcast", "nearly", "row", "inner", "mixed"]
+"""element: each element of the result comes of one of each argument's, bit for bit, and the result has their shape;
+broadcast: so, of several arguments of which each may be the larger; nearly: so but for the last bits, which hang on
+where the element stands; row: each row of a batch by itself; inner: so where it is told to work along another
+dimension than the first; mixed: not known."""
+Dtype: TypeAlias = Literal["kept", "cast", "default", "bool", "other"]
+"""kept: that of the floats it is given; cast: what its name or its arguments say; default: torch's default dtype;
+in all of them an argument may name another one."""
+Waits: TypeAlias = Literal["", "value", "size", "check"]
+"""What the host needs the device's values for: to return them, to know how large the result is, or to check them."""
+Made: TypeAlias = Literal["", "of host", "on host"]
+"""of host: a tensor made of what the host holds; on host: a tensor made on the host, unless a device is named."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Facts about callables, whose names are given as words, as are the kinds of things they belong to."""
+
+    names: str
+    of: str
+    memory: Memory
+    rows: Rows = "mixed"
+    dtype: Dtype = "other"
+    waits: Waits = ""
+    made: Made = ""
+    reduces: bool = False
+    """Whether it makes one number of all elements, unless it is told along which dimension."""
+    draws: bool = False
+    """Whether it draws random numbers."""
+    dim: int = 0
+    """The place of the dimension among a method's arguments; a function of torch has the tensor before them."""
+
+
+JOINING = "cat concat concatenate hstack stack vstack"
+ROWS = (
+    # each element by itself
+    Row("abs absolute ceil clamp clip exp expm1 floor log log10 log1p log2", "tensor torch", "new", "element", "kept"),
+    Row("nan_to_num neg relu round sigmoid sign sqrt square tanh trunc", "tensor torch", "new", "element", "kept"),
+    Row("add addcmul div divide maximum minimum mul", "tensor torch", "new", "broadcast", "kept"),
+    Row("multiply pow sub subtract", "tensor torch", "new", "broadcast", "kept"),
+    Row("elu leaky_relu logsigmoid relu silu", "functional", "new", "element", "kept"),
+    Row("gelu mish softplus", "functional", "new", "nearly", "kept"),
+    Row("isfinite isinf isnan logical_not", "tensor torch", "new", "element", "bool"),
+    Row("eq ge gt le logical_and logical_or logical_xor lt ne", "tensor torch", "new", "broadcast", "bool"),
+    Row("full_like ones_like zeros_like", "torch", "new", "element", "kept"),
+    Row("where", "torch", "new", "broadcast", "kept"),
+    Row("clone", "tensor torch", "new", "element", "kept"),
+    Row("bool byte double float half int long short to type_as", "tensor", "shared", "element", "cast"),
+    Row("contiguous cuda detach", "tensor", "shared", "element", "kept"),
+    Row("cpu", "tensor", "shared", "element", "kept", waits="value"),
+    Row("detach", "torch", "shared", "element", "kept"),
+    # along a dimension, or over all
+    Row("cumsum logsumexp", "tensor torch", "new", "inner", "kept"),
+    Row("mean prod sum", "tensor torch", "new", "inner", "kept", reduces=True),
+    Row("std var", "tensor torch", "new", dtype="kept", reduces=True),  # along a dimension but nearly
+    Row("log_softmax softmax", "tensor torch functional", "new", "inner", "kept"),
+    Row("norm", "tensor torch", "new", "inner", "kept", reduces=True, dim=1),
+    Row("quantile", "tensor torch", "new"),
+    Row("nanmean", "tensor torch", "new", reduces=True),
+    Row("argmax argmin max median min", "tensor torch", "new", "inner", reduces=True),
+    Row("all any", "tensor torch", "new", "inner", "bool", reduces=True),
+    # other shapes of the same values
+    Row("squeeze unsqueeze", "tensor torch", "shared", "inner", "kept"),
+    Row("expand expand_as reshape_as view view_as", "tensor", "shared", dtype="kept"),
+    Row("flatten movedim permute ravel reshape t transpose", "tensor torch", "shared", dtype="kept"),
+    Row("flip gather index_select masked_fill", "tensor torch", "new", dtype="kept"),
+    Row("repeat", "tensor", "new", dtype="kept"),
+    Row("broadcast_to chunk narrow select split swapaxes unbind", "torch", "shared"),
+    Row(JOINING, "torch", "new"),
+    # products, losses, layers
+    Row("bmm matmul mm", "torch", "new"),
+    Row("cross_entropy huber_loss l1_loss layer_norm linear mse_loss", "functional", "new"),
+    Row("normalize one_hot smooth_l1_loss", "functional", "new"),
+    Row("dropout", "functional", "shared", draws=True),
+    # what the host gets
+    Row("item tolist", "tensor", "number", waits="value"),
+    Row("numpy", "tensor", "shared", waits="value"),
+    Row("data_ptr dim element_size is_contiguous ndimension numel size type", "tensor", "number"),
+    Row("allclose equal", "tensor torch", "number", waits="value"),
+    Row("argwhere bincount masked_select nonzero unique unique_consecutive", "tensor torch", "new", waits="size"),
+    Row("det inverse svd", "torch", "new", waits="check"),
+    Row("cholesky", "torch", "new", waits="check"),
+    # new tensors
+    Row("empty eye linspace logspace ones zeros", "torch", "new", dtype="default", made="on host"),
+    Row("arange full", "torch", "new", made="on host"),
+    Row("rand randn", "torch", "new", dtype="default", made="on host", draws=True),
+    Row("randint randperm", "torch", "new", made="on host", draws=True),
+    Row("normal", "torch", "new", waits="check", made="on host", draws=True),
+    Row("bernoulli rand_like randn_like", "torch", "new", draws=True),
+    Row("multinomial", "torch", "new", waits="check", draws=True),
+    Row("empty_like", "torch", "new", dtype="kept"),
+    Row("tensor", "torch", "new", made="of host"),
+    Row("as_tensor asarray from_numpy", "torch", "shared", made="of host"),
+    Row("BoolTensor ByteTensor CharTensor DoubleTensor", "torch", "shared", dtype="cast", made="of host"),
+    Row("FloatTensor HalfTensor IntTensor", "torch", "shared", dtype="cast", made="of host"),
+    Row("LongTensor ShortTensor Tensor", "torch", "shared", dtype="cast", made="of host"),
+    # in place
+    Row("add_ clamp_ copy_ div_ fill_ lerp_ mul_ requires_grad_ sub_ zero_", "tensor", "in place"),
+    Row("normal_ uniform_", "tensor", "in place", draws=True),
+    # distributions
+    Row("entropy log_prob", "distribution", "new", "row"),
+    Row("rsample sample", "distribution", "new", "row", draws=True),
+    # numpy
+    Row("clip copy round", "array", "new", "element", "kept"),
+    Row("astype", "array", "new", "element", "cast"),
+    Row("all any argmax argmin max mean min prod std sum var", "array", "new", reduces=True),
+    Row("item tolist", "array", "number"),
+    Row("flatten repeat", "array", "new"),
+    Row("ravel reshape squeeze transpose", "array", "shared"),
+    Row("abs absolute clip exp expm1 floor isfinite isnan log log10", "numpy", "new", "element"),
+    Row("log1p log2 logical_not nan_to_num round sign sqrt square tanh", "numpy", "new", "element"),
+    Row("add bitwise_or divide logical_and logical_or logical_xor", "numpy", "new", "broadcast"),
+    Row("maximum minimum multiply power subtract where", "numpy", "new", "broadcast"),
+    Row("all any argmax argmin max mean median min nanmean prod std sum var", "numpy", "new", reduces=True),
+    Row("percentile quantile", "numpy", "new"),
+    Row("full_like ones_like zeros_like", "numpy", "new"),
+    Row("arange array concatenate full hstack linspace ones stack vstack zeros", "numpy", "new"),
+    Row("asarray ascontiguousarray atleast_1d atleast_2d expand_dims", "numpy", "shared"),
+)  # fmt: skip
+
+
+def _index() -> dict[Kind, dict[str, Row]]:
+    found: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in ROWS:
+        for kind in row.of.split():
+            for name in row.names.split():
+                if name in found[kind]:
+                    raise ValueError(f"{name} of {kind} stands in two rows")
+                found[kind][name] = row
+    return {kind: found[kind] for kind in get_args(Kind)}
+
+
+OF: Mapping[Kind, Mapping[str, Row]] = _index()
+"""The row of each name, by whose name it is."""
+
+
+def names(*kinds: Kind, **facts: object) -> frozenset[str]:
+    """The names of any of these kinds whose row says all of these facts: `names("torch", memory="new", draws=False)`.
+
+    A fact may be a tuple of values, one of which must stand in the row.
+    """
+    rows = (row for row in ROWS if not {*kinds}.isdisjoint(row.of.split()) and _says(row, facts))
+    return frozenset(name for row in rows for name in row.names.split())
+
+
+def methods(**facts: object) -> frozenset[str]:
+    """The names of methods of which the facts are true whatever a method of this name may be called on."""
+    others = (row for row in ROWS if not {*METHODS}.isdisjoint(row.of.split()) and not _says(row, facts))
+    return names(*METHODS, **facts) - {name for row in others for name in row.names.split()}
+
+
+def _says(row: Row, facts: Mapping[str, object]) -> bool:
+    return all(
+        getattr(row, fact) in (wanted if isinstance(wanted, tuple) else (wanted,)) for fact, wanted in facts.items()
+    )
+
+
+NEW = methods(memory=("new", "number"))
+"""Methods whose results share no memory with what they are called on, whatever that is."""
+VIEWS = names("tensor", memory="shared") - {"numpy"}
+"""Methods of tensors that may return what they are called on, or a view of it, and change nothing."""
+REDUCES = names("tensor", reduces=True)
+"""Methods of tensors that make one number of all elements, unless they are told along which dimension."""
+JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
+"""Functions of torch that put tensors together."""
+OTHERWISE = frozenset("copy inplace out".split())
+"""Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
