@@ -25,7 +25,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import singular
-from transformer.syntax.query import is_number, names_in, pairwise, statements, walk
+from transformer.syntax.query import children, is_number, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -201,7 +201,7 @@ def _is_on_device(roles: Roles, stmt: ast.Assign, depth: int = 4) -> bool:
     """Whether a buffer is allocated where the stacked steps will be, as far as the script says."""
     if roles.device is None or sets_default(roles.tree):
         return True
-    for node in ast.walk(stmt.value):
+    for node in walk(stmt.value):
         if ast.unparse(node) == roles.device or (isinstance(node, ast.Attribute) and node.attr in ("device", "cuda")):
             return True
         if isinstance(node, ast.Call) and roles.tree.calls(node, "torch.zeros_like") and depth and node.args:
@@ -453,7 +453,7 @@ def _is_of_env(roles: Roles, value: ast.expr) -> bool:
     observed = names_in([t.elts[0] for t in whole if t.elts])
     return (
         all(
-            names_in([made]) & observed or any(isinstance(n, ast.Call) and _resets(n) for n in ast.walk(made))
+            names_in([made]) & observed or any(isinstance(n, ast.Call) and _resets(n) for n in walk(made))
             for _, made in roles.assignments(value.id)
             if made is not step
         )
@@ -489,7 +489,7 @@ def _reduced(roles: Roles, tensors: Tensors, value: ast.expr, stmt: ast.stmt, de
                 elif _reduced(roles, tensors, made, bound, depth - 1):
                     return True
         return False
-    parts = [*value.args, value.func] if isinstance(value, ast.Call) else [*ast.iter_child_nodes(value)]
+    parts = [*value.args, value.func] if isinstance(value, ast.Call) else [*children(value)]
     if isinstance(value, ast.BinOp):  # one of them has an element per environment
         return all(_reduced(roles, tensors, p, stmt, depth) for p in (value.left, value.right))
     return any(_reduced(roles, tensors, p, stmt, depth) for p in parts if isinstance(p, ast.expr))

@@ -127,7 +127,7 @@ class Deferral:
 
     def _handed(self, node: ast.AST) -> set[str]:
         """Names whose memory is given to what is not known to leave it alone."""
-        calls = [n for n in ast.walk(node) if isinstance(n, ast.Call) and not self._changes_nothing(n)]
+        calls = [n for n in walk(node) if isinstance(n, ast.Call) and not self._changes_nothing(n)]
         return {n for c in calls for a in (*c.args, *(k.value for k in c.keywords)) for n in roots(a)}
 
     def _changes_nothing(self, call: ast.Call, inside: int = 3) -> bool:
@@ -142,7 +142,7 @@ class Deferral:
             return not is_in_place(qualified) and not by_place
         function = self.tree.function_called(call)
         if function is not None:
-            inner = [n for stmt in function.body for n in ast.walk(stmt) if isinstance(n, ast.Call)]
+            inner = [n for stmt in function.body for n in walk(stmt) if isinstance(n, ast.Call)]
             alone = not changed_in_place(function.body) and not function.decorator_list
             return inside > 0 and alone and all(self._changes_nothing(c, inside - 1) for c in inner)
         if isinstance(call.func, ast.Name):

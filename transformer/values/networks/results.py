@@ -7,7 +7,7 @@ import ast
 from transformer.dataflow.memory import may_be_given, roots
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, first_parameter, parameters, statements, walk
+from transformer.syntax.query import bind_arguments, children, first_parameter, parameters, statements, walk
 from transformer.torch_api import NEW, REDUCES, VIEWS, names
 
 NEW_OF_TORCH = names("torch", memory="new")
@@ -72,7 +72,7 @@ class Results:
                 if len(whole) <= (1 if self._tree.qualified(node.func) else 0):
                     return False
             return any(self._rows(part, method, depth) for part in (node.func, *whole))
-        return any(self._rows(part, method, depth) for part in ast.iter_child_nodes(node))
+        return any(self._rows(part, method, depth) for part in children(node))
 
     def is_tensor(self, place: int | None, count: int = 1) -> bool:
         """Whether nothing says that a result is a number, a distribution, a tuple or another object."""
@@ -193,7 +193,7 @@ def _makes_new(qualified: str, call: ast.Call) -> bool:
 
 def _is_kept(name: str, method: ast.FunctionDef) -> bool:
     """Whether a method puts a name's memory into an attribute or a container, where others may change it."""
-    for node in ast.walk(method):
+    for node in walk(method):
         if isinstance(node, ast.Assign):
             held = any(isinstance(t, ast.Name) and t.id == name for t in node.targets) or name in roots(node.value)
             if held and any(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets):
