@@ -69,8 +69,6 @@ class History:
     """Whether a smaller last minibatch is possible, and cannot be told from what is bound above the training loop."""
     stop: str | None = None
     """The condition under which the minibatch loop is left, and the optimizer not stepped."""
-    recurrence: bool = False
-    """Whether GAE's loop holds only the recurrence."""
     backwards: int = 0
     """Backward passes in update()."""
     traced: bool = False

@@ -332,29 +332,6 @@ def _without_graph(tree: Tree, region: Sequence[ast.stmt], name: str) -> bool:
     )
 
 
-def extract_inner(
-    state: State, edits: Edits, function: ast.FunctionDef, stmt: ast.stmt, role: str, doc: str, decorator: str
-) -> None:
-    """Move one statement of an extracted function into a function of its own above it.
-
-    Everything that the statement reads and `function` binds becomes a parameter.
-
-    Raises:
-        Skip: it cannot be moved.
-    """
-    own = scope_access(function.body).binds | set(parameters(function))
-    sig = signature(state.roles, [stmt], function, own)
-    name = state.tree.names.fresh(role)
-    call = f"{', '.join(sig.results)} = " if sig.results else ""
-    call += f"{name}({', '.join(sig.params)})"
-    indent = function.col_offset
-    _rejoin(state, edits, [stmt], indent + 4 - stmt.col_offset)
-    lines = [without_blank_lines(edits.move(stmt, call))]
-    definition = define(state, name, sig.params, doc, lines, sig.results, indent)
-    mark = cst.Decorator(cst.parse_expression(decorator.removeprefix("@")))
-    edits.before(function, [definition.with_changes(decorators=[mark])], gap=1 if indent else 2)
-
-
 def define(
     state: State,
     name: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, shared
@@ -69,7 +69,7 @@ def apply(state: State) -> Rewrite:
         none = "no loop backwards over the rollout's steps was found"
         elsewhere = any(backwards(n.iter) is not None for n in state.tree.of(ast.For))
         raise Skip(none) if elsewhere and not reasons else skipped(reasons, none)
-    return Rewrite(edits, replace(state.history, recurrence=not reasons), tuple(map(str, reasons)))
+    return Rewrite(edits, notes=tuple(map(str, reasons)))
 
 
 @dataclass(frozen=True)

@@ -49,18 +49,16 @@ def apply(state: State) -> Rewrite:
     if all(reasons.values()):
         raise Skip("; ".join(notes) or "no function")
     update = facts.functions.get("update")
-    named = {update.name if update else None, facts.policy if facts.act else None}
     captured = [name for name, why in reasons.items() if why is None]
+    if facts.act and facts.policy in captured:
+        captured.insert(captured.index(facts.policy), facts.act)  # what takes its place in the steps under --compile
     edits.before(
         roles.outermost,
         render(
             "cudagraphs",
             flag=facts.flags["cudagraphs"],
             device=roles.device,
-            compile=facts.flags["compile"],
-            policy=facts.policy,
-            act=facts.act if facts.policy in captured else None,
-            functions=[n for n in captured if n not in named],
+            functions=[n for n in captured if update is None or n != update.name],
             update=update.name if update and update.name in captured else None,
             even=facts.even_minibatches,
         ),
@@ -93,8 +91,6 @@ def _obstacles(roles: Roles) -> dict[str, str | None]:
 def _against_policy(roles: Roles, capture: Capture) -> str | None:
     """Why the policy cannot be captured: a graph holds one call, of tensors."""
     calls = roles.policy_calls
-    if roles.history.act:  # of two calls each run makes only one in the steps
-        calls = [n for n in calls if n.args and not n.keywords]
     if len(calls) > 1:
         return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of other sizes"
     return _not_tensors(roles.history.policy_others) or capture.obstacle_of_call(calls[0])

@@ -65,7 +65,11 @@ def apply(state: State) -> Rewrite:
     clipped = _also_clipped(roles, definition, passes)
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
-    edits, setup, traceable, written = Edits(state.source), [], "", set[str]()
+    late = passes[0].zero_grads[0].lineno > passes[0].steps[0].lineno
+    plain = len(passes) == 1 and passes[0].is_plain and not clipped and not late
+    edits, traceable, written = Edits(state.source), "", set[str]()
+    setup: list[str] = []
+    flag = state.history.flags["compile"]
     for one in passes:
         zero_grad, backward = (tree.names.fresh(n) for n in ("zero_grad", "backward"))
         steps = [tree.names.fresh("optimizer_step") for _ in one.steps]
@@ -79,20 +83,24 @@ def apply(state: State) -> Rewrite:
         edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
         for call, step in zip(one.steps, steps, strict=True):
             edits.substitute(call, f"{step}()")
+        names = ", ".join([zero_grad, backward, *steps])
         given = [*one.optimizers, *([f"clipped={clipped}"] if clipped else [])]
-        setup.append(f"{', '.join([zero_grad, backward, *steps])} = {traceable}({', '.join(given)})")
+        made = f"{names} = {traceable}({', '.join(given)})"
+        own = one.optimizers[0]
+        eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
+        setup += [eager, f"if {flag}:", f"    {made}"] if plain else [made]
     code = render(
-        "traceable",
+        "traceable" if plain else "traceable_several",
         traceable=traceable,
-        flag=state.history.flags["compile"],
+        flag=flag,
         several=len(passes) > 1,
         shared=any(len(one.steps) > 1 for one in passes),
         clipped=bool(clipped),
-        late=passes[0].zero_grads[0].lineno > passes[0].steps[0].lineno,
+        late=late,
         summed=any(len(one.backwards) > 1 for one in passes),
     )
     edits.before(definition, code, gap=1 if definition.col_offset else 2)
-    edits.before(roles.outermost, "\n".join(setup))
+    edits.before(roles.outermost, "\n".join(setup), gap=1)
     add_imports(tree.root, edits, "import inspect")
     return Rewrite(edits, replace(state.history, on_device=state.history.on_device | written, traced=True))
 
@@ -105,6 +113,12 @@ class _Pass:
     backwards: list[ast.Call]
     """One; or several, statement by statement, whose gradients are summed."""
     steps: list[ast.Call]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether one loss is computed back for one optimizer."""
+        calls = [*self.zero_grads, *self.backwards, *self.steps]
+        return len(calls) == len(ORDER) and not self.backwards[0].keywords
 
     @property
     def optimizers(self) -> list[str]:

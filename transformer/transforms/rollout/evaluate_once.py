@@ -307,9 +307,9 @@ def _rewrite(
         rollout,
         render(
             "evaluate_once",
-            flag=flag,
+            first=next(iter(late)),
             targets=", ".join(name if name in kept else "_" for name in step.targets),
-            policy=facts.policy,
+            method=facts.policy_target,
             transitions=facts.transitions,
             transition=facts.transition,
             observations=observations,

@@ -32,8 +32,8 @@ INFO = TransformInfo(
     needs=("flags",),
     before='optimizer.param_groups[0]["lr"] = lrnow',
     after=(
-        'if args.compile or args.cudagraphs:\n    optimizer.param_groups[0]["lr"].fill_(lrnow)\n'
-        'else:\n    optimizer.param_groups[0]["lr"] = lrnow'
+        'lr = optimizer.param_groups[0]["lr"]\n'
+        'optimizer.param_groups[0]["lr"] = lr.fill_(lrnow) if torch.is_tensor(lr) else lrnow'
     ),
     regroups=(
         "capturable optimizers count their steps in float32 on the device; their first steps are compared with "
@@ -139,13 +139,11 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
     if uses.loads:
         notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
-    for stmt, target in uses.writes:
-        value = tree.text(stmt.value)
-        edits.replace(stmt, render("tensor_lr_fill", target=tree.text(target), value=value, flags=flags))
-    for stmt, target in uses.others:
+    for stmt, target in (*uses.writes, *uses.others):
         if stmt not in shared:
-            value = tree.text(stmt.value)
-            edits.replace(stmt, render("tensor_lr_shared", target=tree.text(target), value=value))
+            rate = None if isinstance(target.value, ast.Name) else tree.names.fresh("lr")
+            write = {"target": tree.text(target), "value": tree.text(stmt.value), "rate": rate}
+            edits.replace(stmt, render("tensor_lr_fill", **write))
     for read in uses.reads:
         if read not in shared:
             edits.substitute(read, f"float({tree.text(read)})")
