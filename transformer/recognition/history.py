@@ -60,8 +60,10 @@ class History:
     """The sizes that each of its entries begins with, as written, and whether they are all of its sizes."""
     on_device: frozenset[str] = frozenset()
     """Functions that earlier transforms wrote, and that wait for nothing where they work on a device."""
+    drawn: frozenset[str] = frozenset()
+    """Expressions, as `ast.unparse` writes them, that draw what a distribution's sample() draws."""
     sampler: str | None = None
-    """The one of them that draws from distributions."""
+    """The one of on_device that draws from distributions."""
     even_minibatches: str | None = None
     """An expression that is true where all minibatches have one size, of names that are bound above the training loop;
     None where unknown."""

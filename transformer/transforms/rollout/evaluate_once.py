@@ -113,15 +113,15 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
     cls, method = Results(roles, call).called
     if cls is None or method is None:
         raise Skip(f"it is not known what {ast.unparse(call.func)}() runs")
-    parameter, place = _given_action(method, len(names))
+    parameter, place = _given_action(roles, method, len(names))
     why = Rowwise(roles, cls).obstacle(method.name) or Capture(roles).obstacle_of_call(call)
     if why is not None:
         raise Skip(why)
     assert isinstance(stmt, ast.Assign)
-    return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(tree, method, parameter))
+    return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(roles, method, parameter))
 
 
-def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
+def _given_action(roles: Roles, method: ast.FunctionDef, count: int) -> tuple[str, int]:
     """The parameter of a method that stands for given actions, and where the actions stand among its results.
 
     Raises:
@@ -142,32 +142,33 @@ def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
             continue
         assert isinstance(last, ast.Return)
         results = [ast.unparse(e) for e in last.value.elts] if isinstance(last.value, ast.Tuple) else []
-        draws = [n for n in walk(method) if _is_draw(n)]
+        draws = [n for n in walk(method) if _is_draw(roles, n)]
         if results.count(name) == 1 and len(results) == count and all(n in walk(draw) for n in draws):
             return name, results.index(name)
     raise Skip(f"{method.name} (line {method.lineno}) takes no actions that it would draw otherwise, and returns")
 
 
-def _draws_numbers(tree: Tree, method: ast.FunctionDef, parameter: str) -> bool:
+def _draws_numbers(roles: Roles, method: ast.FunctionDef, parameter: str) -> bool:
     """Whether a method draws its actions from one categorical distribution, as they come: a number per row."""
     assigned = [s for s in statements(method.body) if isinstance(s, ast.Assign) and len(s.targets) == 1]
     targets = [ast.unparse(s.targets[0]) for s in assigned]
     values = {t: s.value for t, s in zip(targets, assigned, strict=True) if targets.count(t) == 1}
     draw = values.get(parameter)
-    if not isinstance(draw, ast.Call) or not _is_draw(draw):
+    if draw is None or not _is_draw(roles, draw):
         return False
-    drawn_from = draw.args[0] if isinstance(draw.func, ast.Name) and draw.args else getattr(draw.func, "value", None)
-    made = values.get(ast.unparse(drawn_from)) if drawn_from is not None else None
-    name = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
-    return name.startswith("torch.distributions.") and name.endswith(".Categorical")
+    made = [values[n.id] for n in walk(draw) if isinstance(n, ast.Name) and n.id in values]
+    names = {roles.tree.qualified(m.func) or "" for m in made if isinstance(m, ast.Call)}
+    return any(n.startswith("torch.distributions.") and n.endswith(".Categorical") for n in names)
 
 
 def _is_load(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Load)
 
 
-def _is_draw(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and "sample" in ast.unparse(node.func).rpartition(".")[2]
+def _is_draw(roles: Roles, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    return "sample" in ast.unparse(node.func).rpartition(".")[2] or ast.unparse(node) in roles.history.drawn
 
 
 Records = dict[str, tuple[ast.Assign, ast.expr]]
