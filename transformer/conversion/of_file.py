@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from transformer.conversion import pipeline
 from transformer.conversion.line_length import line_length_of
 from transformer.conversion.result import Conversion
+from transformer.conversion.selection import Selection
 from transformer.syntax import text
 
 STDIN = "-"
@@ -24,9 +24,7 @@ def read_script(script: str) -> text.Text:
     return text.decode(sys.stdin.buffer.read()) if script == STDIN else text.read(Path(script))
 
 
-def convert_script(
-    script: str, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
-) -> tuple[text.Text, Conversion]:
+def convert_script(script: str, selection: Selection) -> tuple[text.Text, Conversion]:
     """Read a script and convert it at the line length of its project; `-` is standard input, of the current folder's.
 
     Returns:
@@ -34,7 +32,7 @@ def convert_script(
 
     Raises:
         OSError: the file cannot be read.
-        SelectionError: `select`/`ignore` is impossible.
+        SelectionError: the selection is impossible.
     """
     path = None if script == STDIN else Path(script)
     try:
@@ -42,4 +40,4 @@ def convert_script(
     except text.NotText as refusal:
         return text.Text(""), Conversion("", diagnostics=(refusal.diagnostic,))
     length = line_length_of(Path.cwd() if path is None else path.parent) or pipeline.DEFAULT_LINE_LENGTH
-    return original, pipeline.convert(original.content, select=select, ignore=ignore, line_length=length)
+    return original, pipeline.convert_selected(original.content, selection, length)

@@ -22,6 +22,16 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the user asked of the conversion."""
+
+    transforms: frozenset[str] = frozenset()
+    """The names of those that are to be applied."""
+    target: str = "any"
+    """The device that the script is to run on, cpu or cuda; both where any."""
+
+
+@dataclass(frozen=True)
 class History:
     """What earlier transforms did that later ones need to know; names, never nodes.
 
@@ -33,7 +43,7 @@ class History:
     auxiliary: Mapping[str, int] = field(default_factory=dict)
     """Names of further updates, each with the number of its backward passes."""
     flags: Mapping[str, str] = field(default_factory=dict)
-    """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
+    """Flag name (compile; cudagraphs and measure_burnin where asked for) to what reads it (`args.compile`)."""
     unsteady: Mapping[str, str] = field(default_factory=dict)
     """Networks that are not known to change in nothing but their parameters' values, each with the reason."""
     restructured: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +70,8 @@ class History:
     """The sizes that each of its entries begins with, as written, and whether they are all of its sizes."""
     on_device: frozenset[str] = frozenset()
     """Functions that earlier transforms wrote, and that wait for nothing where they work on a device."""
+    options: str | None = None
+    """The name for what torch.compile is told."""
     drawn: frozenset[str] = frozenset()
     """Expressions, as `ast.unparse` writes them, that draw what a distribution's sample() draws."""
     sampler: str | None = None
@@ -90,6 +102,7 @@ class History:
     """
     tensor_env: str | None = None
     """The environment, as written, where its steps are known to take and return torch tensors."""
+    asked: Asked = Asked()
     original: str = ""
     """The text of the script before any transform; warnings point into it."""
 

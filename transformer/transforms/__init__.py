@@ -27,6 +27,7 @@ from transformer.transforms.tuning import (
     measure,
     on_device,
     transfers,
+    trust_vectors,
 )
 from transformer.transforms.update import auxiliary_update, deferred_sync, late_exit, shuffle, tensor_lr, update
 
@@ -59,6 +60,7 @@ ORDER: tuple[Transform, ...] = (
     float_arrays.TRANSFORM,
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
+    trust_vectors.TRANSFORM,
     collect_once.TRANSFORM,
     keep_memory.TRANSFORM,
     idle_threads.TRANSFORM,

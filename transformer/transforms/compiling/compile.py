@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
@@ -74,13 +75,15 @@ def apply(state: State) -> Rewrite:
     kept = tree.names.fresh("aot_config") if any(_keeps_graph(tree.definition(n)) for n in untraced) else None
     if kept is not None:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
+    options = tree.names.fresh("options")
     code = render(
         "compile",
         policy=facts.act or facts.policy,  # what a step calls; the other is called once per rollout
         steady=_is_steady(roles),
         functions=functions,
         kept=kept,
-        options=tree.names.fresh("options"),
+        options=options,
+        gpu=facts.asked.target != "cpu",
         unguarded=tree.names.fresh("unguarded") if facts.policy and _is_known(roles) else None,
     )
     block = tree.block(roles.outermost)
@@ -89,7 +92,7 @@ def apply(state: State) -> Rewrite:
         edits.after(above.body[-1], code)
     else:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
-    return Rewrite(edits, notes=tuple(notes))
+    return Rewrite(edits, replace(facts, options=options), tuple(notes))
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:

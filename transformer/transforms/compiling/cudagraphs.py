@@ -42,6 +42,8 @@ def apply(state: State) -> Rewrite:
     """
     roles = state.roles
     facts, edits = state.history, Edits(state.source)
+    if facts.asked.target == "cpu":
+        raise NotNeeded("the target is a CPU")
     if roles.device is None:
         raise NotNeeded("the script moves nothing to a device")
     reasons = _obstacles(roles)
@@ -57,7 +59,7 @@ def apply(state: State) -> Rewrite:
         render(
             "cudagraphs",
             flag=facts.flags["cudagraphs"],
-            device=roles.device,
+            device=roles.device if facts.asked.target == "any" else None,
             functions=[n for n in captured if update is None or n != update.name],
             update=update.name if update and update.name in captured else None,
             even=facts.even_minibatches,

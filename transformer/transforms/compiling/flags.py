@@ -1,13 +1,14 @@
-"""Add the flags `compile`, `cudagraphs` and `measure_burnin` to the script's own arguments, or beside them."""
+"""Add the flags `compile` and `cudagraphs` to the script's own arguments, or beside them."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from transformer.recognition.arguments import holds_options
+from transformer.recognition.history import Asked
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
@@ -19,7 +20,7 @@ from transformer.transforms.base import Rewrite, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",
-    summary="add --compile, --cudagraphs and --measure-burnin to the script's own arguments",
+    summary="add --compile and --cudagraphs to the script's own arguments",
     applies=(
         "to any script; the flags join arguments that are defined by argparse or tyro in a way that is known, and "
         "otherwise stand beside them"
@@ -31,12 +32,15 @@ INFO = TransformInfo(
     needs=(),
     before="@dataclass\nclass Args:\n    seed: int = 1",
     after=(
-        "@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False\n"
-        "    measure_burnin: int = 3"
+        "@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False"
     ),
 )
 
-FLAGS = ("compile", "cudagraphs", "measure_burnin")
+
+def _wanted(asked: Asked) -> list[str]:
+    """The flags that something will read."""
+    read = {"compile": True, "cudagraphs": asked.target != "cpu", "measure_burnin": "measure" in asked.transforms}
+    return [flag for flag, is_read in read.items() if is_read]
 
 
 @dataclass(frozen=True)
@@ -52,30 +56,30 @@ class Definition:
 def apply(state: State) -> Rewrite:
     """Add the flags; note the expressions that read them."""
     tree = state.tree
-    edits = Edits(state.source)
+    edits, wanted = Edits(state.source), _wanted(state.history.asked)
     definition = _dataclass(tree) or _argparse(tree)
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
-        reader, flags = _beside(tree, edits)
+        reader, flags = _beside(tree, edits, wanted)
     else:
-        flags = _named(definition.fields)
-        edits.after(definition.last, render(definition.template, **flags, **definition.values))
+        flags = _named(wanted, definition.fields)
+        edits.after(definition.last, render(definition.template, names=flags, **definition.values))
     read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     return Rewrite(edits, replace(state.history, flags=read))
 
 
-def _named(taken: Collection[str]) -> dict[str, str]:
+def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
     """What the flags are called beside arguments of these names."""
-    return {flag: flag if flag not in taken else f"lean_{flag}" for flag in FLAGS}
+    return {flag: flag if flag not in taken else f"lean_{flag}" for flag in wanted}
 
 
-def _beside(tree: Tree, edits: Edits) -> tuple[str, dict[str, str]]:
+def _beside(tree: Tree, edits: Edits, wanted: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
     taken |= {n.arg for n in tree.nodes if isinstance(n, ast.arg)}
     taken |= {ast.unparse(n.target) for n in tree.nodes if isinstance(n, ast.AnnAssign)}
-    flags, names = tree.names.fresh("flags"), _named(taken)
-    options = render("flags_argparse", parser=flags, **names)
+    flags, names = tree.names.fresh("flags"), _named(wanted, taken)
+    options = render("flags_argparse", parser=flags, names=names)
     add_imports(tree.root, edits, "import argparse", "import sys")
     add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options))
     return flags, names

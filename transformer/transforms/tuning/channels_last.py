@@ -52,7 +52,10 @@ def apply(state: State) -> Rewrite:
         Skip: no network of the file convolves images, or one depends on their layout.
     """
     roles = state.roles
-    if roles.device is None:
+    cpu = state.history.asked.target == "cpu"
+    if state.history.asked.target == "cuda":
+        raise NotNeeded("the target is a CUDA device")
+    if roles.device is None and not cpu:
         convolves = any((state.tree.qualified(n) or "").startswith(CONVOLUTIONS) for n in state.tree.nodes)
         raise (Skip if convolves else NotNeeded)("the script moves nothing to a device")
     made = {name: cls for name in roles.modules if (cls := _convolving(roles, name)) is not None}
@@ -60,9 +63,10 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("no network that is trained, of a class of this file, has convolutions")
     _check_weights(state.tree)
     edits = Edits(state.source)
-    flag, device = state.history.flags["compile"], roles.device
+    flag = state.history.flags["compile"]
+    on_cpu = flag if cpu else f'{flag} and torch.device({roles.device}).type == "cpu"'
     for name, (stmt, _) in made.items():
-        edits.after(stmt, render("channels_last_weights", flag=flag, device=device, network=name))
+        edits.after(stmt, render("channels_last_weights", condition=on_cpu, network=name))
     reorders = any(
         isinstance(n, ast.Attribute) and n.attr in PUT_FIRST
         for _, parts in made.values()
@@ -73,7 +77,8 @@ def apply(state: State) -> Rewrite:
         for name in _images(roles, set(made)):
             flattening = _flattening(roles, name)
             if flattening is not None:
-                edits.after(flattening, render("channels_last_images", flag=flag, images=name))
+                there = flag if cpu else f'{flag} and {name}.device.type == "cpu"'
+                edits.after(flattening, render("channels_last_images", condition=there, images=name))
     return Rewrite(edits)
 
 

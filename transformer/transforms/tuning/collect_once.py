@@ -12,6 +12,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="collect-once",
+    option="tune",
     summary="take what exists after the first iteration out of the garbage collector's view",
     applies=(
         "where the script leaves the garbage collector alone and an iteration ends with the end of the loop's body"

@@ -14,6 +14,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="idle-threads",
+    option="tune",
     summary="let torch's idle threads leave the processors to the environments' threads early",
     applies=(
         "where environments run in processes or threads of their own, torch is imported at the top of the file, "

@@ -14,6 +14,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="keep-memory",
+    option="tune",
     summary="keep the memory of a minibatch of images for the next one",
     applies=("where networks with convolutions are trained, and the script leaves the C library's memory alone"),
     safety=(

@@ -14,6 +14,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="measure",
+    option="measure",
     summary="show steps per second after burn-in in a progress bar",
     applies=(
         "where the training loop runs over a range, the rollout has a counter of steps that begins at 0, and the "
