@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
+
+from transformer.conversion.settings import SettingsError
 
 DEFAULT_COMMAND = "convert"
 
@@ -36,6 +39,24 @@ COMMANDS = {
 """In the order of `--help`."""
 
 
+def _choose_color(_: click.Context, __: click.Parameter, wanted: bool | None) -> None:
+    """Say so in the variables that Rich obeys, and what a script prints that is run."""
+    if wanted is not None:
+        chosen, other = ("FORCE_COLOR", "NO_COLOR") if wanted else ("NO_COLOR", "FORCE_COLOR")
+        os.environ[chosen] = "1"
+        os.environ.pop(other, None)
+
+
+COLOR = click.Option(
+    ["--color/--no-color"],
+    default=None,
+    expose_value=False,
+    callback=_choose_color,
+    help="Use colors, or none; else a terminal gets them, unless NO_COLOR is set, and all else with FORCE_COLOR.",
+)
+"""An option of every command."""
+
+
 class LazyGroup(click.Group):
     """A group that imports its commands on demand and falls back to :data:`DEFAULT_COMMAND`."""
 
@@ -52,7 +73,16 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             ctx.fail(f"{cmd_name} needs {error.name}, which is not installed: pip install 'lean-convert[run]'")
         command: click.Command = getattr(module, cmd_name)
+        if not any(param.name == COLOR.name for param in command.params):  # one object however often it is asked for
+            command.params.append(COLOR)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what is wrong with a project's settings is bad usage in every one that converts."""
+        try:
+            return super().invoke(ctx)
+        except SettingsError as error:
+            raise click.UsageError(str(error)) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

@@ -237,7 +237,7 @@ def _show(render: Callable[[Console], None], side_by_side: bool = False) -> None
     if terminal and buffer.getvalue().count("\n") >= screen.height:
         click.echo_via_pager(buffer.getvalue())
     else:
-        click.echo(buffer.getvalue(), nl=False)
+        click.echo(buffer.getvalue(), nl=False, color=True)  # or not: Rich has decided
 
 
 def _write_stdout(data: bytes) -> None:

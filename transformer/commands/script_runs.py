@@ -42,7 +42,7 @@ class Bars:
 
     def __init__(self, console: Console) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
-        self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self._progress = Progress(*columns, console=console, disable=not console.file.isatty(), transient=True)
 
     def __enter__(self) -> Bars:
         self._progress.start()
