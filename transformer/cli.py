@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from transformer.conversion.settings import SettingsError
+from transformer.run import Handover
 
 DEFAULT_COMMAND = "convert"
 
@@ -29,6 +30,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "convert": Command("convert", "Convert scripts (the default command)."),
     "verify": Command("verify", "Run original and converted script and compare them."),
+    "run": Command("run", "Convert into a cache and run the script, as if it were the original."),
     "bench": Command("bench", "Measure how fast original and converted script train."),
     "diff": Command("diff", "Show what a conversion changes, transform by transform."),
     "blame": Command("diff", "Print the conversion, with the transform behind each line."),
@@ -96,6 +98,14 @@ class LazyGroup(click.Group):
             self._check_misspelled(ctx, args[0])
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command, and then what it hands the process over to."""
+        try:
+            return super().main(*args, **kwargs)
+        except Handover as handover:
+            start = handover.start
+        return start()
 
     @staticmethod
     def _check_misspelled(ctx: click.Context, word: str) -> None:
