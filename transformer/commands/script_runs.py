@@ -6,11 +6,12 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SCRIPT_ARGS = "transformer.script_args"
@@ -41,8 +42,10 @@ class Bars:
     """A progress bar for each run, on standard error, where that is a terminal."""
 
     def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
         columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
-        self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self._progress = Progress(*columns, console=console, disable=not console.file.isatty(), transient=True)
 
     def __enter__(self) -> Bars:
         self._progress.start()

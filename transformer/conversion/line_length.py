@@ -11,6 +11,11 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+TOMLDecodeError, parse_toml = tomllib.TOMLDecodeError, tomllib.loads
+
+DEFAULT_LINE_LENGTH = 127
+"""cleanrl's own line length, used where the script's project does not say."""
+
 FORMATTER_DEFAULT = 88
 """What ruff and black use where their configuration names no length."""
 
@@ -41,8 +46,8 @@ def line_length_of(directory: Path) -> int | None:
 def _table(file: Path, *keys: str) -> dict[str, Any] | None:
     """The table under `keys` of a TOML file; None where there is none."""
     try:
-        table: Any = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        table: Any = parse_toml(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, TOMLDecodeError):
         return None
     for key in keys:
         table = table.get(key) if isinstance(table, dict) else None

@@ -12,8 +12,10 @@ from typing import NamedTuple
 import libcst as cst
 
 from transformer.conversion.first_state import read, recognise
+from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
-from transformer.conversion.selection import Selection, Target
+from transformer.conversion.selection import Selection
+from transformer.conversion.settings import Target
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
@@ -21,9 +23,6 @@ from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.gathering import dissolve
-
-DEFAULT_LINE_LENGTH = 127
-"""cleanrl's own line length, used where the script's project does not say."""
 
 BYTE_ORDER_MARK = "\ufeff"
 

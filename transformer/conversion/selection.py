@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
+from transformer.conversion.settings import Target
 from transformer.transforms import ORDER
-
-Target: TypeAlias = Literal["any", "cpu", "cuda"]
-"""What the converted script runs on: either kind of machine, or one kind alone, without the other's branches."""
 
 
 class SelectionError(ValueError):

@@ -100,11 +100,12 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         raise Skip(f"line {made.lineno} prints the optimizer")
     inside = {id(n) for n in walk(roles.outermost)}
     replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
-    cudagraphs, device = state.history.flags.get("cudagraphs"), roles.device
+    cudagraphs = state.history.flags.get("cudagraphs")
+    device = roles.device if cudagraphs else None
     # On a CPU, where a script without a device stays, step() refuses to be capturable
-    capturable = bool(device and cudagraphs) and optimizer.kind in CAPTURABLE and not (given & {"capturable", "fused"} or replaced)
+    capturable = bool(device) and optimizer.kind in CAPTURABLE and not (given & {"capturable", "fused"} or replaced)
     extra = [f"capturable={cudagraphs}"] if capturable else []
-    place = f', device={device} if {cudagraphs} else "cpu"' if device and cudagraphs and (capturable or not uses.loads) else ""
+    place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
     group = tree.names.fresh("group")
     loaded: dict[str, str | bool] = {"optimizer": optimizer.name, "group": group}
     captured = (
