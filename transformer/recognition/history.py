@@ -70,6 +70,8 @@ class History:
     """The sizes that each of its entries begins with, as written, and whether they are all of its sizes."""
     on_device: frozenset[str] = frozenset()
     """Functions that earlier transforms wrote, and that wait for nothing where they work on a device."""
+    unchecked: bool = False
+    """Whether distributions no longer check their arguments under either flag."""
     options: str | None = None
     """The name for what torch.compile is told."""
     drawn: frozenset[str] = frozenset()
@@ -105,6 +107,11 @@ class History:
     asked: Asked = Asked()
     original: str = ""
     """The text of the script before any transform; warnings point into it."""
+
+    @property
+    def any_flag(self) -> str:
+        """The condition that something is compiled or captured."""
+        return " or ".join(self.flags[flag] for flag in ("compile", "cudagraphs") if flag in self.flags)
 
     def with_function(self, role: str, function: Function) -> History:
         """With a function that was extracted for a role."""

@@ -36,8 +36,7 @@ INFO = TransformInfo(
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
         'if args.compile:\n    options = {"fallback_random": True, "size_asserts": False}\n'
-        '    unguarded = {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}\n'
-        "    policy = torch.compile(policy, options={**options, **unguarded})\n"
+        "    policy = torch.compile(policy, options=options)\n"
         "    update = torch.compile(update, options=options)\n\n"
         "for iteration in range(1, args.num_iterations + 1):\n    ..."
     ),
@@ -75,24 +74,28 @@ def apply(state: State) -> Rewrite:
     kept = tree.names.fresh("aot_config") if any(_keeps_graph(tree.definition(n)) for n in untraced) else None
     if kept is not None:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
-    options = tree.names.fresh("options")
+    options, flag = tree.names.fresh("options"), facts.flags["compile"]
+    both = next((s for s in roles.setup if isinstance(s, ast.If) and tree.text(s.test) == facts.any_flag), None)
+    if both is not None:  # what tensor-lr sets up under either flag
+        edits.after(both.body[-1], render("unchecked"))
     code = render(
         "compile",
         policy=facts.act or facts.policy,  # what a step calls; the other is called once per rollout
-        steady=_is_steady(roles),
+        steady=_is_known(roles) and _is_steady(roles),
         functions=functions,
         kept=kept,
         options=options,
+        checked=both is None,
         gpu=facts.asked.target != "cpu",
-        unguarded=tree.names.fresh("unguarded") if facts.policy and _is_known(roles) else None,
+        known=_is_known(roles),
     )
     block = tree.block(roles.outermost)
-    above, flag = block[block.index(roles.outermost) - 1], facts.flags["compile"]
+    above = block[block.index(roles.outermost) - 1]
     if isinstance(above, ast.If) and tree.text(above.test) == flag:  # what one-graph sets up under the flag
         edits.after(above.body[-1], code)
     else:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
-    return Rewrite(edits, replace(facts, options=options), tuple(notes))
+    return Rewrite(edits, replace(facts, options=options, unchecked=both is not None), tuple(notes))
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:

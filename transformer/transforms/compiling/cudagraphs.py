@@ -59,6 +59,7 @@ def apply(state: State) -> Rewrite:
         render(
             "cudagraphs",
             flag=facts.flags["cudagraphs"],
+            checked=not facts.unchecked,
             device=roles.device if facts.asked.target == "any" else None,
             functions=[n for n in captured if update is None or n != update.name],
             update=update.name if update and update.name in captured else None,

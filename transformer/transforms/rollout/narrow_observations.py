@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from transformer.dataflow.access import access
@@ -51,7 +51,8 @@ def apply(state: State) -> Rewrite:
     assert isinstance(rollout, ast.For), "else there were no host arrays"
     if sets_default(state.tree):
         raise Skip("the script sets a default dtype")
-    edits, reasons, dtypes, images = Edits(state.source), list[str](), dict(facts.storage_dtypes), False
+    edits, reasons, dtypes = Edits(state.source), list[str](), dict(facts.storage_dtypes)
+    narrowed, images = list[str](), False
     for _, key, value in list(recorded(roles, rollout)):
         name = _observation(roles, rollout, value)
         if name is None:
@@ -63,10 +64,22 @@ def apply(state: State) -> Rewrite:
             images |= any(divided_first(roles, n) for n in state.tree.of(ast.Name) if n.id == name.id)
         else:
             dtypes[key] = "torch.uint8"
+            narrowed.append(key)
     if not edits:
         none = "; ".join(dict.fromkeys(reasons)) or "the rollout records no observation as it is"
         raise (Skip if images else NotNeeded)(none)
+    stacked = next(n for n in state.tree.of(ast.DictComp) if _goes_through(n, facts.transition))
+    edits.substitute(stacked.generators[0].iter, tuple_of([key for key in dtypes if key not in narrowed]))
+    for key in narrowed:
+        rows = f'[t["{key}"] for t in {facts.transitions}]'
+        edits.after(state.tree.statement(stacked), f'{facts.storage}["{key}"] = torch.stack({rows})')
     return Rewrite(edits, replace(facts, storage_dtypes=dtypes))
+
+
+def _goes_through(comprehension: ast.DictComp, transition: str | None) -> bool:
+    """Whether a comprehension stacks the entries that the last step recorded."""
+    over = comprehension.generators[0].iter
+    return isinstance(over, ast.Name) and over.id == transition
 
 
 def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | None:
@@ -94,21 +107,10 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
     seen += _check_batch(roles, tensors, key)
     if not seen:
         raise Skip(f"no network is given {name.id}")
-    stacked = next(n for n in tree.nodes if isinstance(n, ast.Tuple) and _lists(n, key, roles.history.storage_dtypes))
     for stmt, whole, base in made:
         text = tree.text(base)
         edits.substitute(whole, f"torch.as_tensor({text}).to({roles.device}, non_blocking=True, copy=True)")
         edits.after(stmt, render("pixels", name=name.id))
-    left = [str(e.value) for e in stacked.elts if isinstance(e, ast.Constant) and e.value != key]
-    edits.substitute(stacked, tuple_of(left))
-    rows = f'[t["{key}"] for t in {roles.history.transitions}]'
-    edits.after(tree.statement(stacked), f'{roles.history.storage}["{key}"] = torch.stack({rows})')
-
-
-def _lists(node: ast.Tuple, key: str, keys: Mapping[str, str]) -> bool:
-    """Whether a tuple lists the entries that are stacked, among them `key`."""
-    listed = [e.value for e in node.elts if isinstance(e, ast.Constant)]
-    return len(listed) == len(node.elts) and key in listed and set(listed) <= set(keys)
 
 
 def _made(roles: Roles, tensors: Tensors, rollout: ast.For, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:

@@ -132,9 +132,8 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
     if extra:
         _add_arguments(tree, edits, optimizer, extra)
-    flags = " or ".join(state.history.flags[f] for f in ("compile", "cudagraphs") if f in state.history.flags)
     # What the script prints of it is to stay a float
-    loaded |= {"place": place, "flags": flags, "written": _in_update(roles, uses)}
+    loaded |= {"place": place, "flags": state.history.any_flag, "written": _in_update(roles, uses)}
     edits.after(made, render("tensor_lr", **loaded))
     for stmt in uses.loads:
         edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
