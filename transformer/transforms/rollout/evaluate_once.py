@@ -15,6 +15,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.extraction import top_level
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.on_host import names_entry, recorded
 from transformer.values.networks.results import Results
@@ -281,21 +282,17 @@ def _rewrite(
     facts, names, text, edits = state.history, tree.names, tree.text, Edits(state.source)
     assert facts.policy is not None
     act, flag = names.fresh("act"), facts.flags["compile"]
-    named = f"{facts.policy} = {facts.policy_target}"
-    last = next(s for s in state.roles.setup if isinstance(s, ast.Assign) and text(s) == named)
-    block, gap = tree.block(last), 1 if last.col_offset else 2
+    nested = not isinstance(state.roles.scope, ast.Module)
     edits.before(
-        block[block.index(last) + 1],
-        "\n" * gap
-        + render(
+        state.roles.outermost if nested else top_level(tree, state.roles.outermost),
+        render(
             "act",
             act=act,
             observation=names.fresh("observation"),
-            policy=facts.policy,
             method=facts.policy_target,
             place=step.place,
         ),
-        gap=gap,
+        gap=1 if nested else 2,
     )
     eager = [text(step.stmt), *(text(records[key][0]) for key in late)]
     drawn = f"{step.targets[step.place]} = {act}({step.observation})"
