@@ -77,6 +77,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Form of the report.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Report errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Report in full, with what was not needed.")
 @click.option("--check", is_flag=True, help="Write nothing; fail if the output is not what converting gives now.")
 @click.option("--diff", is_flag=True, help="Write nothing; print what would change as a patch of each script.")
 def convert(
@@ -86,6 +87,7 @@ def convert(
     force: bool,
     form: str,
     quiet: bool,
+    verbose: bool,
     check: bool,
     diff: bool,
     **selection: Any,
@@ -116,7 +118,8 @@ def convert(
             results.append(_convert_one(script, path, selection, put))
         except SelectionError as error:
             raise click.UsageError(str(error)) from None
-    _report(results, form=form, quiet=quiet or (check and form == "text"), to_stderr=diff or targets == [None])
+    quiet = quiet or (check and form == "text")
+    _report(results, form=form, quiet=quiet, verbose=verbose, to_stderr=diff or targets == [None])
     if any(r.failure is not None for r in results):
         sys.exit(2)
     if not all(r.done for r in results):
@@ -201,14 +204,14 @@ def _with_progress(work: Sequence[tuple[str, Path | None]], *, shown: bool) -> I
     yield from track(work, description="Converting", console=_console(to_stderr=True), transient=True)
 
 
-def _report(results: Sequence[Result], *, form: str, quiet: bool, to_stderr: bool) -> None:
+def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool, to_stderr: bool) -> None:
     """Print the report where the converted script did not go, and in text form the errors on standard error."""
     if form == "json":
         if not quiet:
             click.echo(json.dumps(as_json(results), indent=2), err=to_stderr)
         return
     if not quiet:
-        print_report(_console(to_stderr=to_stderr), results)
+        print_report(_console(to_stderr=to_stderr), results, verbose=verbose)
     if not all(r.done for r in results):
         print_errors(_console(to_stderr=True), results)
 

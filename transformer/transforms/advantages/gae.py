@@ -14,12 +14,17 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="gae",
+    brief="the advantages are gae()",
     summary="extract the advantage estimation into gae()",
     applies=(
         "to the statements that estimate advantages, where nothing jumps out of them, what is made in them and "
         "may outlive them reads none of their variables, and no other function sets these"
     ),
     safety="The same statements run in the same order; parameters and results follow from liveness.",
+    costs=(
+        "The advantages are neither extracted nor captured: let nothing jump out of them, and other functions "
+        "set none of their names."
+    ),
     needs=(),
     before=(
         "with torch.no_grad():\n    next_value = agent.get_value(next_obs)\n"

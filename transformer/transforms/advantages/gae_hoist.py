@@ -21,6 +21,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="gae-hoist",
+    brief="advantages: all but the recurrence at once",
     summary="remove the boundary branch of the advantage loop and compute all but the recurrence for all steps at once",
     applies=(
         "to a loop backwards over all steps with a plain index; what leaves it is made of known elementwise operations "
@@ -31,6 +32,10 @@ INFO = TransformInfo(
         "Each element goes through the same operations in the same order as in the loop, so the bits are the same; "
         "the values of the step after the last one are appended where the branch chose them. Only the recurrence, "
         "where a step needs the next one's result, stays a loop, and of the branch only what chooses that result."
+    ),
+    costs=(
+        "A dozen small operations per step backwards in time: use plain arithmetic on rows of tensors, as "
+        "cleanrl's loop does."
     ),
     needs=(),
     before=(

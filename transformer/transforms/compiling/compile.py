@@ -19,6 +19,7 @@ from transformer.values.device.python_counters import counted
 
 INFO = TransformInfo(
     name="compile",
+    brief="--compile: torch.compile of policy and update",
     summary="compile policy and update with torch.compile, behind --compile",
     applies=(
         "to the policy and update(), with all of torch.compile's guards, unless they are known to fail under "
@@ -32,6 +33,7 @@ INFO = TransformInfo(
         "the rollout their recurrence would compile for minutes. A policy that reads nothing that may change, but for "
         "the parameters' values, guards nothing but its input."
     ),
+    costs="Nothing is compiled.",
     needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(

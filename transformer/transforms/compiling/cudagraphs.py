@@ -12,6 +12,7 @@ from transformer.values.device.graph_capture import Capture
 
 INFO = TransformInfo(
     name="cudagraphs",
+    brief="--cudagraphs: replay of CUDA graphs",
     summary="replay policy, gae and update as CUDA graphs, behind --cudagraphs",
     applies=(
         "to functions all of whose calls are known to work on the device alone and to read nothing that the training "
@@ -23,6 +24,10 @@ INFO = TransformInfo(
         "it calls is known to work on the device alone and to read nothing that the training loop changes: inputs that "
         "are not tensors, conditions on a tensor's value, copies from the host, prints, random numbers of the host, "
         "attributes that are set, or code of other files speak against it, and so do minibatches of different sizes."
+    ),
+    costs=(
+        "Each kernel is launched from Python: keep what prints, reads numbers or changes attributes out of "
+        "policy and update."
     ),
     needs=("flags", "compile"),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",

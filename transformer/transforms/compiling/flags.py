@@ -20,6 +20,7 @@ from transformer.transforms.base import Rewrite, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",
+    brief="--compile and --cudagraphs",
     summary="add --compile and --cudagraphs to the script's own arguments",
     applies=(
         "to any script; the flags join arguments that are defined by argparse or tyro in a way that is known, and "
@@ -29,6 +30,7 @@ INFO = TransformInfo(
         "The new arguments default to off and nothing reads them yet, so the script runs as before. Where it defines "
         "no arguments that they could join, they are taken off the command line before anything else reads it."
     ),
+    costs="Without flags nothing can be compiled.",
     needs=(),
     before="@dataclass\nclass Args:\n    seed: int = 1",
     after=("@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False"),

@@ -19,6 +19,7 @@ from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="one-graph",
+    brief="forward, backward and step in one graph",
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
         "where update() clears, computes and steps in this order by statements of their own, the optimizer is a "
@@ -32,6 +33,10 @@ INFO = TransformInfo(
         "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
         "all others are cleared before they are used. Gradients of losses whose backward passes follow each other are "
         "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they did."
+    ),
+    costs=(
+        "The graph breaks at backward() and step(), at half the gain: write zero_grad(), backward() and "
+        "step() one below the other."
     ),
     needs=("flags", "update"),
     before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",

@@ -23,6 +23,7 @@ from transformer.values.networks.rows import Rowwise
 
 INFO = TransformInfo(
     name="evaluate-once",
+    brief="--compile: values of all steps in one call",
     summary="under --compile, compute the rollout's values and log-probabilities in one call after it",
     applies=(
         "where a step uses nothing but the actions, and the policy is a network of known modules that treats each row "
@@ -34,6 +35,10 @@ INFO = TransformInfo(
         "rollout, so one call for all recorded observations and actions returns what the steps would have, within "
         "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
         "the rollout costs less than what every step saves."
+    ),
+    costs=(
+        "Each step computes values and log-probabilities beside the action. Nothing is lost that a change of "
+        "one line would bring."
     ),
     needs=("flags", "policy", "storage", "sampling"),
     before=(

@@ -18,6 +18,7 @@ from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="host-arrays",
+    brief="rewards and dones stay on the host",
     summary="keep rewards and dones on the host during the rollout, and move each of them to the device once",
     applies=(
         "to values recorded in float32 that are known to be computed by numpy or returned by an environment's step, "
@@ -28,6 +29,7 @@ INFO = TransformInfo(
         "rounded once to the dtype of the storage, as before. After the rollout the last dones are a tensor again, "
         "made as in every step before."
     ),
+    costs=("Rewards and dones are copied to the device in each step: compute them with numpy, and only record them."),
     needs=("storage",),
     before=(
         'transition["dones"] = next_done\n...\ntransition["rewards"] = torch.tensor(reward).to(device).view(-1)\n'

@@ -20,6 +20,7 @@ from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="narrow-observations",
+    brief="images stay in bytes until they are divided",
     summary="keep images in bytes, as the environment returns them, where the networks divide them first",
     applies=(
         "to observations that come from the environment's arrays alone, that nothing else reads, and that each network "
@@ -30,6 +31,7 @@ INFO = TransformInfo(
         "the quotients are those of the same numbers in float32. Whether they are bytes is asked when the script "
         "runs; all others are cast to float32 as before. A copy is made, so the environment may reuse its arrays."
     ),
+    costs=("Images are kept in float32, four times their size: divide them by a number first thing in the network."),
     needs=("storage", "host-arrays"),
     before='next_obs = torch.Tensor(next_obs).to(device)\ntransition["obs"] = next_obs.clone()',
     after=(

@@ -15,6 +15,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="no-grad",
+    brief="torch.no_grad() around each step's policy",
     summary="enter torch.no_grad() in every step of the rollout instead of once around the loop",
     applies=(
         "where one `with torch.no_grad()` holds the rollout loop alone, the loop runs over numbers, and nothing "
@@ -24,6 +25,7 @@ INFO = TransformInfo(
         "Every statement still runs under it, but for the loop's own range() or condition, whose numbers are the same "
         "either way. The rollout then stands in the training loop itself, and can be extracted."
     ),
+    costs="The rollout keeps its one `with` around the loop, and stays in place.",
     needs=(),
     before="with torch.no_grad():\n    for step in range(args.num_steps):\n        obs[step] = next_obs\n        ...",
     after="for step in range(args.num_steps):\n    with torch.no_grad():\n        obs[step] = next_obs\n        ...",

@@ -16,6 +16,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="policy",
+    brief="the call that decides on the actions has a name",
     summary="give the network's call that decides on the actions a name, which --compile and --cudagraphs replace",
     applies=(
         "where the calls that decide on the actions run under torch.no_grad(), on a network whose name is bound once, "
@@ -24,6 +25,10 @@ INFO = TransformInfo(
     safety=(
         "The name stands for the method of the trained network itself, or for the network: the same call, under the "
         "same torch.no_grad()."
+    ),
+    costs=(
+        "The policy is called as it is and not compiled: call one method of the network under torch.no_grad() "
+        "in the rollout."
     ),
     needs=("flags",),
     before="with torch.no_grad():\n    action, logprob, _, value = agent.get_action_and_value(next_obs)",

@@ -13,6 +13,7 @@ from transformer.transforms.extraction import extract
 
 INFO = TransformInfo(
     name="rollout",
+    brief="the rollout loop is rollout()",
     summary="extract the rollout loop into rollout()",
     applies=(
         "to a rollout loop of which nothing jumps out, where what is made in it and may outlive it reads none of "
@@ -22,6 +23,7 @@ INFO = TransformInfo(
         "The same statements run in the same order. What they read and the training loop rebinds is passed in, what "
         "is read afterwards is returned; both follow from liveness, not from names."
     ),
+    costs="The loop stays in place, and reads as before; nothing is lost but clarity.",
     needs=(),
     before="for step in range(args.num_steps):\n    ...\n    next_obs, reward, done, info = envs.step(action)",
     after="global_step, next_obs, next_done, storage = rollout(global_step, next_obs, next_done)",

@@ -17,6 +17,7 @@ from transformer.values.networks.draws import in_one_line
 
 INFO = TransformInfo(
     name="sampling",
+    brief="draws without checks on the host",
     summary="draw from normal and categorical distributions without checks that read tensors on the host",
     applies=(
         "to `x.sample()` without arguments in the methods of the file's classes, for a name x, and to "
@@ -29,6 +30,10 @@ INFO = TransformInfo(
         "Their checks of the parameters, left out here, read a tensor on the host: a CUDA graph cannot be captured "
         "with that, and on a CPU it takes longer than the draw. torch.FloatTensor(x.shape), whose shape torch.compile "
         "takes for elements, becomes the same uninitialized tensor by torch.empty()."
+    ),
+    costs=(
+        "Drawing waits for the device, and no CUDA graph holds it: call `x.sample()` on a name in a method of "
+        "the network."
     ),
     needs=("flags",),
     before="probs = Normal(action_mean, action_std)\nif action is None:\n    action = probs.sample()",

@@ -38,6 +38,7 @@ from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="storage",
+    brief="a TensorDict in place of preallocated buffers",
     summary="stack the rollout's steps once into a TensorDict instead of writing into preallocated buffers",
     applies=(
         "to a buffer of torch on the script's device that the rollout writes once in every step at its index, with a "
@@ -48,6 +49,10 @@ INFO = TransformInfo(
         "Every buffer was written exactly once per step and read only after the rollout, so the stacked steps hold "
         "the same values; they are cast to the buffers' dtypes, and a value that may share memory with the "
         "environment or is changed in place later is cloned when it is recorded."
+    ),
+    costs=(
+        "Each step writes into the device's memory row by row: write each buffer once per step, as "
+        "`buffer[step] = tensor`."
     ),
     needs=(),
     before=(

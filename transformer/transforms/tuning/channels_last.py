@@ -15,6 +15,7 @@ from transformer.values.networks.images import REORDERS
 
 INFO = TransformInfo(
     name="channels-last",
+    brief="--compile on a CPU: channels innermost",
     summary="lay images and convolution weights out with the channels innermost, under --compile on a CPU",
     applies=(
         "to networks with convolutions that are made above the training loop, where nothing of the file is "
@@ -25,6 +26,7 @@ INFO = TransformInfo(
         "of memory, so results agree within rounding. Networks that depend on that order, with view() say, are left "
         "alone. Inductor would otherwise copy each minibatch of images twice into the layout that convolutions want."
     ),
+    costs="Compiled convolutions copy each minibatch on a CPU: keep `view()` and strides out of the networks.",
     needs=("flags", "update", "compile"),
     before='agent = Agent(envs).to(device)\n...\nb_obs = storage["obs"].flatten(0, 1)',
     after=(

@@ -14,6 +14,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="keep-memory",
+    brief="freed memory stays for the next minibatch",
     option="tune",
     summary="keep the memory of a minibatch of images for the next one",
     applies=("where networks with convolutions are trained, and the script leaves the C library's memory alone"),
@@ -24,6 +25,7 @@ INFO = TransformInfo(
         "glibc have no such call and are left alone. The rows that steps recorded are not read again once they are "
         "stacked."
     ),
+    costs="The system zeroes the memory of each minibatch anew.",
     needs=(),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(

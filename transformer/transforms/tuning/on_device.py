@@ -16,6 +16,7 @@ from transformer.values.device.waits import parts_of
 
 INFO = TransformInfo(
     name="on-device",
+    brief="constants are made on the device",
     summary="make constants and casts on the device instead of on the host",
     applies=(
         "to single numbers and filled tensors that are made and moved in one expression, to `.type()` of a type of CPU "
@@ -28,6 +29,7 @@ INFO = TransformInfo(
         "The copies between host and device that are gone wait for the device, and no CUDA graph can be captured with "
         "them. Random numbers stay where they are drawn."
     ),
+    costs="Constants are made on the host and copied each time: give `device=device`.",
     needs=(),
     before=(
         "mask = (mask < args.update_proportion).type(torch.FloatTensor).to(device)\n"

@@ -11,6 +11,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Transform, Transform
 
 INFO = TransformInfo(
     name="trust-vectors",
+    brief="Inductor takes AVX-512 as working",
     option="tune",
     summary="let Inductor take AVX-512 as working where torch uses it itself",
     applies="to the options that `compile` gives to torch.compile; whether torch uses AVX-512 is asked when it runs",
@@ -18,6 +19,7 @@ INFO = TransformInfo(
         "Inductor builds and loads three programs before its first kernel, seconds of the warm-up, to see whether the "
         "compiler's vector instructions work here. Where torch's own kernels run with AVX-512 they do."
     ),
+    costs="Some seconds of the warm-up.",
     needs=("compile",),
     before='options = {"fallback_random": True}',
     after=(

@@ -19,6 +19,7 @@ from transformer.values.tensors import Tensors, inlined
 
 INFO = TransformInfo(
     name="auxiliary-update",
+    brief="further phases are update_auxiliary()",
     summary="extract the minibatches of further training phases into update_auxiliary()",
     applies=(
         "to further loops that step an optimizer after a backward pass, of which no turn needs what another one "
@@ -29,6 +30,7 @@ INFO = TransformInfo(
         "the first forward pass of their minibatch, which changes none of them. Parameters and results follow from "
         "liveness; results are detached, as the backward pass has freed their graph."
     ),
+    costs="The further phase is not compiled: let no turn need what another computed.",
     needs=(),
     before=(
         "for mb_inds in ...:\n    value = agent.aux_value(aux_obs[mb_inds])\n    target = aux_returns[mb_inds]\n"

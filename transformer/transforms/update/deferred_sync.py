@@ -19,6 +19,7 @@ from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="deferred-sync",
+    brief=".item() and logging below the update",
     summary="take .item() and logging out of the computation of a minibatch",
     applies=(
         "to numbers read from tensors of a minibatch that nothing needs before the optimizer's step: collected in a "
@@ -30,6 +31,7 @@ INFO = TransformInfo(
         "A list of numbers becomes a list of tensors that is turned into the same Python floats where it is used, so "
         "a mean over it is the mean of the same floats."
     ),
+    costs="The host waits for the device in each minibatch: read numbers below the minibatch loop.",
     needs=(),
     before="clipfracs += [clipped.float().mean().item()]\n...\noptimizer.step()\n...\nnp.mean(clipfracs)",
     after=(

@@ -18,6 +18,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="shuffle",
+    brief="minibatches by torch.randperm on the device",
     summary="draw the minibatches with torch.randperm on the device instead of shuffling numpy indices",
     applies=(
         "to consecutive slices of one permutation of `0 .. n-1` that only index tensors, where nothing that may "
@@ -28,6 +29,7 @@ INFO = TransformInfo(
         "included. Only the source of the permutation changes, from numpy's generator to torch's; given the same "
         "permutations, all results are the same bits."
     ),
+    costs=("Indices are shuffled on the host and copied for each minibatch: shuffle one `np.arange(n)` and slice it."),
     needs=(),
     before=(
         "b_inds = np.arange(args.batch_size)\nfor epoch in range(args.update_epochs):\n    np.random.shuffle(b_inds)\n"

@@ -16,6 +16,7 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="tensor-lr",
+    brief="the annealed learning rate is a tensor",
     summary="keep an annealed learning rate in a tensor under the flags; make the optimizer capturable",
     applies=(
         "to an optimizer of torch that takes a tensor for a rate, made once above the training loop, all of whose "
@@ -28,6 +29,10 @@ INFO = TransformInfo(
         "not trained, into which compiled code can write. Reads go through `float()`, so what is logged or printed "
         "stays a float. `capturable` is on only under --cudagraphs. An optimizer that is kept where its rate may "
         "change unseen is left alone, and its step is in no graph."
+    ),
+    costs=(
+        "Each new rate compiles the update anew, or its step stays out of the graph: set the rate by "
+        '`optimizer.param_groups[0]["lr"] = ...` alone.'
     ),
     needs=("flags",),
     before='optimizer.param_groups[0]["lr"] = lrnow',

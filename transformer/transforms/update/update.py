@@ -15,6 +15,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="update",
+    brief="a minibatch's update is update()",
     summary="extract forward, backward and optimizer step of one minibatch into update()",
     applies=(
         "to the statements of a minibatch, where nothing jumps out of them, what is made in them and may outlive "
@@ -23,6 +24,10 @@ INFO = TransformInfo(
     safety=(
         "The same statements run in the same order; parameters and results follow from liveness. Results are "
         "detached: the backward pass has freed their graph, and they are only read afterwards."
+    ),
+    costs=(
+        "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch, and "
+        "other functions set none of its names."
     ),
     needs=(),
     before="for mb_inds in ...:\n    loss = ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
