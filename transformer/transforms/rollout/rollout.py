@@ -46,7 +46,7 @@ def apply(state: State) -> Rewrite:
 
 
 def _region(roles: Roles) -> list[ast.stmt]:
-    """The loop, from the list of what its steps record to the storage that is made of it: all of it emitted."""
+    """The loop, from the list that its steps fill to the storage that is made of it; what is between is emitted."""
     block, history = roles.phases.block, roles.history
     first = last = block.index(roles.phases.collect)
     for place, stmt in enumerate(block):
@@ -55,7 +55,13 @@ def _region(roles: Roles) -> list[ast.stmt]:
             first = place
         elif place > last and history.storage is not None and bound and _is_of(bound[0], history.storage):
             last = place
-    return block[first : last + 1]
+    made_above = first > 0 and isinstance(above := block[first - 1], ast.Assign) and _is_empty(above.value)
+    return block[first - made_above : last + 1]
+
+
+def _is_empty(value: ast.expr) -> bool:
+    """Whether a value is an empty list or dictionary, which the loop fills."""
+    return ast.unparse(value) in ("[]", "{}")
 
 
 def _is_of(target: str, storage: str) -> bool:
