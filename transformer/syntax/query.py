@@ -8,27 +8,38 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar, cast
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 N = TypeVar("N", bound=ast.AST)
 
 
-def children(node: ast.AST) -> tuple[ast.AST, ...]:
-    """The nodes right below a node, as `ast.iter_child_nodes` gives them.
+_NOT_PARTS = frozenset("ctx op ops id attr arg asname module level kind conversion type_comment".split())
+"""Fields that hold operators, contexts, or no nodes."""
 
-    They are kept on the node itself, so that they live as long as it does, and no longer. What changes a node
+
+@cache
+def _parts_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold others."""
+    return () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _NOT_PARTS)
+
+
+def children(node: ast.AST) -> tuple[ast.AST, ...]:
+    """The nodes right below a node, as `ast.iter_child_nodes` gives them, but no operators and contexts.
+
+    These (`ast.Add`, `ast.Load`) hold nothing, and are a third of all nodes. They are kept on the node itself, so that they live as long as it does, and no longer. What changes a node
     changes a copy (:func:`copied`), on which nothing is kept yet.
     """
     kept = node.__dict__.get("_children")
     if kept is None:
         found: list[ast.AST] = []
-        for name in node._fields:
+        for name in _parts_of(node.__class__):
             value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                found.append(value)
-            elif value.__class__ is list:
+            if value.__class__ is list:
                 found += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
         kept = node.__dict__["_children"] = tuple(found)
     return cast(tuple[ast.AST, ...], kept)
 

@@ -144,7 +144,7 @@ class Tree:
     def imports(self) -> dict[str, str]:
         """Local name to qualified name, for every import in the file."""
         found: dict[str, str] = {}
-        for node in self.nodes:
+        for node in (n for n in self.nodes if n.__class__ in (ast.Import, ast.ImportFrom)):
             if isinstance(node, ast.Import):
                 for a in node.names:
                     found[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
@@ -152,6 +152,12 @@ class Tree:
                 for a in node.names:
                     found[a.asname or a.name] = f"{node.module}.{a.name}"
         return found
+
+    @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """The last parts of all names, through imports: of `np.random.shuffle` and of `x.shuffle` it is shuffle."""
+        names = (self.imports.get(n.id, n.id).rpartition(".")[2] for n in self.of(ast.Name))
+        return frozenset((*names, *(n.attr for n in self.of(ast.Attribute))))
 
     def qualified(self, node: ast.AST) -> str | None:
         """The dotted name that an expression stands for, through imports: `optim.Adam` is torch.optim.Adam."""

@@ -300,9 +300,7 @@ PERMUTING = frozenset("shuffle permutation permuted randperm RandomSampler Subse
 
 def _unmatched(tree: Tree, reason: str) -> Skip:
     """The skip of minibatches that are made otherwise: not needed where nothing in the script draws a permutation."""
-    named = {(tree.qualified(n) or n.id).rpartition(".")[2] for n in tree.of(ast.Name)}
-    named |= {n.attr for n in tree.of(ast.Attribute)}
-    return (NotNeeded if named.isdisjoint(PERMUTING) else Skip)(reason)
+    return (NotNeeded if PERMUTING.isdisjoint(tree.mentioned) else Skip)(reason)
 
 
 def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:
