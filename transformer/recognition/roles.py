@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.reaching import Reaching
@@ -32,6 +32,8 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Loop, Scope, Tree
 
+A = TypeVar("A")
+
 
 @dataclass(frozen=True)
 class Optimizer:
@@ -50,6 +52,13 @@ class Roles:
         self.tree = tree
         self.history = history
         self._reaching: dict[Scope, Reaching] = {}
+        self._analyses: dict[Callable[[Roles], object], object] = {}
+
+    def get(self, analysis: Callable[[Roles], A]) -> A:
+        """An analysis of the script, as `roles.get(Tensors)`: it is made once, and what it finds out stays known."""
+        if analysis not in self._analyses:
+            self._analyses[analysis] = analysis(self)
+        return cast(A, self._analyses[analysis])
 
     def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
         """Whether a node is a block of the training scope that computes in another precision."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeVar, cast
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -17,30 +16,32 @@ N = TypeVar("N", bound=ast.AST)
 
 _NOT_PARTS = frozenset("ctx op ops id attr arg asname module level kind conversion type_comment".split())
 """Fields that hold operators, contexts, or no nodes."""
-
-
-@cache
-def _parts_of(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields of a kind of node that may hold others."""
-    return () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _NOT_PARTS)
+PARTS: dict[type, tuple[str, ...]] = {
+    kind: tuple(name for name in kind._fields if name not in _NOT_PARTS)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+"""The fields of each kind of node that may hold others."""
 
 
 def children(node: ast.AST) -> tuple[ast.AST, ...]:
-    """The nodes right below a node, as `ast.iter_child_nodes` gives them, but no operators and contexts.
+    """The nodes right below a node, as `ast.iter_child_nodes` gives them, but for operators and contexts.
 
-    These (`ast.Add`, `ast.Load`) hold nothing, and are a third of all nodes. They are kept on the node itself, so that they live as long as it does, and no longer. What changes a node
-    changes a copy (:func:`copied`), on which nothing is kept yet.
+    These (`ast.Add`, `ast.Load`) hold nothing, and are a third of all nodes. What is found is kept on the node itself,
+    so that it lives as long as the node does, and no longer. What changes a node changes a copy (:func:`copied`), on
+    which nothing is kept yet.
     """
-    kept = node.__dict__.get("_children")
+    fields = node.__dict__
+    kept = fields.get("_children")
     if kept is None:
-        found: list[ast.AST] = []
-        for name in _parts_of(node.__class__):
-            value = getattr(node, name, None)
+        kept = ()
+        for name in PARTS.get(node.__class__, node._fields):
+            value = fields.get(name)
             if value.__class__ is list:
-                found += [part for part in value if isinstance(part, ast.AST)]
+                kept += tuple([part for part in value if isinstance(part, ast.AST)])
             elif isinstance(value, ast.AST):
-                found.append(value)
-        kept = node.__dict__["_children"] = tuple(found)
+                kept += (value,)
+        fields["_children"] = kept
     return cast(tuple[ast.AST, ...], kept)
 
 
@@ -168,13 +169,23 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) ->
     return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))]
 
 
-def statements(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+def statements(body: Iterable[ast.stmt]) -> list[ast.stmt]:
     """The statements of a block and of the blocks inside it, in order; nested functions are not entered."""
+    found: list[ast.stmt] = []
     for stmt in body:
-        yield stmt
-        if not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for block in blocks(stmt):
-                yield from statements(block)
+        found.append(stmt)
+        found += _inside(stmt)
+    return found
+
+
+def _inside(stmt: ast.stmt) -> tuple[ast.stmt, ...]:
+    """The statements of a statement's blocks; kept as :func:`children` are."""
+    kept = stmt.__dict__.get("_inside")
+    if kept is None:
+        opens = not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        kept = tuple(s for block in blocks(stmt) for s in statements(block)) if opens else ()
+        stmt.__dict__["_inside"] = kept
+    return cast(tuple[ast.stmt, ...], kept)
 
 
 def blocks(stmt: ast.stmt) -> Iterable[list[ast.stmt]]:

@@ -36,7 +36,14 @@ class Tree:
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Every node's parent, in breadth-first order."""
-        return {child: node for node in walk(self.root) for child in children(node)}
+        found: dict[ast.AST, ast.AST] = {}
+        nodes: list[ast.AST] = [self.root]
+        for node in nodes:  # grows
+            below = children(node)
+            nodes += below
+            for child in below:
+                found[child] = node
+        return found
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:

@@ -242,7 +242,7 @@ def extract(
     """
     tree, roles = state.tree, state.roles
     sig = signature(roles, region, above=above)
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     name = tree.names.fresh(role)
     begin, end = region[0], region[-1]
     region = [s for s in region if s not in above]

@@ -32,7 +32,7 @@ class KnownArrays:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
-        self._tensors = Tensors(roles)
+        self._tensors = roles.get(Tensors)
         self._entered: set[tuple[str, Scope]] = set()
 
     def kind(self, value: ast.expr) -> Kind | None:

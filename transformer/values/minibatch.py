@@ -15,7 +15,7 @@ from transformer.values.tensors import Tensors
 
 def first_computation(roles: Roles) -> int | None:
     """The place, in the loop's body, of the first statement that computes with tensors; None where none does."""
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     body = roles.minibatch_loop.body
     computing = {i for i, s in enumerate(body) if _computes(tensors, s) or _calls_network(roles, s)}
     return min(computing | _makes_loss(roles.tree, body, computing), default=None)

@@ -6,7 +6,7 @@ What cannot be told is not a tensor, so a transform that needs one leaves it alo
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
@@ -141,13 +141,26 @@ class Tensors:
         )
         return function is not None and name in (function.tuple_results if tuples else function.tensor_results)
 
+    def _once(self, what: str, stmt: ast.stmt, holds: Callable[[], bool]) -> bool:
+        """Whether something holds at a statement, asked once; a cycle (x = x + 1) does not speak against it."""
+        known = (what, stmt)
+        if known not in self._known:
+            self._known[known] = True
+            before = len(self._known)
+            if not holds():
+                # What else was found to hold may only do so where this does
+                for later in [k for k, held in list(self._known.items())[before:] if held]:
+                    del self._known[later]
+                self._known[known] = False
+        return self._known[known]
+
     def _binds_tensor(self, name: str, stmt: ast.stmt) -> bool:
-        if (name, stmt) not in self._known:
-            self._known[name, stmt] = True  # a cycle (x = x + 1) does not speak against it
+        def holds() -> bool:
             found = list(values(stmt, name))
             several = any if isinstance(stmt, ast.AugAssign) else all  # a tensor divided by a number is one
-            self._known[name, stmt] = bool(found) and several(self._yields(name, v, stmt) for v in found)
-        return self._known[name, stmt]
+            return bool(found) and several(self._yields(name, v, stmt) for v in found)
+
+        return self._once(name, stmt, holds)
 
     def _yields(self, name: str, value: ast.expr, stmt: ast.stmt) -> bool:
         """Whether a value, or what it is unpacked or iterated into under a name, is a tensor."""
@@ -181,18 +194,19 @@ class Tensors:
     def _is_dict_of_tensors(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether all values of a dict, made by a comprehension or a display, are tensors."""
         if isinstance(node, ast.Name):
-            known = (f"{node.id}.values()", stmt)
-            if known not in self._known:
-                self._known[known] = True  # as for names
-                bindings = list(self.bindings(node.id, stmt))
-                self._known[known] = bool(bindings) and all(
+            name = node.id
+
+            def holds() -> bool:
+                bindings = list(self.bindings(name, stmt))
+                made = bool(bindings) and all(
                     b is not None
-                    and bool(found := list(values(b, node.id)))
+                    and bool(found := list(values(b, name)))
                     and all(_is_empty(v) or self._is_dict_of_tensors(v, b) for v in found)
                     for b in bindings
                 )
-                self._known[known] = self._known[known] and self._only_tensors_enter(node.id)
-            return self._known[known]
+                return made and self._only_tensors_enter(name)
+
+            return self._once(f"{name}.values()", stmt, holds)
         if isinstance(node, ast.DictComp):
             return self._tensor(node.value, stmt)
         return isinstance(node, ast.Dict) and bool(node.values) and all(self._tensor(v, stmt) for v in node.values)
@@ -296,17 +310,16 @@ class Tensors:
         return bool(bindings) and all(b is not None and self._binds_element(name, at, b) for b in bindings)
 
     def _binds_element(self, name: str, at: object, stmt: ast.stmt) -> bool:
-        known = (f"{name}[{at}]", stmt)
-        if known not in self._known:
-            self._known[known] = True  # as for names
+        def holds() -> bool:
             found = list(values(stmt, name))
-            self._known[known] = bool(found) and all(
+            return bool(found) and all(
                 self._tensor(v.elts[at], stmt)
                 if isinstance(v, ast.Tuple) and isinstance(at, int) and at in range(len(v.elts))
                 else self._returned(name, v, tuples=True) or self._yields(name, v, stmt)
                 for v in found
             )
-        return self._known[known]
+
+        return self._once(f"{name}[{at}]", stmt, holds)
 
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
         if self.produced(node) or self._is_env(node, "reset"):

@@ -86,7 +86,7 @@ class Hoist:
 
     def __init__(self, roles: Roles, loop: ast.For) -> None:
         self.tree, self.loop = roles.tree, loop
-        self.dtypes, self.tensors, self.shapes = Dtypes(roles), Tensors(roles), Shapes(roles)
+        self.dtypes, self.tensors, self.shapes = roles.get(Dtypes), roles.get(Tensors), roles.get(Shapes)
         count = backwards(loop.iter)
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")

@@ -59,7 +59,7 @@ def apply(state: State) -> Rewrite:
         Skip: nothing that is recorded is known to be an array of the environment's.
     """
     tree, roles = state.tree, state.roles
-    facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
+    facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
     if facts.tensor_env:
         raise NotNeeded("the environment returns tensors")
     if not isinstance(rollout, ast.For):

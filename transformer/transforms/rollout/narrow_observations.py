@@ -47,7 +47,7 @@ def apply(state: State) -> Rewrite:
         Skip: they are not known to be only recorded, and given to networks that divide them first.
     """
     roles = state.roles
-    facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
+    facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
     assert isinstance(rollout, ast.For), "else there were no host arrays"
     if sets_default(state.tree):
         raise Skip("the script sets a default dtype")

@@ -52,7 +52,7 @@ def apply(state: State) -> Rewrite:
     for call in calls:
         edits.substitute(call.func, policy)
     edits.after(_last_setup(roles, _root(callee)), f"{policy} = {ast.unparse(callee)}")
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     others = tuple(
         ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, tensors, value)
     )

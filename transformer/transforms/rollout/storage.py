@@ -88,7 +88,7 @@ def apply(state: State) -> Rewrite:
     changed = _changed(roles, rollout, steps)
     if changed is not None:
         raise _without_buffers(roles, changed)
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     reasons: dict[str, str] = {}
     replaced = list(find_buffers(roles))
     while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
@@ -310,7 +310,7 @@ def _outlives(roles: Roles, rollout: ast.For, use: ast.Name) -> bool:
         return grows and isinstance(call, ast.Call) and any(use.id in roots(a) for a in call.args)
     live = Liveness.of(roles.scope.body).after[rollout]
     for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
-        computed = Tensors(roles).produced(value)
+        computed = roles.get(Tensors).produced(value)
         if not computed and use.id in roots(value) and (not isinstance(target, ast.Name) or target.id in live):
             return True
     return False

@@ -93,7 +93,7 @@ def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
     doc = "Optimize the networks on one minibatch of a further training phase."
     above = _gathers(roles, region)
     sig = signature(roles, region, above=above)
-    carried = [r for r in sig.results if r in sig.params and Tensors(roles).tensor_after(r, region[-1])]
+    carried = [r for r in sig.results if r in sig.params and roles.get(Tensors).tensor_after(r, region[-1])]
     if carried:
         raise Skip(f"{carried[0]} is carried from one turn of the loop on line {loop.lineno} to the next")
     return extract(state, edits, region, "update_auxiliary", doc, detach=True, above=above), passes
@@ -105,7 +105,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
     Raises:
         Skip: there is no such region.
     """
-    block, tensors = loop.body, Tensors(roles)
+    block, tensors = loop.body, roles.get(Tensors)
     while True:
         trains = [s for s in block if any(n in roles.optimizer_steps or _method(n) == "backward" for n in walk(s))]
         if len(trains) != 1 or not isinstance(trains[0], (ast.Try, ast.With)):
@@ -124,7 +124,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
 
 def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
     """Statements that take a minibatch's rows out of tensors, and depend on nothing that is computed in the region."""
-    tensors, found = Tensors(roles), list[ast.stmt]()
+    tensors, found = roles.get(Tensors), list[ast.stmt]()
     touched = changed_in_place(region)
     for at, stmt in enumerate(region):
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):

@@ -69,7 +69,7 @@ class Deferral:
         roles = state.roles
         self.state, self.tree = state, state.tree
         self.edits = Edits(state.source)
-        self.tensors = Tensors(roles)
+        self.tensors = roles.get(Tensors)
         self.reasons: list[str] = []
         self.warnings: list[Diagnostic] = []
         loop = roles.minibatch_loop

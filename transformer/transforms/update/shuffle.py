@@ -148,7 +148,7 @@ def _from_sampler(state: State) -> Rewrite | None:
         raise Skip("whether a last, smaller minibatch is dropped cannot be told")
     if made is not None:
         _check_same(roles, whole.args[0], made, loop)
-    tensors, name = Tensors(roles), loop.target.id
+    tensors, name = roles.get(Tensors), loop.target.id
     for node in tree.nodes:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
             ours = tree.scope_of(node) is not roles.scope or loop in tensors.bindings(name, tree.statement(node))
@@ -356,7 +356,7 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
     Raises:
         Skip: it may not be.
     """
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     for node in walk(size):
         if isinstance(node, ast.Name) and set(tensors.bindings(node.id, definition)) != set(
             tensors.bindings(node.id, loop)
@@ -399,7 +399,7 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     if found.shuffle is None:
         helpers -= {found.indices}
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     grids: list[ast.Call] = []
     for node in tree.nodes:
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:

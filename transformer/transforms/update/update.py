@@ -38,7 +38,7 @@ def apply(state: State) -> Rewrite:
     """
     roles = state.roles
     loop = roles.minibatch_loop
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     first, last = first_computation(roles), last_step(roles)
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
