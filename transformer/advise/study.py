@@ -47,8 +47,8 @@ class _View(Roles):
 
     def _made(self) -> dict[str, str]:
         made: dict[str, str] = {}
-        for node in self.tree.nodes:
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        for node in self.tree.of(ast.Assign):
+            if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 call = self.tree.constructor(node.value)
                 if call is not None and isinstance(call.func, ast.Name):
                     made[node.targets[0].id] = call.func.id
@@ -88,7 +88,7 @@ class Study:
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         """All calls."""
-        return tuple(n for n in self.tree.nodes if isinstance(n, ast.Call))
+        return tuple(self.tree.of(ast.Call))
 
     @cached_property
     def uses_device(self) -> bool:

@@ -53,8 +53,8 @@ def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dic
     functions = {n.name: n for n in tree.root.body if isinstance(n, ast.FunctionDef) and n is not scope}
     calls: dict[str, ast.Call] = {}
     uses: dict[str, list[ast.Name]] = {}
-    for node in tree.nodes:
-        if isinstance(node, ast.Name) and node.id in functions:
+    for node in tree.of(ast.Name):
+        if node.id in functions:
             uses.setdefault(node.id, []).append(node)
     for name, (use, *others) in uses.items():
         call = tree.parents[use]

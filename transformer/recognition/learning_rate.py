@@ -231,7 +231,7 @@ class Uses:
 
     def _is_kept(self, made: ast.AST) -> bool:
         """Whether parameter groups are used anywhere but by the optimizer's own name."""
-        uses = [n for n in self._tree.nodes if isinstance(n, ast.Attribute) and n.attr == "param_groups"]
+        uses = [n for n in self._tree.of(ast.Attribute) if n.attr == "param_groups"]
         return isinstance(made, ast.ClassDef) and any(not self._is_it(n.value) for n in uses)
 
     def _passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:

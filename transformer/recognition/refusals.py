@@ -102,8 +102,8 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
 
 def _no_optimizer(tree: Tree) -> Diagnostic:
     """Nothing that this file makes with torch.optim is stepped by its name."""
-    for node in tree.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+    for node in tree.of(ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "step":
             stepped = ast.unparse(node.func.value)
             if re.search(r"opt", stepped.rpartition(".")[2], re.IGNORECASE):
                 message = (
@@ -185,8 +185,8 @@ SEEING = ("locals", "vars", "dir", "eval", "exec")
 
 def all_names_seen(tree: Tree, scope: Scope, outermost: Loop) -> list[Diagnostic]:
     """What the training loop, or what follows it, calls by any name of the training: it must find each as it was."""
-    for node in tree.nodes:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
+    for node in tree.of(ast.Call):
+        if not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
             continue
         alone = node.func.id in ("locals", "eval", "exec") or not node.args
         if alone and tree.scope_of(node) is scope and node.lineno >= outermost.lineno:

@@ -113,9 +113,9 @@ class KnownArrays:
         names, size = {function.name}, 0
         while len(names) > size:
             size = len(names)
-            for node in self._tree.nodes:
-                if isinstance(node, ast.Assign) and self._last(node.value) in names:
-                    names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+            for stmt in self._tree.of(ast.Assign):
+                if self._last(stmt.value) in names:
+                    names |= {t.id for t in stmt.targets if isinstance(t, ast.Name)}
         for node in self._tree.nodes:
             if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
                 continue

@@ -89,7 +89,7 @@ def _may_keep(roles: Roles, call: ast.Call, argument: ast.expr) -> bool:
             _keeps(cls, method, call, argument) for cls, method in _methods(roles, call.func.id)
         ):
             return True
-        functions = (n for n in roles.tree.nodes if isinstance(n, ast.FunctionDef) and n.name == call.func.id)
+        functions = (n for n in roles.tree.of(ast.FunctionDef) if n.name == call.func.id)
         return any(_puts_away(f, call, argument) for f in functions if not _is_method(roles.tree, f))
     if not isinstance(call.func, ast.Attribute):
         return False

@@ -214,8 +214,8 @@ class Tensors:
     def _only_tensors_enter(self, name: str) -> bool:
         """Whether all that is written into the dicts of a name, anywhere, are tensors; others may only read them."""
         parents = self._tree.parents
-        for node in self._tree.nodes:
-            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+        for node in self._tree.of(ast.Name):
+            if node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
             if not self._roles.is_ours(node):
                 continue

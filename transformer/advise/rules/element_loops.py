@@ -12,9 +12,7 @@ from transformer.syntax.query import walk
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Loops over a tensor whose elements are asked for their values."""
-    for node in study.tree.nodes:
-        if not isinstance(node, ast.For):
-            continue
+    for node in study.tree.of(ast.For):
         heat = study.hot(node.iter)
         if heat is None:
             continue

@@ -72,8 +72,8 @@ def _named(taken: Collection[str]) -> dict[str, str]:
 def _beside(tree: Tree, edits: Edits) -> tuple[str, dict[str, str]]:
     """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
-    taken |= {n.arg for n in tree.nodes if isinstance(n, ast.arg)}
-    taken |= {ast.unparse(n.target) for n in tree.nodes if isinstance(n, ast.AnnAssign)}
+    taken |= {n.arg for n in tree.of(ast.arg)}
+    taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
     flags, names = tree.names.fresh("flags"), _named(taken)
     options = render("flags_argparse", parser=flags, **names)
     add_imports(tree.root, edits, "import argparse", "import sys")
@@ -109,8 +109,8 @@ def _is_text(stmt: ast.stmt) -> bool:
 
 def _argparse(tree: Tree) -> Definition | None:
     parsers = {}
-    for node in tree.nodes:
-        if isinstance(node, ast.Assign) and tree.calls(node.value, "argparse.ArgumentParser"):
+    for node in tree.of(ast.Assign):
+        if tree.calls(node.value, "argparse.ArgumentParser"):
             parsers[ast.unparse(node.targets[0])] = node
     for parser, made in parsers.items():
         added = [
@@ -143,8 +143,8 @@ def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
     tree = roles.tree
     counts: dict[str, int] = {}
     values: dict[str, ast.expr] = {}
-    for node in tree.nodes:
-        if not isinstance(node, ast.Attribute) or node.attr not in fields:
+    for node in tree.of(ast.Attribute):
+        if node.attr not in fields:
             continue
         if isinstance(node.value, (ast.Name, ast.Attribute)) and tree.scope_of(node) is roles.scope:
             reader = ast.unparse(node.value)

@@ -179,7 +179,7 @@ class _Object:
     @cached_property
     def creation(self) -> ast.Call:
         """The only use of the class."""
-        uses = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id == self.cls.name]
+        uses = [n for n in self.tree.of(ast.Name) if n.id == self.cls.name]
         call = self.tree.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not uses[0]:
             raise Kept("it is not used in one call alone")
@@ -276,8 +276,8 @@ class _Object:
         stmt = self.tree.statement(self.creation)
         name = self.name_of(stmt)
         found: dict[str, list[ast.Attribute]] = {}
-        for node in self.tree.nodes:
-            if isinstance(node, ast.Attribute) and self.tree.scope_of(node) is self.scope:
+        for node in self.tree.of(ast.Attribute):
+            if self.tree.scope_of(node) is self.scope:
                 if node.value is self.creation or (isinstance(node.value, ast.Name) and node.value.id == name):
                     found.setdefault(node.attr, []).append(node)
         return found
@@ -309,7 +309,7 @@ class _Object:
         """Whether an argument is a variable that never changes; one can be made of an expression."""
         if not isinstance(argument, ast.Name):
             return not isinstance(argument, ast.Constant)
-        stores = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id == argument.id and not _loads(n)]
+        stores = [n for n in self.tree.of(ast.Name) if n.id == argument.id and not _loads(n)]
         declared = {n for s in self.tree.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
         here = [n for n in stores if self.tree.scope_of(n) is self.scope]
         given = isinstance(self.scope, ast.FunctionDef) and argument.id in parameters(self.scope)

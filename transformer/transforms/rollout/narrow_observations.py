@@ -94,7 +94,7 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
     seen += _check_batch(roles, tensors, key)
     if not seen:
         raise Skip(f"no network is given {name.id}")
-    stacked = next(n for n in tree.nodes if isinstance(n, ast.Tuple) and _lists(n, key, roles.history.storage_dtypes))
+    stacked = next(n for n in tree.of(ast.Tuple) if _lists(n, key, roles.history.storage_dtypes))
     for stmt, whole, base in made:
         text = tree.text(base)
         edits.substitute(whole, f"torch.as_tensor({text}).to({roles.device}, non_blocking=True, copy=True)")
@@ -165,8 +165,8 @@ def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, in
     """
     tree = roles.tree
     on_host, found = OnHost(roles, tensors, rollout), 0
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
+    for node in tree.of(ast.Name):
+        if node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue
         if tree.scope_of(node) is not roles.scope:
             if roles.is_ours(node):
@@ -187,16 +187,16 @@ def _check_batch(roles: Roles, tensors: Tensors, key: str) -> int:
     """
     tree = roles.tree
     flat = set()
-    for node in tree.nodes:
-        if isinstance(node, ast.Name) and node.id == roles.history.storage and isinstance(node.ctx, ast.Load):
+    for node in tree.of(ast.Name):
+        if node.id == roles.history.storage and isinstance(node.ctx, ast.Load):
             entry = tree.parents[node]
             if not isinstance(entry, ast.Subscript) or not isinstance(entry.slice, ast.Constant):
                 raise Skip(f"line {node.lineno} uses the storage as a whole")
             if entry.slice.value == key:
                 flat.add(_flattened(roles, entry))
     found = 0
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or node.id not in flat or not isinstance(node.ctx, ast.Load):
+    for node in tree.of(ast.Name):
+        if node.id not in flat or not isinstance(node.ctx, ast.Load):
             continue
         part = tree.parents[node]
         if tree.scope_of(node) is not roles.scope and not roles.is_ours(node):

@@ -53,7 +53,7 @@ def apply(state: State) -> Rewrite:
         raise Skip(f"the rollout loop has an else block (line {loop.orelse[0].lineno})")
     if isinstance(loop, ast.For) and not _counts(loop.iter):
         raise Skip(f"line {loop.lineno} runs over more than numbers")
-    switch = next((n for n in tree.nodes if isinstance(n, ast.Attribute) and n.attr == "set_grad_enabled"), None)
+    switch = next((n for n in tree.of(ast.Attribute) if n.attr == "set_grad_enabled"), None)
     if switch is not None:
         raise Skip(f"line {switch.lineno} switches gradients in another way")
     edits, block = Edits(state.source), around.body

@@ -105,7 +105,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
     network = _root(callee)
     if network in roles.variant:
         raise Skip(f"the training loop binds {network}")
-    bound = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == network and not isinstance(n.ctx, ast.Load)]
+    bound = [n for n in tree.of(ast.Name) if n.id == network and not isinstance(n.ctx, ast.Load)]
     inner = next((n for n in bound if roles.is_ours(n) and tree.scope_of(n) is not roles.scope), None)
     if inner is not None:
         raise Skip(f"line {inner.lineno} binds {network} in a function")

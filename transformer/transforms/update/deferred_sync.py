@@ -277,8 +277,8 @@ class Deferral:
         if tensor is None or not self.tensors.tensor(tensor) or not self._is_new(tensor):
             return False
         reads = []
-        for node in self.tree.nodes:
-            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+        for node in self.tree.of(ast.Name):
+            if node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
             if self.tree.scope_of(node) is not self.state.roles.scope:
                 if self.state.roles.is_ours(node):

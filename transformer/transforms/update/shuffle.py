@@ -133,7 +133,7 @@ def _from_sampler(state: State) -> Rewrite | None:
     given = bound.given
     sampler, made = given["sampler"], None
     if isinstance(sampler, ast.Name):
-        uses = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == sampler.id]
+        uses = [n for n in tree.of(ast.Name) if n.id == sampler.id]
         assigned = list(roles.assignments(sampler.id))
         if len(assigned) != 1 or len(uses) != 2 or assigned[0][1] is not assigned[0][0].value:
             raise Skip(f"{sampler.id} is used for more than the minibatches")
@@ -401,8 +401,8 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
         helpers -= {found.indices}
     tensors = roles.get(Tensors)
     grids: list[ast.Call] = []
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:
+    for node in tree.of(ast.Name):
+        if not isinstance(node.ctx, ast.Load) or id(node) in removed:
             continue
         if node.id not in helpers and node.id != found.minibatch:
             continue
@@ -462,7 +462,7 @@ def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:
         return None
     grid = columns.value.id
     made = list(roles.assignments(grid))
-    uses = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == grid and isinstance(n.ctx, ast.Load)]
+    uses = [n for n in tree.of(ast.Name) if n.id == grid and isinstance(n.ctx, ast.Load)]
     if len(made) != 1 or uses != [columns.value] or made[0][1] is not made[0][0].value:
         return None
     call: ast.expr = made[0][1]

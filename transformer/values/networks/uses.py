@@ -167,9 +167,7 @@ class Uses:
         Raises:
             Changed: it is bound anew.
         """
-        found = [
-            n for n in self._tree.nodes if isinstance(n, ast.Name) and n.id == name and self._roles.is_ours(n, scope)
-        ]
+        found = [n for n in self._tree.of(ast.Name) if n.id == name and self._roles.is_ours(n, scope)]
         for node in (n for n in found if not isinstance(n.ctx, ast.Load) and self._runs_with_training(n)):
             outer = self._tree.parents[node]
             plain = isinstance(outer, ast.Assign) and self._tree.scope_of(node) is scope
