@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
 
 from transformer.syntax.query import TRY, children, parameters, statements, walk
 
@@ -30,12 +29,12 @@ def access(node: ast.AST) -> Access:
 
     A nested function, lambda or class counts with its free names: it may be called at once.
     """
-    kept = node.__dict__.get("_access")  # as the children of a node are
+    kept: Access | None = node.__dict__.get("_access")  # as the children of a node are
     if kept is None:
         visitor = _Access()
         visitor.top(node)
         kept = node.__dict__["_access"] = Access(frozenset(visitor.reads), frozenset(visitor.binds))
-    return cast(Access, kept)
+    return kept
 
 
 _SPECIAL = frozenset(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 N = TypeVar("N", bound=ast.AST)
@@ -32,7 +32,7 @@ def children(node: ast.AST) -> tuple[ast.AST, ...]:
     which nothing is kept yet.
     """
     fields = node.__dict__
-    kept = fields.get("_children")
+    kept: tuple[ast.AST, ...] | None = fields.get("_children")
     if kept is None:
         kept = ()
         for name in PARTS.get(node.__class__, node._fields):
@@ -42,7 +42,7 @@ def children(node: ast.AST) -> tuple[ast.AST, ...]:
             elif isinstance(value, ast.AST):
                 kept += (value,)
         fields["_children"] = kept
-    return cast(tuple[ast.AST, ...], kept)
+    return kept
 
 
 def walk(node: ast.AST) -> tuple[ast.AST, ...]:
@@ -62,10 +62,10 @@ def unparse(node: ast.AST) -> str:
     """The text that `ast.unparse` gives of a node; kept as :func:`children` are."""
     if isinstance(node, ast.Name):
         return node.id
-    kept = node.__dict__.get("_text")
+    kept: str | None = node.__dict__.get("_text")
     if kept is None:
         kept = node.__dict__["_text"] = ast.unparse(node)
-    return cast(str, kept)
+    return kept
 
 
 def copied(node: N) -> N:
@@ -180,12 +180,12 @@ def statements(body: Iterable[ast.stmt]) -> list[ast.stmt]:
 
 def _inside(stmt: ast.stmt) -> tuple[ast.stmt, ...]:
     """The statements of a statement's blocks; kept as :func:`children` are."""
-    kept = stmt.__dict__.get("_inside")
+    kept: tuple[ast.stmt, ...] | None = stmt.__dict__.get("_inside")
     if kept is None:
         opens = not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         kept = tuple(s for block in blocks(stmt) for s in statements(block)) if opens else ()
         stmt.__dict__["_inside"] = kept
-    return cast(tuple[ast.stmt, ...], kept)
+    return kept
 
 
 def blocks(stmt: ast.stmt) -> Iterable[list[ast.stmt]]:

@@ -151,11 +151,14 @@ class Tree:
     def imports(self) -> dict[str, str]:
         """Local name to qualified name, for every import in the file."""
         found: dict[str, str] = {}
-        for node in (n for n in self.nodes if n.__class__ in (ast.Import, ast.ImportFrom)):
+        nodes: list[ast.Import | ast.ImportFrom] = [*self.of(ast.Import), *self.of(ast.ImportFrom)]
+        for node in sorted(
+            nodes, key=lambda n: (len(list(self.ancestors(n))), n.lineno, n.col_offset)
+        ):  # as in `nodes`
             if isinstance(node, ast.Import):
                 for a in node.names:
                     found[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            elif node.module and not node.level:
                 for a in node.names:
                     found[a.asname or a.name] = f"{node.module}.{a.name}"
         return found
