@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in, walk
+from transformer.syntax.query import method, names_in, walk
 from transformer.syntax.tree import Loop, Tree
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -167,7 +167,7 @@ class Heats:
     def _steps(self) -> dict[str, list[ast.AST]]:
         optimizer: list[ast.AST] = list(self._roles.optimizer_steps)
         if not optimizer:  # an optimizer from elsewhere
-            optimizer = [n for n in self._tree.of(ast.Call) if _method(n) == "backward"]
+            optimizer = [n for n in self._tree.of(ast.Call) if method(n) == "backward"]
         return {"environment": list(self._roles.env_steps), "update": optimizer}
 
     @cached_property
@@ -308,10 +308,6 @@ def is_network(tree: Tree, kind: ast.ClassDef) -> bool:
             if isinstance(base, ast.Name) and base.id in tree.classes:
                 stack.append(tree.classes[base.id])
     return False
-
-
-def _method(call: ast.Call) -> str | None:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else None
 
 
 def _is_counted(loop: Loop) -> bool:

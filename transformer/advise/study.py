@@ -9,7 +9,7 @@ from functools import cached_property
 from transformer.advise.heat import Heat, Heats, is_network
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in, parameters, statements, walk
+from transformer.syntax.query import method, names_in, parameters, statements, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 from transformer.torch_api import names
 from transformer.values.tensors import Tensors, values
@@ -233,17 +233,6 @@ class Study:
     def steps_environment(self, loop: Loop) -> bool:
         """Whether a loop steps the environment."""
         return any(loop in self.tree.loops_around(s) for s in self.roles.env_steps)
-
-
-def method(node: ast.AST) -> str | None:
-    """The name of the method that a call calls; None for another node."""
-    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-
-
-def receiver(call: ast.Call) -> ast.expr:
-    """What the method of a call is called on."""
-    assert isinstance(call.func, ast.Attribute)
-    return call.func.value
 
 
 def keyword(call: ast.Call, name: str) -> object:

@@ -6,7 +6,7 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, parameters, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, walk
 from transformer.syntax.tree import Scope
 
 SCHEDULERS = "torch.optim.lr_scheduler."
@@ -50,7 +50,7 @@ class Uses:
             if isinstance(node, ast.Call) and (tree.qualified(node.func) or "").startswith(SCHEDULERS):
                 self._scheduler(node)
         for node in nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_last_lr":
+            if calls_method(node, "get_last_lr"):
                 self._last_rate(node, node.func)
             elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr":
                 if self._is_group(node.value):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
-from transformer.syntax.query import walk
+from transformer.syntax.query import calls_method, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
 
@@ -151,7 +151,7 @@ def no_minibatches(tree: Tree, loop: Loop, opt: ast.Call) -> Diagnostic:
 def off_policy(tree: Tree, loop: Loop) -> str:
     """A sentence that names an off-policy algorithm, or nothing."""
     for node in walk(loop):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
+        if calls_method(node, "sample"):
             receiver = ast.unparse(node.func.value)
             if receiver in tree.imports and node.args:
                 receiver = ast.unparse(node.args[0])  # random.sample(buffer, n)

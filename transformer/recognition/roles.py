@@ -21,15 +21,7 @@ from transformer.recognition.called_once import CalledOnce, find_called_once
 from transformer.recognition.history import History
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
-from transformer.syntax.query import (
-    backwards,
-    is_number,
-    names_in,
-    pairwise,
-    statements,
-    unparse,
-    walk,
-)
+from transformer.syntax.query import backwards, calls_method, is_number, names_in, pairwise, statements, unparse, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
 A = TypeVar("A")
@@ -468,7 +460,7 @@ class Roles:
         """The name of the device that the networks are moved to with `.to(device)`."""
         counts: dict[str, int] = {}
         for node in walk(self.scope):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+            if calls_method(node, "to"):
                 if node.args and isinstance(node.args[0], (ast.Name, ast.Attribute)):
                     text = unparse(node.args[0])
                     if not text.startswith("torch."):

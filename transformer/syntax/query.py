@@ -6,9 +6,9 @@ Nothing here needs more than the node itself; what needs the whole file is asked
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 N = TypeVar("N", bound=ast.AST)
@@ -233,6 +233,54 @@ def is_number(node: ast.AST, value: float) -> bool:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return is_number(node.operand, -value)
     return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == value
+
+
+class MethodCall(ast.Call):
+    """A call of a method, as type checkers see it: the parser makes plain calls."""
+
+    func: ast.Attribute
+
+
+def calls_method(node: ast.AST | None, *names: str) -> TypeGuard[MethodCall]:
+    """Whether a node is a call `x.method(...)` of a method of one of these names; of any, where none is given."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return not names or node.func.attr in names
+
+
+def method(node: ast.AST) -> str | None:
+    """The name of the method that a call calls; None for another node."""
+    return node.func.attr if calls_method(node) else None
+
+
+def receiver(call: ast.Call) -> ast.expr:
+    """What the method of a call is called on."""
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.value
+
+
+def without_methods(value: ast.expr, names: Collection[str]) -> ast.expr:
+    """`x` in `x.to(device).eval()`, where these are the methods' names."""
+    while calls_method(value) and value.func.attr in names:
+        value = value.func.value
+    return value
+
+
+def root(node: ast.AST) -> str:
+    """The name that a chain of attributes, elements and stars begins with, `a` in `a.b[0].c`; "" for another chain."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def is_read(name: ast.Name) -> bool:
+    """Whether a name is read where it stands, and neither bound nor deleted."""
+    return isinstance(name.ctx, ast.Load)
+
+
+def assigns(stmt: ast.stmt, name: str) -> bool:
+    """Whether an assignment gives its whole value to a name, and does not unpack it."""
+    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
 
 
 def names_in(nodes: Iterable[ast.AST]) -> set[str]:

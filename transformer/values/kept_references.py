@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from transformer.dataflow.memory import holders, is_in_place, roots
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, pairwise, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, pairwise, statements, walk
 from transformer.syntax.tree import Tree
 
 LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX envpool tqdm rich logging tyro".split())
@@ -64,7 +64,7 @@ def _put(stmt: ast.stmt, is_tensor: Callable[[ast.expr], bool]) -> Iterator[tupl
                     yield target.value, value
         elif isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.Tuple, ast.ListComp)):
             yield node.target, node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
+        elif calls_method(node, *GROWING):
             method = node.func.attr  # sets hold no tensors; running statistics have an update() too
             given = [] if method == "add" else [a for a in node.args if method != "update" or isinstance(a, ast.Dict)]
             for value in (*given, *(k.value for k in node.keywords)):

@@ -12,7 +12,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, copied, parameters, statements, walk
+from transformer.syntax.query import assigns, bind_arguments, copied, parameters, statements, walk
 from transformer.torch_api import names
 from transformer.values.networks.results import Results
 
@@ -179,7 +179,7 @@ class Tensors:
             place, count = _place(stmt, name)
             returned = helper.returned(place, count)
             return bool(returned) and all(self._tensor(part, at) for part, at in returned)
-        if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not _is_whole(stmt, name):
+        if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not assigns(stmt, name):
             return self._tensor(value.elt, stmt)
         place, count = _place(stmt, name)
         if place is not None and isinstance(value, ast.Call):
@@ -363,11 +363,6 @@ def _place(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
 def _is_empty(value: ast.expr) -> bool:
     """Whether a value is a dict without entries."""
     return ast.unparse(value) in ("{}", "dict()")
-
-
-def _is_whole(stmt: ast.stmt, name: str) -> bool:
-    """Whether an assignment gives its whole value to a name, and does not unpack it."""
-    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
 
 
 def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:

@@ -11,7 +11,7 @@ from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -117,9 +117,7 @@ def _argparse(tree: Tree) -> Definition | None:
             s
             for s in statements(tree.scope_of(made).body)
             if isinstance(s, ast.Expr)
-            and isinstance(s.value, ast.Call)
-            and isinstance(s.value.func, ast.Attribute)
-            and s.value.func.attr == "add_argument"
+            and calls_method(s.value, "add_argument")
             and ast.unparse(s.value.func.value) == parser
         ]
         if added:

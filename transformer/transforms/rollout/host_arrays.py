@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -115,7 +115,7 @@ def _stacked(roles: Roles, rollout: ast.For) -> ast.Assign | None:
     for stmt in block[block.index(rollout) + 1 :]:
         if isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [roles.history.storage]:
             call = stmt.value
-            moved = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "to"
+            moved = calls_method(call, "to")
             return stmt if moved and set(roles.history.storage_dtypes.values()) == {"torch.float32"} else None
     return None
 

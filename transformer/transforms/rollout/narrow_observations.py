@@ -10,7 +10,7 @@ from transformer.dataflow.access import access
 from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -71,9 +71,7 @@ def apply(state: State) -> Rewrite:
 
 def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | None:
     """The name that a step records, where the rollout makes it of an array."""
-    while (
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("clone", "detach")
-    ):
+    while calls_method(value, "clone", "detach"):
         value = value.func.value
     if not isinstance(value, ast.Name):
         return None

@@ -8,7 +8,7 @@ from typing import cast
 
 import libcst as cst
 
-from transformer.recognition.called_once import HARMLESS
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.state import State
 from transformer.syntax.rewrite import Edits, Line
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -44,8 +44,8 @@ def apply(state: State) -> Rewrite:
     if loop is None or not isinstance(around, ast.With) or around is not state.roles.phases.collect:
         raise NotNeeded(NOTHING)
     enter = around.items[0].context_expr
-    if len(around.items) > 1 or not isinstance(enter, ast.Call) or not tree.calls(enter, *HARMLESS):
-        among = any(tree.calls(item.context_expr, *HARMLESS) for item in around.items)
+    if len(around.items) > 1 or not isinstance(enter, ast.Call) or not tree.calls(enter, *NO_GRAD):
+        among = any(tree.calls(item.context_expr, *NO_GRAD) for item in around.items)
         raise (Skip if among else NotNeeded)(NOTHING)
     if around.items[0].optional_vars is not None or enter.args or enter.keywords:
         raise Skip(f"line {around.lineno} does more than entering torch.no_grad()")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in, statements, walk
+from transformer.syntax.query import calls_method, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
@@ -44,7 +45,7 @@ def apply(state: State) -> Rewrite:
     if callee is None:
         raise Skip("no call of a trained network decides on the actions")
     calls = [c for c in _calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
-    bare = next((c for c in calls if not _without_gradients(tree, c)), None)
+    bare = next((c for c in calls if not without_gradients(tree, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
     _check_constant(roles, callee)
@@ -72,14 +73,6 @@ def _root(callee: ast.expr) -> str:
     """The network's name in `agent` and in `agent.method`; "" for anything else."""
     value = callee.value if isinstance(callee, ast.Attribute) else callee
     return value.id if isinstance(value, ast.Name) else ""
-
-
-def _without_gradients(tree: Tree, node: ast.AST) -> bool:
-    for outer in tree.ancestors(node):
-        if isinstance(outer, ast.With):
-            if any(tree.calls(i.context_expr, "torch.no_grad", "torch.inference_mode") for i in outer.items):
-                return True
-    return False
 
 
 def _action_callee(roles: Roles) -> ast.expr | None:
@@ -113,7 +106,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
         return
     method = callee.attr
     for stmt, value in roles.assignments(network):
-        moved = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to"
+        moved = calls_method(value, "to")
         call = tree.constructor(value)
         if call is None and not (moved and network in names_in([value])):
             raise Skip(f"line {stmt.lineno} makes {network} of a class that is not in this file")

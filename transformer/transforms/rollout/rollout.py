@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from transformer.state import State
+from transformer.syntax.query import assigns
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
@@ -41,7 +42,7 @@ def apply(state: State) -> Rewrite:
     if first and _empty_container(block[first - 1]):
         first -= 1
     following = block[last + 1 : last + 2]
-    if following and state.history.storage and _assigns(following[0], state.history.storage):
+    if following and state.history.storage and assigns(following[0], state.history.storage):
         last += 1
     edits = Edits(state.source)
     doc = "Step the environments num_steps times with the present policy."
@@ -51,10 +52,6 @@ def apply(state: State) -> Rewrite:
 
 def _empty_container(stmt: ast.stmt) -> bool:
     return isinstance(stmt, ast.Assign) and ast.unparse(stmt.value) in ("[]", "{}")
-
-
-def _assigns(stmt: ast.stmt, name: str) -> bool:
-    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -25,7 +25,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import singular
-from transformer.syntax.query import children, is_number, names_in, pairwise, statements, walk
+from transformer.syntax.query import calls_method, children, is_number, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -306,7 +306,7 @@ def _outlives(roles: Roles, rollout: ast.For, use: ast.Name) -> bool:
     stmt = roles.tree.statement(use)
     if isinstance(stmt, ast.Expr):
         call = stmt.value
-        grows = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in GROWING
+        grows = calls_method(call, *GROWING)
         return grows and isinstance(call, ast.Call) and any(use.id in roots(a) for a in call.args)
     live = Liveness.of(roles.scope.body).after[rollout]
     for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():

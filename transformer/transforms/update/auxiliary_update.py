@@ -10,7 +10,7 @@ from transformer.dataflow.memory import changed_in_place
 from transformer.recognition.history import Function, History
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import children, names_in, statements, walk
+from transformer.syntax.query import children, method, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -87,7 +87,7 @@ def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
     """
     roles = state.roles
     region = _region(roles, loop)
-    passes = sum(_method(n) == "backward" for s in region for n in walk(s))
+    passes = sum(method(n) == "backward" for s in region for n in walk(s))
     if not passes:
         raise Skip(f"the loop on line {loop.lineno} steps an optimizer but calls no backward()")
     doc = "Optimize the networks on one minibatch of a further training phase."
@@ -107,7 +107,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
     """
     block, tensors = loop.body, roles.get(Tensors)
     while True:
-        trains = [s for s in block if any(n in roles.optimizer_steps or _method(n) == "backward" for n in walk(s))]
+        trains = [s for s in block if any(n in roles.optimizer_steps or method(n) == "backward" for n in walk(s))]
         if len(trains) != 1 or not isinstance(trains[0], (ast.Try, ast.With)):
             break
         block = trains[0].body
@@ -168,10 +168,6 @@ GATHERING = frozenset(
 
 def _is_docstring(stmt: ast.stmt) -> bool:
     return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
-
-
-def _method(node: ast.AST) -> str | None:
-    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
 
 TRANSFORM = Transform(INFO, apply)

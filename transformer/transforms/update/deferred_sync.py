@@ -6,11 +6,12 @@ import ast
 import builtins
 
 from transformer.dataflow.access import access
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, may_be_given, roots, shared
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import NEW, OF, REDUCES, VIEWS, names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -173,7 +174,7 @@ class Deferral:
         text = self.tree.text(tensor)
         if not _is_scalar(tensor):
             text = f"{text}.reshape(())"
-        if not self._in_no_grad(stmt):
+        if not without_gradients(self.tree, stmt):
             text = f"{text}.detach()"
         if stmt in statements(self.below):
             self.edits.substitute(value, text)
@@ -292,16 +293,12 @@ class Deferral:
                 return False
             reads.append(node)
         text = self.tree.text(tensor)
-        self.edits.replace(stmt, f"{name} = {text}" if self._in_no_grad(stmt) else f"{name} = {text}.detach()")
+        self.edits.replace(
+            stmt, f"{name} = {text}" if without_gradients(self.tree, stmt) else f"{name} = {text}.detach()"
+        )
         for read in reads:
             self.edits.substitute(read, f"{name}.item()")
         return True
-
-    def _in_no_grad(self, stmt: ast.stmt) -> bool:
-        return any(
-            isinstance(n, ast.With) and any(self.tree.calls(i.context_expr, "torch.no_grad") for i in n.items)
-            for n in self.tree.ancestors(stmt)
-        )
 
     # logging
 
@@ -391,7 +388,7 @@ def _is_report(node: ast.AST) -> bool:
 
 
 def _is_mean(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean"
+    return calls_method(node, "mean")
 
 
 REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
@@ -412,12 +409,7 @@ def _is_counter(stmt: ast.stmt) -> bool:
 
 def _item(node: ast.AST) -> ast.expr | None:
     """The tensor in `tensor.item()`."""
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "item"
-        and not node.args
-    ):
+    if calls_method(node, "item") and not node.args:
         return node.func.value
     return None
 

@@ -10,7 +10,7 @@ from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, copied, is_number, names_in, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, copied, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -370,7 +370,7 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
 
 def _drawn_by_torch(tree: Tree, value: ast.expr) -> ast.expr | None:
     """The `n` of `torch.randperm(n)`, moved to a device or not."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+    while calls_method(value, "to", "cuda"):
         value = value.func.value
     if isinstance(value, ast.Call) and tree.calls(value, "torch.randperm") and len(value.args) == 1:
         return value.args[0]
@@ -466,7 +466,7 @@ def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:
     if len(made) != 1 or uses != [columns.value] or made[0][1] is not made[0][0].value:
         return None
     call: ast.expr = made[0][1]
-    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape":
+    while calls_method(call, "reshape"):
         call = call.func.value
     if not isinstance(call, ast.Call) or not tree.calls(call, "numpy.arange") or len(call.args) != 1 or call.keywords:
         return None
