@@ -94,11 +94,7 @@ DEFAULTS = DEFAULT_DTYPES | {"set_default_device"}
 
 def sets_default(tree: Tree, functions: frozenset[str] = DEFAULTS) -> bool:
     """Whether a script says of which dtype, or where, a tensor is made for which it does not say so."""
-    return any(
-        (tree.qualified(n) or (n.attr if isinstance(n, ast.Attribute) else n.id)).rpartition(".")[2] in functions
-        for n in tree.nodes
-        if isinstance(n, (ast.Attribute, ast.Name))
-    )
+    return not functions.isdisjoint(tree.mentioned)
 
 
 def _allocation(roles: Roles, value: ast.expr) -> ast.Call | None:

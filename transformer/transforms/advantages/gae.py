@@ -58,7 +58,7 @@ def apply(state: State) -> Rewrite:
 
 def _widen(roles: Roles, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:
     """Include the tensors computed just above for the loop alone, and sums of its results just below."""
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     lowest = block.index(roles.phases.collect) + 1
     while first > lowest:
         stmt = block[first - 1]

@@ -11,7 +11,7 @@ from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, shared
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import backwards, is_number, names_in, statements
+from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import NEW, VIEWS, methods
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
@@ -91,7 +91,7 @@ class Hoist:
 
     def __init__(self, roles: Roles, loop: ast.For) -> None:
         self.tree, self.loop = roles.tree, loop
-        self.dtypes, self.tensors, self.shapes = Dtypes(roles), Tensors(roles), Shapes(roles)
+        self.dtypes, self.tensors, self.shapes = roles.get(Dtypes), roles.get(Tensors), roles.get(Shapes)
         count = backwards(loop.iter)
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")
@@ -276,7 +276,7 @@ class Hoist:
 
     def _makes(self, value: ast.expr) -> bool:
         """Whether a value is new memory, perhaps moved to a device."""
-        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
+        while calls_method(value, *MOVES):
             value = value.func.value
         if self.tensors.produced(value) or not isinstance(value, ast.Call):
             return self.tensors.produced(value)

@@ -10,7 +10,7 @@ from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
@@ -103,9 +103,7 @@ def apply(state: State) -> Rewrite:
 def _keeps_graph(function: ast.FunctionDef) -> bool:
     """Whether a function computes gradients and keeps their graph, for another pass or for gradients of these."""
     return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("backward", "grad")
+        calls_method(node, "backward", "grad")
         and any(k.arg in ("retain_graph", "create_graph", None) for k in node.keywords)
         for node in walk(function)
     )

@@ -12,7 +12,7 @@ from transformer.recognition.history import Asked
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -76,8 +76,8 @@ def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
 def _beside(tree: Tree, edits: Edits, wanted: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
-    taken |= {n.arg for n in tree.nodes if isinstance(n, ast.arg)}
-    taken |= {ast.unparse(n.target) for n in tree.nodes if isinstance(n, ast.AnnAssign)}
+    taken |= {n.arg for n in tree.of(ast.arg)}
+    taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
     flags, names = tree.names.fresh("flags"), _named(wanted, taken)
     options = render("flags_argparse", parser=flags, names=names)
     add_imports(tree.root, edits, "import argparse", "import sys")
@@ -113,17 +113,15 @@ def _is_text(stmt: ast.stmt) -> bool:
 
 def _argparse(tree: Tree) -> Definition | None:
     parsers = {}
-    for node in tree.nodes:
-        if isinstance(node, ast.Assign) and tree.calls(node.value, "argparse.ArgumentParser"):
+    for node in tree.of(ast.Assign):
+        if tree.calls(node.value, "argparse.ArgumentParser"):
             parsers[ast.unparse(node.targets[0])] = node
     for parser, made in parsers.items():
         added = [
             s
             for s in statements(tree.scope_of(made).body)
             if isinstance(s, ast.Expr)
-            and isinstance(s.value, ast.Call)
-            and isinstance(s.value.func, ast.Attribute)
-            and s.value.func.attr == "add_argument"
+            and calls_method(s.value, "add_argument")
             and ast.unparse(s.value.func.value) == parser
         ]
         if added:
@@ -147,8 +145,8 @@ def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
     tree = roles.tree
     counts: dict[str, int] = {}
     values: dict[str, ast.expr] = {}
-    for node in tree.nodes:
-        if not isinstance(node, ast.Attribute) or node.attr not in fields:
+    for node in tree.of(ast.Attribute):
+        if node.attr not in fields:
             continue
         if isinstance(node.value, (ast.Name, ast.Attribute)) and tree.scope_of(node) is roles.scope:
             reader = ast.unparse(node.value)

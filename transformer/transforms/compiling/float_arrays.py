@@ -68,7 +68,7 @@ def apply(state: State) -> Rewrite:
 def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
     """The constructors' calls in what is compiled, with one argument that is known to be an array or a tensor."""
     tree = roles.tree
-    tensors, known = Tensors(roles), KnownArrays(roles)
+    tensors, known = roles.get(Tensors), roles.get(KnownArrays)
     extracted = [tree.definition(f.name) for role, f in roles.history.functions.items() if role != "rollout"]
     reached: list[ast.AST] = [*roles.network_classes, *extracted]
     for part in reached:  # which grows

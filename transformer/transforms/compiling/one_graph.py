@@ -11,7 +11,7 @@ from transformer.recognition import other_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import names_in, parameters, walk
+from transformer.syntax.query import calls_method, names_in, parameters, receiver, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -83,7 +83,7 @@ def apply(state: State) -> Rewrite:
         edits.substitute(one.zero_grads[0], f"{zero_grad}()")
         for call in (*one.zero_grads[1:], *one.backwards[:-1]):
             edits.remove(tree.statement(call))
-        losses = [tree.text(_receiver(call)) for call in one.backwards]
+        losses = [tree.text(receiver(call)) for call in one.backwards]
         kept = [f"{k.arg}={ast.unparse(k.value)}" for k in one.backwards[-1].keywords]
         edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
         for call, step in zip(one.steps, steps, strict=True):
@@ -127,12 +127,7 @@ class _Pass:
 
     @property
     def optimizers(self) -> list[str]:
-        return [ast.unparse(_receiver(step)) for step in self.steps]
-
-
-def _receiver(call: ast.Call) -> ast.expr:
-    assert isinstance(call.func, ast.Attribute)
-    return call.func.value
+        return [ast.unparse(receiver(step)) for step in self.steps]
 
 
 def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
@@ -147,7 +142,7 @@ def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
             raise Skip(f"line {node.lineno} uses gradients one by one")
         if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (tree.qualified(node) or ""):
             raise Skip(f"line {node.lineno} talks to other processes")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORDER:
+        if calls_method(node, *ORDER):
             calls.append(node)
     calls.sort(key=lambda c: (c.lineno, c.col_offset))
     passes = _passes(calls)
@@ -189,7 +184,7 @@ def _check_pass(tree: Tree, function: ast.FunctionDef, one: _Pass) -> None:
     Raises:
         Skip: it is not so.
     """
-    cleared = [ast.unparse(_receiver(call)) for call in one.zero_grads]
+    cleared = [ast.unparse(receiver(call)) for call in one.zero_grads]
     for name, call in zip(cleared, one.zero_grads, strict=True):
         if name not in one.optimizers or cleared.count(name) > 1:
             raise Skip(f"line {call.lineno} clears other gradients than those of {' and '.join(one.optimizers)}")

@@ -10,7 +10,7 @@ from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in, statements, walk
+from transformer.syntax.query import is_read, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -141,7 +141,7 @@ def _given_action(roles: Roles, method: ast.FunctionDef, count: int) -> tuple[st
             continue
         draw = asked[0].body[0]
         drawn = isinstance(draw, ast.Assign) and [ast.unparse(t) for t in draw.targets] == [name]
-        bound = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and not _is_load(n)]
+        bound = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and not is_read(n)]
         last = method.body[-1]
         returns = [n for n in walk(method) if isinstance(n, ast.Return)]
         if not drawn or len(bound) != 1 or returns != [last]:
@@ -165,10 +165,6 @@ def _draws_numbers(roles: Roles, method: ast.FunctionDef, parameter: str) -> boo
     made = [values[n.id] for n in walk(draw) if isinstance(n, ast.Name) and n.id in values]
     names = {roles.tree.qualified(m.func) or "" for m in made if isinstance(m, ast.Call)}
     return any(n.startswith("torch.distributions.") and n.endswith(".Categorical") for n in names)
-
-
-def _is_load(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
 
 
 def _is_draw(roles: Roles, node: ast.AST) -> bool:
@@ -214,7 +210,7 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
             if step.targets.count(name) > 1:
                 raise Skip(f"line {step.stmt.lineno} binds {name} twice")
             continue
-        uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and _is_load(n)]
+        uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and is_read(n)]
         keys = [key for key, (_, value) in records.items() if name in names_in([value])]
         inside = {id(n) for key in keys for n in walk(records[key][1])}
         other = next((n for n in uses if id(n) not in inside), None)

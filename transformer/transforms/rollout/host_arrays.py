@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import pairwise, statements, walk
+from transformer.syntax.query import calls_method, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.torch_api import names
@@ -67,7 +67,7 @@ def apply(state: State) -> Rewrite:
         Skip: nothing that is recorded is known to be an array of the environment's.
     """
     tree, roles = state.tree, state.roles
-    facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
+    facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
     if facts.tensor_env:
         raise NotNeeded("the environment returns tensors")
     if not isinstance(rollout, ast.For):
@@ -125,7 +125,7 @@ def _is_cast(roles: Roles, rollout: ast.For) -> bool:
     for stmt in block[block.index(rollout) + 1 :]:
         if isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [roles.history.storage]:
             call = stmt.value
-            moved = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "to"
+            moved = calls_method(call, "to")
             return moved and set(roles.history.storage_dtypes.values()) == {"torch.float32"}
     return False
 
@@ -155,8 +155,8 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
     if len(found) != 1:
         return None
     inside = {id(n) for n in walk(found[0].base)} | {id(value)}
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
+    for node in tree.of(ast.Name):
+        if node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue
         if tree.scope_of(node) is not roles.scope and roles.is_ours(node):
             return None  # a function may read it during the rollout

@@ -10,7 +10,7 @@ from transformer.dataflow.access import access
 from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -49,7 +49,7 @@ def apply(state: State) -> Rewrite:
         Skip: they are not known to be only recorded, and given to networks that divide them first.
     """
     roles = state.roles
-    facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
+    facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
     assert isinstance(rollout, ast.For), "else there were no host arrays"
     if sets_default(state.tree):
         raise Skip("the script sets a default dtype")
@@ -86,9 +86,7 @@ def _goes_through(comprehension: ast.DictComp, transition: str | None) -> bool:
 
 def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | None:
     """The name that a step records, where the rollout makes it of an array."""
-    while (
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("clone", "detach")
-    ):
+    while calls_method(value, "clone", "detach"):
         value = value.func.value
     if not isinstance(value, ast.Name):
         return None
@@ -169,8 +167,8 @@ def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, in
     """
     tree = roles.tree
     on_host, found = OnHost(roles, tensors, rollout), 0
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
+    for node in tree.of(ast.Name):
+        if node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue
         if tree.scope_of(node) is not roles.scope:
             if roles.is_ours(node):
@@ -191,16 +189,16 @@ def _check_batch(roles: Roles, tensors: Tensors, key: str) -> int:
     """
     tree = roles.tree
     flat = set()
-    for node in tree.nodes:
-        if isinstance(node, ast.Name) and node.id == roles.history.storage and isinstance(node.ctx, ast.Load):
+    for node in tree.of(ast.Name):
+        if node.id == roles.history.storage and isinstance(node.ctx, ast.Load):
             entry = tree.parents[node]
             if not isinstance(entry, ast.Subscript) or not isinstance(entry.slice, ast.Constant):
                 raise Skip(f"line {node.lineno} uses the storage as a whole")
             if entry.slice.value == key:
                 flat.add(_flattened(roles, entry))
     found = 0
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or node.id not in flat or not isinstance(node.ctx, ast.Load):
+    for node in tree.of(ast.Name):
+        if node.id not in flat or not isinstance(node.ctx, ast.Load):
             continue
         part = tree.parents[node]
         if tree.scope_of(node) is not roles.scope and not roles.is_ours(node):

@@ -8,7 +8,7 @@ from typing import cast
 
 import libcst as cst
 
-from transformer.recognition.called_once import HARMLESS
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.state import State
 from transformer.syntax.rewrite import Edits, Line
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -46,8 +46,8 @@ def apply(state: State) -> Rewrite:
     if loop is None or not isinstance(around, ast.With) or around is not state.roles.phases.collect:
         raise NotNeeded(NOTHING)
     enter = around.items[0].context_expr
-    if len(around.items) > 1 or not isinstance(enter, ast.Call) or not tree.calls(enter, *HARMLESS):
-        among = any(tree.calls(item.context_expr, *HARMLESS) for item in around.items)
+    if len(around.items) > 1 or not isinstance(enter, ast.Call) or not tree.calls(enter, *NO_GRAD):
+        among = any(tree.calls(item.context_expr, *NO_GRAD) for item in around.items)
         raise (Skip if among else NotNeeded)(NOTHING)
     if around.items[0].optional_vars is not None or enter.args or enter.keywords:
         raise Skip(f"line {around.lineno} does more than entering torch.no_grad()")
@@ -55,7 +55,7 @@ def apply(state: State) -> Rewrite:
         raise Skip(f"the rollout loop has an else block (line {loop.orelse[0].lineno})")
     if isinstance(loop, ast.For) and not _counts(loop.iter):
         raise Skip(f"line {loop.lineno} runs over more than numbers")
-    switch = next((n for n in tree.nodes if isinstance(n, ast.Attribute) and n.attr == "set_grad_enabled"), None)
+    switch = next((n for n in tree.of(ast.Attribute) if n.attr == "set_grad_enabled"), None)
     if switch is not None:
         raise Skip(f"line {switch.lineno} switches gradients in another way")
     edits, block = Edits(state.source), around.body

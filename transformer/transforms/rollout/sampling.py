@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from transformer.state import State
-from transformer.syntax.query import walk
+from transformer.syntax.query import calls_method, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -91,7 +91,7 @@ def apply(state: State) -> Rewrite:
 def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
     """Calls `x.sample()` of a class's methods, for a plain name x."""
     for node in walk(cls):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
+        if calls_method(node, "sample"):
             if isinstance(node.func.value, ast.Name) and not node.args and not node.keywords:
                 yield node
 

@@ -146,8 +146,8 @@ def _images(roles: Roles, networks: set[str]) -> list[str]:
 def _flattening(roles: Roles, name: str) -> ast.Assign | None:
     """The one statement of the training loop that makes a flat tensor, where nothing depends on its layout."""
     made = [s for s in statements(roles.outermost.body) if isinstance(s, ast.Assign) and name in names_in(s.targets)]
-    for node in roles.tree.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in LAYOUT and name in names_in([node.value]):
+    for node in roles.tree.of(ast.Attribute):
+        if node.attr in LAYOUT and name in names_in([node.value]):
             return None
     if len(made) != 1 or not isinstance(made[0].targets[0], ast.Name) or len(made[0].targets) > 1:
         return None

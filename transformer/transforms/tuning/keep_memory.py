@@ -52,8 +52,8 @@ def apply(state: State) -> Rewrite:
     for name in ADDED:
         if tree.names.taken(name) and tree.imports.get(name) != name:
             raise Skip(f"the name {name} is taken")
-    for node in tree.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in ("mallopt", "malloc_trim"):
+    for node in tree.of(ast.Attribute):
+        if node.attr in ("mallopt", "malloc_trim"):
             raise NotNeeded(f"line {node.lineno} steers the C library's memory itself")
     edits = Edits(state.source)
     _free_rows(roles, edits)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import children, statements, walk
+from transformer.syntax.query import calls_method, children, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.torch_api import names
@@ -99,7 +99,7 @@ def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
 
 def _is_moved(roles: Roles, node: ast.AST) -> bool:
     """Whether an expression moves to the device what a function of torch makes on the host."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "to":
+    if not calls_method(node, "to"):
         return False
     return roles.tree.calls(node.func.value, *MADE) and any(_is_device(roles, place) for place in node.args)
 

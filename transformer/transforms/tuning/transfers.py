@@ -48,7 +48,7 @@ def apply(state: State) -> Rewrite:
     rollout, device = roles.rollout, roles.device
     if rollout is None:
         raise Skip("the rollout loop is gone")
-    edits, tensors, known, left = Edits(state.source), Tensors(roles), KnownArrays(roles), False
+    edits, tensors, known, left = Edits(state.source), roles.get(Tensors), roles.get(KnownArrays), False
     for stmt in statements(rollout.body):
         changes = [
             c for n in _own_nodes(stmt) if device and (c := _transfer(tree, tensors, known, n, device)) is not None

@@ -6,16 +6,18 @@ import ast
 import builtins
 
 from transformer.dataflow.access import access
-from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, may_be_given, roots, shared
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.dataflow.memory import HARMLESS
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
-from transformer.torch_api import NEW, OF, REDUCES, VIEWS, names
+from transformer.torch_api import OF, REDUCES, names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.memory import REPORTS, Memory, is_report
 from transformer.values.minibatch import first_computation, last_step
-from transformer.values.tensors import Tensors, values
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="deferred-sync",
@@ -71,7 +73,7 @@ class Deferral:
         roles = state.roles
         self.state, self.tree = state, state.tree
         self.edits = Edits(state.source)
-        self.tensors = Tensors(roles)
+        self.tensors = roles.get(Tensors)
         self.reasons: list[str] = []
         self.warnings: list[Diagnostic] = []
         loop = roles.minibatch_loop
@@ -83,9 +85,7 @@ class Deferral:
         self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
         self._turn = set(statements(self.state.roles.phases.block))
         turn = self.state.roles.phases.loop.body
-        handed = {name for stmt in turn for name in self._handed(stmt)}
-        self._changed = shared(changed_in_place(turn), turn, self.tensors.produced)
-        self._given_away = shared(handed, turn, self.tensors.produced)
+        self._memory = Memory(roles, turn)
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
 
@@ -107,57 +107,6 @@ class Deferral:
             for stmt in statements(self.below):
                 self._collects(stmt)
 
-    def _is_new(self, node: ast.expr, depth: int = 6) -> bool:
-        """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
-        if isinstance(node, ast.Name):
-            bindings = list(self.tensors.bindings(node.id, self.tree.statement(node)))
-            if not depth or not bindings or node.id in self._changed | self._given_away:
-                return False
-            return (
-                all(
-                    b in self._inside and all(self._is_new(v, depth - 1) for v in values(b, node.id))
-                    for b in bindings
-                    if b is not None
-                )
-                and None not in bindings
-            )
-        if isinstance(node, (ast.BinOp, ast.Compare)):
-            return True
-        if isinstance(node, ast.UnaryOp):
-            return not isinstance(node.op, ast.UAdd)  # +tensor is the tensor itself
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in VIEWS:
-                return self._is_new(node.func.value, depth)
-            return node.func.attr in NEW and not may_be_given(node)
-        return False
-
-    def _handed(self, node: ast.AST) -> set[str]:
-        """Names whose memory is given to what is not known to leave it alone."""
-        calls = [n for n in walk(node) if isinstance(n, ast.Call) and not self._changes_nothing(n)]
-        return {n for c in calls for a in (*c.args, *(k.value for k in c.keywords)) for n in roots(a)}
-
-    def _changes_nothing(self, call: ast.Call, inside: int = 3) -> bool:
-        """Whether a call leaves the memory of its arguments alone."""
-        if any(k.arg == "inplace" for k in call.keywords):
-            return False
-        qualified = self.tree.qualified(call.func) or ""
-        if qualified.startswith(("torch.", "numpy.")):
-            by_place = qualified.startswith("torch.nn.functional.") and any(
-                isinstance(a, ast.Constant) and a.value is True for a in call.args
-            )
-            return not is_in_place(qualified) and not by_place
-        function = self.tree.function_called(call)
-        if function is not None:
-            inner = [n for stmt in function.body for n in walk(stmt) if isinstance(n, ast.Call)]
-            alone = not changed_in_place(function.body) and not function.decorator_list
-            return inside > 0 and alone and all(self._changes_nothing(c, inside - 1) for c in inner)
-        if isinstance(call.func, ast.Name):
-            return call.func.id in HARMLESS or self.tensors.produced(call)
-        if not isinstance(call.func, ast.Attribute):
-            return False
-        known = call.func.attr in NEW | VIEWS or _is_report(call)
-        return known or self.tensors.produced(call) or self.tensors.tensor(call.func.value)
-
     def _is_of_numpy(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
         return (self.tree.qualified(called) or "").startswith("numpy.")
@@ -175,7 +124,7 @@ class Deferral:
         text = self.tree.text(tensor)
         if not _is_scalar(tensor):
             text = f"{text}.reshape(())"
-        if not self._in_no_grad(stmt):
+        if not without_gradients(self.tree, stmt):
             text = f"{text}.detach()"
         if stmt in statements(self.below):
             self.edits.substitute(value, text)
@@ -205,7 +154,7 @@ class Deferral:
                 tensor = _item(grown[1])
                 if tensor is None or stmt not in self._inside or not self._unconditional(stmt):
                     return False
-                if not self.tensors.tensor(tensor) or not self._is_new(tensor):
+                if not self.tensors.tensor(tensor) or not self._memory.is_left_alone(tensor, self._inside):
                     return False
                 growing.append(tensor)
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
@@ -276,11 +225,11 @@ class Deferral:
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
             return False
         tensor, name = _item(stmt.value), stmt.targets[0].id
-        if tensor is None or not self.tensors.tensor(tensor) or not self._is_new(tensor):
+        if tensor is None or not self.tensors.tensor(tensor) or not self._memory.is_left_alone(tensor, self._inside):
             return False
         reads = []
-        for node in self.tree.nodes:
-            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+        for node in self.tree.of(ast.Name):
+            if node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
             if self.tree.scope_of(node) is not self.state.roles.scope:
                 if self.state.roles.is_ours(node):
@@ -294,16 +243,12 @@ class Deferral:
                 return False
             reads.append(node)
         text = self.tree.text(tensor)
-        self.edits.replace(stmt, f"{name} = {text}" if self._in_no_grad(stmt) else f"{name} = {text}.detach()")
+        self.edits.replace(
+            stmt, f"{name} = {text}" if without_gradients(self.tree, stmt) else f"{name} = {text}.detach()"
+        )
         for read in reads:
             self.edits.substitute(read, f"{name}.item()")
         return True
-
-    def _in_no_grad(self, stmt: ast.stmt) -> bool:
-        return any(
-            isinstance(n, ast.With) and any(self.tree.calls(i.context_expr, "torch.no_grad") for i in n.items)
-            for n in self.tree.ancestors(stmt)
-        )
 
     # logging
 
@@ -321,7 +266,7 @@ class Deferral:
         for stmt in reversed(self.computing[:-1]):
             if self._reports(stmt) and self._may_sink(stmt, rebound):
                 found.add(stmt)
-            elif any(_is_report(node) for node in walk(stmt)):
+            elif any(is_report(node) for node in walk(stmt)):
                 break
             rebound |= {n for s in statements([stmt]) for n in access(s).binds}
         return found
@@ -337,7 +282,7 @@ class Deferral:
         """Whether a call is known to compute or report a value and to do nothing else: it draws no random number."""
         if not isinstance(node, ast.Call):
             return True
-        if _is_report(node):
+        if is_report(node):
             return True
         if isinstance(node.func, ast.Name) and node.func.id not in self.tree.imports:
             return node.func.id in HARMLESS
@@ -365,9 +310,9 @@ class Deferral:
             if node.id in reader or (called and parent.attr in REPORTS):
                 return True
         bindings = list(self.tensors.bindings(node.id, stmt))
-        if not bindings or node.id in self._changed:
+        if not bindings or node.id in self._memory.changed:
             return False
-        return self._is_new(node) or all(b is not None and _is_counter(b) for b in bindings)
+        return self._memory.is_left_alone(node, self._inside) or all(b is not None and _is_counter(b) for b in bindings)
 
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
@@ -382,21 +327,10 @@ class Deferral:
         return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.tensors.tensor(func.value)
 
 
-def _is_report(node: ast.AST) -> bool:
-    """Whether a node prints or logs."""
-    if not isinstance(node, ast.Call):
-        return False
-    func = node.func
-    return (isinstance(func, ast.Name) and func.id == "print") or (
-        isinstance(func, ast.Attribute) and func.attr in REPORTS
-    )
-
-
 def _is_mean(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean"
+    return calls_method(node, "mean")
 
 
-REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
 COMPUTES = names(*OF, memory=("new", "shared", "number"), draws=False) - names(*OF, draws=True)
 """Functions of torch and numpy, and methods of tensors, that change nothing and draw no random number."""
 LIBRARIES = ("torch", "numpy", "math", "torch.linalg", "numpy.linalg")
@@ -414,12 +348,7 @@ def _is_counter(stmt: ast.stmt) -> bool:
 
 def _item(node: ast.AST) -> ast.expr | None:
     """The tensor in `tensor.item()`."""
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "item"
-        and not node.args
-    ):
+    if calls_method(node, "item") and not node.args:
         return node.func.value
     return None
 

@@ -10,7 +10,7 @@ from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, copied, is_number, names_in, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, copied, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -135,7 +135,7 @@ def _from_sampler(state: State) -> Rewrite | None:
     given = bound.given
     sampler, made = given["sampler"], None
     if isinstance(sampler, ast.Name):
-        uses = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == sampler.id]
+        uses = [n for n in tree.of(ast.Name) if n.id == sampler.id]
         assigned = list(roles.assignments(sampler.id))
         if len(assigned) != 1 or len(uses) != 2 or assigned[0][1] is not assigned[0][0].value:
             raise Skip(f"{sampler.id} is used for more than the minibatches")
@@ -150,7 +150,7 @@ def _from_sampler(state: State) -> Rewrite | None:
         raise Skip("whether a last, smaller minibatch is dropped cannot be told")
     if made is not None:
         _check_same(roles, whole.args[0], made, loop)
-    tensors, name = Tensors(roles), loop.target.id
+    tensors, name = roles.get(Tensors), loop.target.id
     for node in tree.nodes:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
             ours = tree.scope_of(node) is not roles.scope or loop in tensors.bindings(name, tree.statement(node))
@@ -302,9 +302,7 @@ PERMUTING = frozenset("shuffle permutation permuted randperm RandomSampler Subse
 
 def _unmatched(tree: Tree, reason: str) -> Skip:
     """The skip of minibatches that are made otherwise: not needed where nothing in the script draws a permutation."""
-    named = {(tree.qualified(n) or n.id).rpartition(".")[2] for n in tree.of(ast.Name)}
-    named |= {n.attr for n in tree.of(ast.Attribute)}
-    return (NotNeeded if named.isdisjoint(PERMUTING) else Skip)(reason)
+    return (NotNeeded if PERMUTING.isdisjoint(tree.mentioned) else Skip)(reason)
 
 
 def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:
@@ -360,7 +358,7 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
     Raises:
         Skip: it may not be.
     """
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     for node in walk(size):
         if isinstance(node, ast.Name) and set(tensors.bindings(node.id, definition)) != set(
             tensors.bindings(node.id, loop)
@@ -374,7 +372,7 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
 
 def _drawn_by_torch(tree: Tree, value: ast.expr) -> ast.expr | None:
     """The `n` of `torch.randperm(n)`, moved to a device or not."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+    while calls_method(value, "to", "cuda"):
         value = value.func.value
     if isinstance(value, ast.Call) and tree.calls(value, "torch.randperm") and len(value.args) == 1:
         return value.args[0]
@@ -403,10 +401,10 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     if found.shuffle is None:
         helpers -= {found.indices}
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     grids: list[ast.Call] = []
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:
+    for node in tree.of(ast.Name):
+        if not isinstance(node.ctx, ast.Load) or id(node) in removed:
             continue
         if node.id not in helpers and node.id != found.minibatch:
             continue
@@ -466,11 +464,11 @@ def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:
         return None
     grid = columns.value.id
     made = list(roles.assignments(grid))
-    uses = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == grid and isinstance(n.ctx, ast.Load)]
+    uses = [n for n in tree.of(ast.Name) if n.id == grid and isinstance(n.ctx, ast.Load)]
     if len(made) != 1 or uses != [columns.value] or made[0][1] is not made[0][0].value:
         return None
     call: ast.expr = made[0][1]
-    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape":
+    while calls_method(call, "reshape"):
         call = call.func.value
     if not isinstance(call, ast.Call) or not tree.calls(call, "numpy.arange") or len(call.args) != 1 or call.keywords:
         return None

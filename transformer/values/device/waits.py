@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from transformer.syntax.query import children, walk
+from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.tree import Tree
 from transformer.torch_api import names
 
@@ -125,7 +125,7 @@ def is_mask(index: ast.expr, masks: Collection[str]) -> bool:
             return True
         if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
             return True
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "bool":
+        if calls_method(part, "bool"):
             return True
     return False
 

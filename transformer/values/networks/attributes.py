@@ -113,7 +113,7 @@ class Values:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return None
         name = call.func.id
-        found = [n for n in self._tree.nodes if isinstance(n, ast.ClassDef) and n.name == name]
+        found = [n for n in self._tree.of(ast.ClassDef) if n.name == name]
         once = len(found) == 1 and found[0] in self._tree.root.body and name not in self.bound
         return found[0] if once else None
 
