@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, turn
-from scripts import PARTS, edited, script
+from scripts import edited, script
 
 from transformer import Applied, convert
-
 
 CHECKS = """\
     # Checking a distribution's arguments reads tensors on the host, which no graph holds
@@ -16,7 +15,7 @@ CHECKS = """\
 OPTIONS = """\
     # The eager run's random numbers; before 2.12, Inductor crashes where it reorders fused steps (pytorch #176591)
     options = {"fallback_random": True, "size_asserts": False, "loop_ordering_after_fusion": torch.__version__ >= "2.12"}
-"""
+"""  # noqa: E501
 UNGUARDED = """\
     # Nothing changes the network but its parameters' values, so its attributes need no guards
     {0} = torch.compile(

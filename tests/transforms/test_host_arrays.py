@@ -17,7 +17,7 @@ AFTER = """\
         storage = TensorDict(
             {key: torch.stack([t[key] for t in transitions]) for key in transition}, batch_size=[args.num_steps, args.num_envs]
         ).to(device, torch.float32)
-"""
+"""  # noqa: E501
 
 
 def applied(parts: dict[str, str], *also: str) -> str:
