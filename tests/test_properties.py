@@ -78,7 +78,7 @@ def test_unrelated_statements_do_not_matter(line: int, statement: str) -> None:
     skipped = set(EXPECTED) - set(applied(convert("".join(lines))))
     # Between the shuffle and the slices, or inside the loop over time, a statement may hold back that transform alone,
     # and those that work on what it makes.
-    assert skipped <= {"shuffle", "gae-hoist", "numpy-recurrence", "cudagraphs"}, skipped
+    assert skipped <= {"shuffle", "gae-hoist", "cudagraphs"}, skipped
 
 
 def independent_pairs(source: str) -> list[tuple[ast.stmt, ast.stmt]]:

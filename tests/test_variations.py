@@ -178,7 +178,6 @@ VARIATIONS = [
             "gae-hoist": "1.0 - next_done is not known to be float32",
             "transfers": "no blocking transfer",
             "host-arrays": "the environment returns tensors",
-            "numpy-recurrence": "is not an assignment",
         },
     ),
     Variation(
@@ -652,7 +651,7 @@ VARIATIONS = [
                     <gae>
             """,
         },
-        {"numpy-recurrence": "is not an assignment"},
+        {},
     ),
     Variation(
         "V-trace targets",
@@ -674,7 +673,7 @@ VARIATIONS = [
                     advantages = vs - values
             """,
         },
-        {"evaluate-once": "calls the policy outside the steps", "numpy-recurrence": "does more than add"},
+        {"evaluate-once": "calls the policy outside the steps"},
     ),
     Variation(
         "GAE in a function",
@@ -852,7 +851,6 @@ for shrink in (1.0, 0.5, 0.25):
         {
             "storage": "writes no preallocated torch buffers",
             "gae-hoist": "before the last step is not elementwise",
-            "numpy-recurrence": "is not an assignment",
         },
     ),
     Variation(

@@ -47,6 +47,9 @@ def _explain_transform(console: Console, info: TransformInfo) -> None:
     console.print(Text(f"\nApplies {info.applies}."))
     if info.regroups:
         console.print(Text(f"\nUnder the flags in another order of arithmetic: {info.regroups}."))
+    console.print(Text(f"\nWhere it is held back: {info.costs}"))
+    if info.option:
+        console.print(Text(f"\nApplied with --{info.option}."))
     if info.needs:
         console.print(Text(f"\nNeeds: {', '.join(info.needs)}"))
     _print_examples(console, (("Before", info.before), ("After", info.after)))
