@@ -965,7 +965,7 @@ b_returns = b_returns / scale
 
 @pytest.mark.parametrize("variation", VARIATIONS, ids=str)
 def test_the_transforms_that_are_skipped(variation: Variation) -> None:
-    conversion = convert(script(variation.parts))
+    conversion = convert(script(variation.parts), tune=True, measure=True)
     assert conversion.converted, conversion.diagnostics
     expected = {name: why for name, why in {**NOT_NEEDED, **variation.skipped}.items() if why is not None}
     for step in conversion.steps:
@@ -985,7 +985,7 @@ def test_variation(variation: Variation, tmp_path: Path) -> None:
     source = script(variation.parts)
     path = tmp_path / "ppo.py"
     path.write_text(source)
-    left, right = record(path, []), record(path, [], source=convert(source).source)
+    left, right = record(path, []), record(path, [], source=convert(source, tune=True, measure=True).source)
     assert left.steps and right.iterations == 3
     assert compare(left, right) == ()
 
