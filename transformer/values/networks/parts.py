@@ -15,7 +15,18 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_read, parameters, root, statements, walk
 from transformer.torch_api import names
-from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Leaves, Values, kept_by, own_nodes, stores
+from transformer.values.networks.attributes import (
+    MODULE,
+    NUMBER,
+    UNKNOWN,
+    Frame,
+    Leaves,
+    Unknown,
+    Values,
+    kept_by,
+    own_nodes,
+    stores,
+)
 
 OF_TORCH = frozenset(
     "add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr float get_buffer parameters "
@@ -59,10 +70,6 @@ PUTTING_TOGETHER = (
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
 THROUGH = frozenset("zip enumerate reversed len range".split())
 """Builtins with which a loop goes through modules."""
-
-
-class Unknown(Exception):
-    """Something is not known to be harmless; the message is a clause with its line."""
 
 
 @dataclass
@@ -124,8 +131,8 @@ class Parts:
         """What an attribute is, where this can be told without what the constructor is given."""
         try:
             return self._lenient.leaves(value, Frame(method))
-        except RecursionError:
-            return frozenset({"unknown"})
+        except Unknown:
+            return UNKNOWN
 
     def _check(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
         """Look at the class of a call, and at what it is given.

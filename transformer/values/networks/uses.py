@@ -15,7 +15,8 @@ from transformer.syntax.name_lookups import NAMESPACES
 from transformer.syntax.query import bind_arguments, walk, without_methods
 from transformer.syntax.tree import Scope
 from transformer.torch_api import names
-from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts, Unknown
+from transformer.values.networks.attributes import Unknown
+from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts
 
 CALLED = frozenset("state_dict load_state_dict train eval zero_grad to cpu cuda __call__ forward".split())
 """Methods of a network that change parameters' values at most, where none of its parts has a mode; moving it to a
