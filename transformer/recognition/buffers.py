@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, statements
 from transformer.syntax.tree import Tree
+from transformer.torch_api import names
 
-ALLOCATIONS = ("torch.zeros", "torch.empty", "torch.ones", "torch.zeros_like")
+ALLOCATIONS = frozenset(f"torch.{name}" for name in names("torch", fills="sizes") - {"full"} | {"zeros_like"})
 
 
 @dataclass(frozen=True)

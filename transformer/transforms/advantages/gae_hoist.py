@@ -13,7 +13,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
-from transformer.torch_api import NEW, VIEWS, methods
+from transformer.torch_api import NEW, VIEWS, methods, names
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.values.dtypes import Dtypes
 from transformer.values.shapes import Shapes
@@ -51,7 +51,7 @@ INFO = TransformInfo(
 )
 
 MOVES = ("to", "cpu", "cuda")
-ALLOCATES = tuple(f"torch.{made}" for made in "zeros ones empty full zeros_like ones_like empty_like full_like".split())
+ALLOCATES = tuple(f"torch.{name}" for name in names("torch", fills=("sizes", "like")))
 ELEMENTWISE = methods(rows=("element", "broadcast")) - {*MOVES}
 
 

@@ -13,6 +13,7 @@ from transformer.state import State
 from transformer.syntax.query import children, method, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
+from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract, signature
 from transformer.values.tensors import Tensors, inlined
@@ -163,9 +164,7 @@ def _only_gathers(tree: Tree, node: ast.expr) -> bool:
     return False
 
 
-GATHERING = frozenset(
-    "to long float reshape view flatten unsqueeze squeeze contiguous cuda index_select gather".split()
-)
+GATHERING = names("tensor", memory="shared", waits="") | {"gather", "index_select"}
 
 
 def _is_docstring(stmt: ast.stmt) -> bool:

@@ -13,6 +13,7 @@ from transformer.state import State
 from transformer.syntax.query import bind_arguments, calls_method, copied, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
+from transformer.torch_api import DRAWING
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.tensors import Tensors
 
@@ -43,15 +44,6 @@ INFO = TransformInfo(
 )
 
 
-DRAWS = frozenset(
-    "beta betavariate binomial bytes choice choices chisquare default_rng dirichlet exponential expovariate f gamma "
-    "gammavariate gauss geometric get_state getrandbits getstate gumbel hypergeometric laplace logistic lognormal "
-    "lognormvariate logseries multinomial multivariate_normal normal normalvariate pareto permutation poisson power "
-    "rand randbytes randint randn random random_integers random_sample randrange ranf rayleigh sample shuffle "
-    "standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises "
-    "vonmisesvariate wald weibull weibullvariate zipf Generator Random RandomState SystemRandom".split()
-)
-"""What numpy.random and random have that draws from their state, or has a state of its own."""
 LOOKS = frozenset("initial_seed get_rng_state get_rng_state_all".split())
 """What looks at a random state."""
 
@@ -184,7 +176,7 @@ def _check_not_seeded(roles: Roles) -> None:
             continue
         module, _, last = name.rpartition(".")
         if module in ("numpy.random", "random"):
-            other = last not in DRAWS
+            other = last not in DRAWING
         else:
             other = last not in LOOKS and ("seed" in last or "rng" in last)
         if other and not runs_before_training(roles, node):

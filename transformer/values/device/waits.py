@@ -31,7 +31,9 @@ HOST_FUNCTIONS = frozenset(
         "autograd.set_detect_anomaly autograd.detect_anomaly"
     ).split()
 )
-ASKS = frozenset("any all sum max min mean norm abs std isnan isinf isfinite equal allclose item".split())
+ASKS = (
+    names("tensor", reduces=True) | names("tensor", dtype="bool", rows="element") | {"abs", "equal", "allclose", "item"}
+)
 """Methods whose result is a tensor, so that a condition that uses it reads it on the host."""
 PLAIN = frozenset("math numpy functools itertools typing collections contextlib".split())
 """Modules whose functions do nothing but compute."""

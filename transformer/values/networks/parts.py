@@ -14,7 +14,19 @@ from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_read, parameters, root, statements, walk
-from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Leaves, Values, kept_by, own_nodes, stores
+from transformer.torch_api import names
+from transformer.values.networks.attributes import (
+    MODULE,
+    NUMBER,
+    UNKNOWN,
+    Frame,
+    Leaves,
+    Unknown,
+    Values,
+    kept_by,
+    own_nodes,
+    stores,
+)
 
 OF_TORCH = frozenset(
     "add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr float get_buffer parameters "
@@ -24,10 +36,12 @@ OF_TORCH = frozenset(
     "dump_patches call_super_init T_destination".split()
 )
 """What torch.nn.Module has itself: a class that redefines one of these is not known."""
-READ = frozenset(
-    "weight bias in_features out_features hidden_size num_layers input_size shape device dtype expand expand_as exp "
-    "log sigmoid tanh clamp clip repeat unsqueeze squeeze view reshape flatten mean sum std abs norm item detach clone "
-    "T t softmax size numel dim parameters named_parameters".split()
+READ = (
+    frozenset(
+        "weight bias in_features out_features hidden_size num_layers input_size shape device dtype T "
+        "size numel dim item parameters named_parameters".split()
+    )
+    | names("tensor", memory=("new", "shared"), waits="", draws=False) - OF_TORCH
 )
 """Attributes and methods of modules and parameters that only read them."""
 COMPUTING = ("torch.", "numpy.", "math.", "einops.")
@@ -49,17 +63,13 @@ PURE = frozenset(
     "print slice pow dict".split()
 )
 """Builtins that compute, or print."""
-PUTTING_TOGETHER = frozenset(
-    "append extend insert parameters named_parameters prod item norm view reshape clone mul_ fill_ zero_ copy_ normal_ "
-    "uniform_ unsqueeze float to sum numel".split()
+PUTTING_TOGETHER = (
+    frozenset("append extend insert parameters named_parameters float to item numel".split())
+    | names("tensor", memory=("new", "shared", "in place"), waits="") - OF_TORCH
 )
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
 THROUGH = frozenset("zip enumerate reversed len range".split())
 """Builtins with which a loop goes through modules."""
-
-
-class Unknown(Exception):
-    """Something is not known to be harmless; the message is a clause with its line."""
 
 
 @dataclass
@@ -121,8 +131,8 @@ class Parts:
         """What an attribute is, where this can be told without what the constructor is given."""
         try:
             return self._lenient.leaves(value, Frame(method))
-        except RecursionError:
-            return frozenset({"unknown"})
+        except Unknown:
+            return UNKNOWN
 
     def _check(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
         """Look at the class of a call, and at what it is given.

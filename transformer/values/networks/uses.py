@@ -14,7 +14,9 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES
 from transformer.syntax.query import bind_arguments, walk, without_methods
 from transformer.syntax.tree import Scope
-from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts, Unknown
+from transformer.torch_api import names
+from transformer.values.networks.attributes import Unknown
+from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts
 
 CALLED = frozenset("state_dict load_state_dict train eval zero_grad to cpu cuda __call__ forward".split())
 """Methods of a network that change parameters' values at most, where none of its parts has a mode; moving it to a
@@ -24,10 +26,9 @@ PARAMETERS = frozenset("parameters named_parameters buffers named_buffers".split
 OF_OPTIMIZERS = frozenset("step zero_grad state_dict load_state_dict defaults".split())
 GATHERED = frozenset("list tuple sum any all len sorted enumerate zip next filter max min".split())
 """Builtins that go through parameters, or make a list of them."""
-VALUES = frozenset(
-    "fill_ zero_ copy_ mul_ add_ sub_ div_ clamp_ clip_ lerp_ normal_ uniform_ numpy cpu tolist max min var view_as "
-    "pow square float double eq ne lt gt isnan isfinite isinf any all histc data_ptr is_cuda ndim grad data "
-    "requires_grad".split()
+VALUES = (
+    frozenset("clip_ square histc cpu float double is_cuda ndim grad data requires_grad".split())
+    | names("tensor") - OF_TORCH
 )
 """Attributes and methods of parameters that read, or write values into their memory."""
 TAKING = ("torch.optim.", "torch.nn.utils.clip_grad_", "torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
