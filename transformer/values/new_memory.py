@@ -11,9 +11,8 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import statements, walk
 from transformer.torch_api import NEW, VIEWS
 from transformer.values.networks.results import Results
+from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors
-
-REPORTS = frozenset("add_scalar add_scalars add_histogram log info debug warning".split())
 
 
 class NewMemory:
@@ -76,7 +75,7 @@ class NewMemory:
         if self._tensors.produced(call) or (self._tree.qualified(call.func) or "").startswith(("torch.", "numpy.")):
             return True
         if isinstance(call.func, ast.Name):
-            return call.func.id in HARMLESS
-        return isinstance(call.func, ast.Attribute) and (
-            call.func.attr in REPORTS or self._tensors.tensor(call.func.value)
+            return self._tree.names.builtin(call.func) in HARMLESS
+        return is_report(self._tree, call) or (
+            isinstance(call.func, ast.Attribute) and self._tensors.tensor(call.func.value)
         )

@@ -16,6 +16,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.torch_api import NEW, OF, REDUCES, VIEWS, names
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
+from transformer.values.reports import REPORTS, is_report
 from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
@@ -150,11 +151,11 @@ class Deferral:
             alone = not changed_in_place(function.body) and not function.decorator_list
             return inside > 0 and alone and all(self._changes_nothing(c, inside - 1) for c in inner)
         if isinstance(call.func, ast.Name):
-            return call.func.id in HARMLESS or self.tensors.produced(call)
+            return self.tree.names.builtin(call.func) in HARMLESS or self.tensors.produced(call)
         if not isinstance(call.func, ast.Attribute):
             return False
-        known = call.func.attr in NEW | VIEWS or _is_report(call)
-        return known or self.tensors.produced(call) or self.tensors.tensor(call.func.value)
+        known = is_report(self.tree, call) or self.tensors.produced(call)
+        return known or self.tensors.tensor(call.func.value)
 
     def _is_of_numpy(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
@@ -385,7 +386,7 @@ class Deferral:
         for stmt in reversed(self.computing[:-1]):
             if self._reports(stmt) and self._may_sink(stmt, rebound):
                 found.add(stmt)
-            elif any(_is_report(node) for node in walk(stmt)):
+            elif any(self._may_report(node) for node in walk(stmt)):
                 break
             rebound |= {n for s in statements([stmt]) for n in access(s).binds}
         return found
@@ -401,10 +402,10 @@ class Deferral:
         """Whether a call is known to compute or report a value and to do nothing else: it draws no random number."""
         if not isinstance(node, ast.Call):
             return True
-        if _is_report(node):
+        if is_report(self.tree, node):
             return True
         if isinstance(node.func, ast.Name) and node.func.id not in self.tree.imports:
-            return node.func.id in HARMLESS
+            return self.tree.names.builtin(node.func) in HARMLESS
         qualified = self.tree.qualified(node.func) or ""
         if qualified:
             library, _, name = qualified.rpartition(".")
@@ -426,24 +427,30 @@ class Deferral:
         if isinstance(parent, ast.Attribute):
             reader = {flag.split(".")[0] for flag in self.state.history.flags.values()}
             called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
-            if node.id in reader or (called and parent.attr in REPORTS):
+            if node.id in reader or (called and is_report(self.tree, call)):
                 return True
         bindings = list(self.tensors.bindings(node.id, stmt))
         if not bindings or node.id in self._changed:
             return False
         return self._is_new(node) or all(b is not None and _is_counter(b) for b in bindings)
 
+    def _may_report(self, node: ast.AST) -> bool:
+        """Whether a node prints or logs, to judge by its name; `ratio.log()` does not."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Name):
+            return node.func.id == "print"
+        computes = (self.tree.qualified(node.func) or "").startswith(("torch.", "numpy.", "math."))
+        return isinstance(node.func, ast.Attribute) and (
+            node.func.attr in REPORTS and not computes and not self.tensors.tensor(node.func.value)
+        )
+
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
             return all(self._reports(s) for s in (*stmt.body, *stmt.orelse)) and not any(
                 self.tensors.tensor(n) for n in walk(stmt.test) if isinstance(n, ast.expr)
             )
-        if not isinstance(stmt, ast.Expr) or not isinstance(stmt.value, ast.Call):
-            return False
-        func = stmt.value.func
-        if isinstance(func, ast.Name):
-            return func.id == "print"
-        return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.tensors.tensor(func.value)
+        return isinstance(stmt, ast.Expr) and is_report(self.tree, stmt.value)
 
 
 _LEAVES = (ast.Break, ast.Continue, ast.Return)
@@ -464,21 +471,10 @@ def _always_read(stmt: ast.stmt) -> set[str]:
     return found
 
 
-def _is_report(node: ast.AST) -> bool:
-    """Whether a node prints or logs."""
-    if not isinstance(node, ast.Call):
-        return False
-    func = node.func
-    return (isinstance(func, ast.Name) and func.id == "print") or (
-        isinstance(func, ast.Attribute) and func.attr in REPORTS
-    )
-
-
 def _is_mean(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean"
 
 
-REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
 COMPUTES = names(*OF, memory=("new", "shared", "number"), draws=False) - names(*OF, draws=True)
 """Functions of torch and numpy, and methods of tensors, that change nothing and draw no random number."""
 LIBRARIES = ("torch", "numpy", "math", "torch.linalg", "numpy.linalg")
