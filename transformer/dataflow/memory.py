@@ -33,7 +33,7 @@ def roots(node: ast.expr) -> set[str]:
         return roots(node.operand) if isinstance(node.op, ast.UAdd) else set()  # +tensor is the tensor itself
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in NEW and not may_be_given(node):
-            if node.func.attr != "copy" or _is_array(node.func.value):
+            if node.func.attr != "copy" or is_array(node.func.value):
                 return set()
         parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
         parts += [node.func.value] if isinstance(node.func, ast.Attribute) else []
@@ -41,7 +41,7 @@ def roots(node: ast.expr) -> set[str]:
     return {name for part in children(node) if isinstance(part, ast.expr) for name in roots(part)}
 
 
-def _is_array(node: ast.expr) -> bool:
+def is_array(node: ast.expr) -> bool:
     """Whether a method of tensors gives it; a list or a dictionary has a copy(), too, which holds the same objects."""
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr in (NEW | VIEWS | {"numpy"}) - {"copy", "add"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from transformer.dataflow.memory import holders, is_in_place, roots
+from transformer.dataflow.memory import holders, is_array, is_in_place, roots
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, pairwise, statements, walk
@@ -86,7 +86,7 @@ def _may_keep(roles: Roles, call: ast.Call, argument: ast.expr) -> bool:
     if isinstance(call.func, ast.Name):
         grows = (v for _, v in roles.assignments(call.func.id) if isinstance(v, ast.Attribute))
         if any(v.attr in GROWING for v in grows) or any(
-            _keeps(cls, method, call, argument) for cls, method in _methods(roles, call.func.id)
+            _keeps(roles, cls, method, call, argument) for cls, method in _methods(roles, call.func.id)
         ):
             return True
         functions = (n for n in roles.tree.nodes if isinstance(n, ast.FunctionDef) and n.name == call.func.id)
@@ -96,7 +96,7 @@ def _may_keep(roles: Roles, call: ast.Call, argument: ast.expr) -> bool:
     methods = list(_methods(roles, call.func.attr))
     if not methods:
         return _is_foreign(roles, call.func.value)
-    return any(_keeps(cls, method, call, argument) for cls, method in methods)
+    return any(_keeps(roles, cls, method, call, argument) for cls, method in methods)
 
 
 def _puts_away(function: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
@@ -136,13 +136,24 @@ def _is_foreign(roles: Roles, receiver: ast.expr) -> bool:
     return any(q is not None and q.partition(".")[0] not in LIBRARIES for q in made)
 
 
-def _keeps(cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
+def _is_row_of_array(tree: Tree, argument: ast.expr) -> bool:
+    """Whether an argument is a row of an array, whose copy() is new; that of a list holds the same objects."""
+    comprehensions = (
+        n for n in tree.ancestors(argument) if isinstance(n, (ast.ListComp, ast.SetComp, ast.GeneratorExp))
+    )
+    generators = [g for comprehension in comprehensions for g in comprehension.generators]
+    over = [g.iter for g in generators if ast.unparse(g.target) == ast.unparse(argument)]
+    return bool(over) and all(map(is_array, over))
+
+
+def _keeps(roles: Roles, cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
     """Whether a method binds an attribute to its parameter's memory, and not only until it is called again."""
     bound = bind_arguments(method, call, call.func)
     given = bound.parameter_of(argument) if bound is not None else None
     if given is None:
         return True
     held = {given}
+    copied = f"{given}.copy()" if _is_row_of_array(roles.tree, argument) else ""
     for stmt in statements(method.body):
         if isinstance(stmt, ast.Assign):
             held |= {t.id for t, v in pairwise(stmt) if isinstance(t, ast.Name) and roots(v) & held}
@@ -154,6 +165,8 @@ def _keeps(cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument:
     for stmt in statements(method.body):
         for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
             if isinstance(target, ast.Subscript) or not isinstance(target, ast.Attribute) or not roots(value) & held:
+                continue
+            if ast.unparse(value) == copied:
                 continue
             if not _is_replaced(cls, method, stmt, target, held):
                 return True
