@@ -16,6 +16,7 @@ from transformer.dataflow.memory import (
     HARMLESS,
     changed_in_place,
     holders,
+    is_array,
     is_in_place,
     may_be_given,
     roots,
@@ -28,12 +29,11 @@ from transformer.syntax.query import bind_arguments, calls_method, pairwise, sta
 from transformer.syntax.tree import Tree
 from transformer.torch_api import NEW, VIEWS
 from transformer.values.networks.results import Results
+from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors, values
 
 LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX envpool tqdm rich logging tyro".split())
 """Packages whose objects are known to keep no tensor that they are given, but for what they are made for."""
-REPORTS = frozenset("add_scalar add_scalars add_histogram add_text log info debug warning write".split())
-"""Methods that log or write what they are given, and neither keep nor change it."""
 
 
 class Memory:
@@ -107,9 +107,9 @@ class Memory:
         if self._tensors.produced(call) or (self._tree.qualified(call.func) or "").startswith(("torch.", "numpy.")):
             return True
         if isinstance(call.func, ast.Name):
-            return call.func.id in HARMLESS
-        return isinstance(call.func, ast.Attribute) and (
-            call.func.attr in REPORTS or self._tensors.tensor(call.func.value)
+            return self._tree.names.builtin(call.func) in HARMLESS
+        return is_report(self._tree, call) or (
+            isinstance(call.func, ast.Attribute) and self._tensors.tensor(call.func.value)
         )
 
     # --- whether it is left alone ----------------------------------------------------------------------------
@@ -160,11 +160,11 @@ class Memory:
             alone = not changed_in_place(function.body) and not function.decorator_list
             return inside > 0 and alone and all(self._changes_nothing(c, inside - 1) for c in inner)
         if isinstance(call.func, ast.Name):
-            return call.func.id in HARMLESS or self._tensors.produced(call)
+            return self._tree.names.builtin(call.func) in HARMLESS or self._tensors.produced(call)
         if not isinstance(call.func, ast.Attribute):
             return False
-        known = call.func.attr in NEW | VIEWS or is_report(call)
-        return known or self._tensors.produced(call) or self._tensors.tensor(call.func.value)
+        known = is_report(self._tree, call) or self._tensors.produced(call)
+        return known or self._tensors.tensor(call.func.value)
 
     # --- who keeps it ----------------------------------------------------------------------------------------
 
@@ -195,13 +195,6 @@ def _is_computed(value: ast.expr) -> bool:
     """Whether a value is the result of an operator, which is new; +tensor is the tensor itself."""
     plain = isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.UAdd)
     return isinstance(value, (ast.BinOp, ast.Compare, ast.UnaryOp)) and not plain
-
-
-def is_report(node: ast.AST) -> bool:
-    """Whether a node prints or logs."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return node.func.id == "print"
-    return calls_method(node, *REPORTS)
 
 
 def _kept_beyond(
@@ -262,7 +255,7 @@ def _may_keep(roles: Roles, call: ast.Call, argument: ast.expr) -> bool:
     if isinstance(call.func, ast.Name):
         grows = (v for _, v in roles.assignments(call.func.id) if isinstance(v, ast.Attribute))
         if any(v.attr in GROWING for v in grows) or any(
-            _keeps(cls, method, call, argument) for cls, method in _methods(roles, call.func.id)
+            _keeps(roles, cls, method, call, argument) for cls, method in _methods(roles, call.func.id)
         ):
             return True
         functions = (n for n in roles.tree.of(ast.FunctionDef) if n.name == call.func.id)
@@ -272,7 +265,7 @@ def _may_keep(roles: Roles, call: ast.Call, argument: ast.expr) -> bool:
     methods = list(_methods(roles, call.func.attr))
     if not methods:
         return _is_foreign(roles, call.func.value)
-    return any(_keeps(cls, method, call, argument) for cls, method in methods)
+    return any(_keeps(roles, cls, method, call, argument) for cls, method in methods)
 
 
 def _puts_away(function: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
@@ -312,13 +305,24 @@ def _is_foreign(roles: Roles, receiver: ast.expr) -> bool:
     return any(q is not None and q.partition(".")[0] not in LIBRARIES for q in made)
 
 
-def _keeps(cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
+def _is_row_of_array(tree: Tree, argument: ast.expr) -> bool:
+    """Whether an argument is a row of an array, whose copy() is new; that of a list holds the same objects."""
+    comprehensions = (
+        n for n in tree.ancestors(argument) if isinstance(n, (ast.ListComp, ast.SetComp, ast.GeneratorExp))
+    )
+    generators = [g for comprehension in comprehensions for g in comprehension.generators]
+    over = [g.iter for g in generators if ast.unparse(g.target) == ast.unparse(argument)]
+    return bool(over) and all(map(is_array, over))
+
+
+def _keeps(roles: Roles, cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument: ast.expr) -> bool:
     """Whether a method binds an attribute to its parameter's memory, and not only until it is called again."""
     bound = bind_arguments(method, call, call.func)
     given = bound.parameter_of(argument) if bound is not None else None
     if given is None:
         return True
     held = {given}
+    copied = f"{given}.copy()" if _is_row_of_array(roles.tree, argument) else ""
     for stmt in statements(method.body):
         if isinstance(stmt, ast.Assign):
             held |= {t.id for t, v in pairwise(stmt) if isinstance(t, ast.Name) and roots(v) & held}
@@ -330,6 +334,8 @@ def _keeps(cls: ast.ClassDef, method: ast.FunctionDef, call: ast.Call, argument:
     for stmt in statements(method.body):
         for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
             if isinstance(target, ast.Subscript) or not isinstance(target, ast.Attribute) or not roots(value) & held:
+                continue
+            if ast.unparse(value) == copied:
                 continue
             if not _is_replaced(cls, method, stmt, target, held):
                 return True

@@ -434,7 +434,7 @@ class Hoist:
         if qualified.startswith(("torch.", "numpy.", "math.")):
             return not is_in_place(qualified)
         if isinstance(call.func, ast.Name):
-            return call.func.id in HARMLESS
+            return self.tree.names.builtin(call.func) in HARMLESS
         return isinstance(call.func, ast.Attribute) and call.func.attr in NEW | VIEWS
 
     def _largest(self, node: ast.expr) -> Sequence[ast.expr]:

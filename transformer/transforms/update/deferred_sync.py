@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+from functools import cached_property
+from itertools import takewhile
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
@@ -11,13 +13,14 @@ from transformer.dataflow.memory import HARMLESS
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
-from transformer.syntax.query import calls_method, statements, walk
+from transformer.syntax.query import TRY, calls_method, children, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import OF, REDUCES, names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.values.memory import REPORTS, Memory, is_report
+from transformer.values.memory import Memory
 from transformer.values.minibatch import first_computation, last_step
-from transformer.values.tensors import Tensors
+from transformer.values.reports import REPORTS, is_report
+from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="deferred-sync",
@@ -84,6 +87,8 @@ class Deferral:
         self.below = loop.body[last + 1 :]
         self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
         self._turn = set(statements(self.state.roles.phases.block))
+        stores = (n for n in self.tree.nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
+        self._stored = {self.tree.text(n) for n in stores if self.tree.statement(n) in self._turn}
         turn = self.state.roles.phases.loop.body
         self._memory = Memory(roles, turn)
         self._stacked: set[str] = set()
@@ -135,11 +140,12 @@ class Deferral:
         if name not in self._stacked:
             self._stacked.add(name)
             uses = self._uses(name)
+            learn = self.state.roles.phases.learn
             if any(self._is_quoted(use) for use in uses):  # an f-string need not spell it out
-                self.edits.after(self.state.roles.phases.learn, f"{name} = torch.stack({name}).tolist()")
+                self.edits.after(learn, f"{name} = {self._numbers(name, learn)}")
             else:
                 for use in uses:
-                    self.edits.substitute(use, f"torch.stack({name}).tolist()")
+                    self.edits.substitute(use, self._numbers(name, self.tree.statement(use)))
         return True
 
     def _is_plain_list(self, name: str) -> bool:
@@ -172,8 +178,73 @@ class Deferral:
         """Whether a node stands in an f-string."""
         return any(isinstance(n, ast.JoinedStr) for n in self.tree.ancestors(node))
 
+    def _numbers(self, name: str, stmt: ast.stmt) -> str:
+        """A list of tensors as numbers, where a statement reads it or behind the minibatches: read at once or singly.
+
+        torch.stack needs one at least. Without any minibatch (`--update-epochs 0`) the original may go on, with a mean
+        of nan. It does not where it reads, whenever it comes to the statement, a name that the minibatches alone bind;
+        and there was no minibatch in the first turn if there is none in a later one, where the loops run over what has
+        the same length in each.
+        """
+        full = self._has_as_many_each_turn and self._surely_reads_result(stmt)
+        return f"torch.stack({name}).tolist()" if full else f"[x.item() for x in {name}]"
+
+    @cached_property
+    def _has_as_many_each_turn(self) -> bool:
+        """Whether there are as many minibatches in each turn, all of which come to the optimizer's step."""
+        if any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.computing)):
+            return False
+        loops = [self.loop, *self.tree.loops_around(self.loop)]
+        loops = loops[: loops.index(self.state.roles.phases.loop)]
+        return all(
+            isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and self._is_steady(loop.iter, loop)
+            for loop in loops
+        )
+
+    def _surely_reads_result(self, stmt: ast.stmt) -> bool:
+        """Whether a name is read that only minibatches bind, before the turn comes to a statement or after it."""
+        phases = self.state.roles.phases
+        around = [*takewhile(lambda n: n is not phases.loop, self.tree.ancestors(stmt))]
+        if any(isinstance(n, TRY) for n in around):  # what fails there goes on
+            return False
+        for outer in (stmt, *(n for n in around if isinstance(n, ast.stmt))):
+            block = self.tree.block(outer)
+            begin = block.index(phases.learn) + 1 if phases.learn in block else 0
+            place = block.index(outer)
+            after = takewhile(lambda s: not any(isinstance(x, _LEAVES) for x in statements([s])), block[place + 1 :])
+            read = (*block[begin:place], *([] if outer is phases.learn else [outer]), *after)
+            if any(self._is_bound_by_minibatches(name, s) for s in read for name in _always_read(s)):
+                return True
+        return False
+
+    def _is_steady(self, node: ast.expr, where: ast.stmt, depth: int = 4) -> bool:
+        """Whether a number, or the length of what a known function makes of numbers, is the same in each turn."""
+        for part in walk(node):
+            if isinstance(part, ast.Call) and not (
+                (isinstance(part.func, ast.Name) and part.func.id in ("range", "enumerate", "int"))
+                or (self.tree.qualified(part.func) or "").startswith(("torch.", "numpy."))
+                or (isinstance(part.func, ast.Attribute) and part.func.attr in ("split", "chunk"))
+            ):
+                return False
+            if isinstance(part, ast.Attribute) and self.tree.text(part) in self._stored:
+                return False
+            if isinstance(part, ast.Name) and part.id not in self.tree.imports:
+                for bound in self.tensors.bindings(part.id, where):
+                    if bound is None:
+                        continue
+                    if isinstance(bound, ast.For) or not (made := [*values(bound, part.id)]) or not depth:
+                        return False
+                    if self.tree.loops_around(bound) and not all(self._is_steady(v, bound, depth - 1) for v in made):
+                        return False
+        return True
+
+    def _is_bound_by_minibatches(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether nothing else has bound a name where a statement reads it."""
+        bindings = self.tensors.bindings(name, stmt) - {None}
+        return bool(bindings) and bindings <= self._inside
+
     def _always_runs(self) -> bool:
-        """Whether a list that the minibatches fill cannot be empty after them."""
+        """Whether each turn of the minibatch loop fills a list that is filled in it."""
         inner: ast.stmt = self.loop
         while inner is not self.state.roles.phases.learn:
             outer = self.tree.parents[inner]
@@ -266,7 +337,7 @@ class Deferral:
         for stmt in reversed(self.computing[:-1]):
             if self._reports(stmt) and self._may_sink(stmt, rebound):
                 found.add(stmt)
-            elif any(is_report(node) for node in walk(stmt)):
+            elif any(self._may_report(node) for node in walk(stmt)):
                 break
             rebound |= {n for s in statements([stmt]) for n in access(s).binds}
         return found
@@ -282,10 +353,10 @@ class Deferral:
         """Whether a call is known to compute or report a value and to do nothing else: it draws no random number."""
         if not isinstance(node, ast.Call):
             return True
-        if is_report(node):
+        if is_report(self.tree, node):
             return True
         if isinstance(node.func, ast.Name) and node.func.id not in self.tree.imports:
-            return node.func.id in HARMLESS
+            return self.tree.names.builtin(node.func) in HARMLESS
         qualified = self.tree.qualified(node.func) or ""
         if qualified:
             library, _, name = qualified.rpartition(".")
@@ -307,24 +378,48 @@ class Deferral:
         if isinstance(parent, ast.Attribute):
             reader = {flag.split(".")[0] for flag in self.state.history.flags.values()}
             called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
-            if node.id in reader or (called and parent.attr in REPORTS):
+            if node.id in reader or (called and is_report(self.tree, call)):
                 return True
         bindings = list(self.tensors.bindings(node.id, stmt))
         if not bindings or node.id in self._memory.changed:
             return False
         return self._memory.is_left_alone(node, self._inside) or all(b is not None and _is_counter(b) for b in bindings)
 
+    def _may_report(self, node: ast.AST) -> bool:
+        """Whether a node prints or logs, to judge by its name; `ratio.log()` does not."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Name):
+            return node.func.id == "print"
+        computes = (self.tree.qualified(node.func) or "").startswith(("torch.", "numpy.", "math."))
+        return isinstance(node.func, ast.Attribute) and (
+            node.func.attr in REPORTS and not computes and not self.tensors.tensor(node.func.value)
+        )
+
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
             return all(self._reports(s) for s in (*stmt.body, *stmt.orelse)) and not any(
                 self.tensors.tensor(n) for n in walk(stmt.test) if isinstance(n, ast.expr)
             )
-        if not isinstance(stmt, ast.Expr) or not isinstance(stmt.value, ast.Call):
-            return False
-        func = stmt.value.func
-        if isinstance(func, ast.Name):
-            return func.id == "print"
-        return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.tensors.tensor(func.value)
+        return isinstance(stmt, ast.Expr) and is_report(self.tree, stmt.value)
+
+
+_LEAVES = (ast.Break, ast.Continue, ast.Return)
+_MAYBE_LEFT_OUT = (ast.IfExp, ast.BoolOp, ast.Compare, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _always_read(stmt: ast.stmt) -> set[str]:
+    """Names that a statement reads before anything in it can be left out."""
+    if isinstance(stmt, (*TRY, ast.FunctionDef, ast.ClassDef)):
+        return set()
+    found, left = set(), [*children(stmt)]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        if not isinstance(node, (ast.stmt, ast.Lambda, *_MAYBE_LEFT_OUT)):
+            left += children(node)
+    return found
 
 
 def _is_mean(node: ast.expr) -> bool:
