@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import click
 
-from transformer.commands.script_runs import FILE, WithScriptArgs, script_args
+from transformer.commands.script_runs import WithScriptArgs, script_args
 from transformer.conversion.settings import settings_of
 from transformer.run import Handover
 from transformer.run.cache import NotPrivate, key_of, open_cache
@@ -24,7 +24,7 @@ _ROOT = Path(__file__).parent.parent.parent
 
 
 @click.command(cls=WithScriptArgs)
-@click.argument("script", type=FILE)
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.option("--eager", is_flag=True, help="Run the conversion with its flags off.")
 @click.option("--flags", metavar="'FLAGS'", help="Run it with these flags. [default: those that suit this machine]")
 @click.option("--or-eager", is_flag=True, help="Run a script that cannot be converted as it is.")
@@ -32,7 +32,7 @@ _ROOT = Path(__file__).parent.parent.parent
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 @click.pass_context
 def run(
-    ctx: click.Context, script: Path, eager: bool, flags: str | None, or_eager: bool, verify: bool, quiet: bool
+    ctx: click.Context, script: str, eager: bool, flags: str | None, or_eager: bool, verify: bool, quiet: bool
 ) -> NoReturn:
     """Run SCRIPT as its conversion, which is made anew where SCRIPT has changed; what follows `--` are its arguments.
 
@@ -47,14 +47,13 @@ def run(
         raise click.UsageError("--eager and --flags exclude each other")
     if verify and "RANK" in os.environ:
         raise click.UsageError("--verify cannot run in each of several processes; `lean-convert verify --nproc` can")
-    source = script.read_bytes()
-    options = settings_of(script.parent).arguments
+    path = Path(script)
+    source = path.read_bytes()
+    options = settings_of(path.parent).arguments
     try:
         cache = open_cache()
         chosen = () if eager else None if flags is None else tuple(shlex.split(flags))
-        job = Job(
-            str(script), source, script_args(ctx), cache, key_of(source, script.name, options), chosen, or_eager, quiet
-        )
+        job = Job(script, source, script_args(ctx), cache, key_of(source, path.name, options), chosen, or_eager, quiet)
         found = job.find()
     except NotPrivate as error:
         _fail(f"the cache of conversions is not used: {error}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from transformer.run.cache import Cache
 from transformer.run.early import import_ahead, leading_imports
 from transformer.run.flags import choose, has_cuda
-from transformer.run.harness.execute import become, execute
+from transformer.run.harness.execute import absolute, become, execute
 from transformer.run.harness.pace import Measured, Pace
 from transformer.run.harness.program import Program
 from transformer.run.payoff import Circumstances, History, after, before
@@ -79,7 +79,9 @@ class Job:
     def tell(self, message: str) -> None:
         """Say something about the run; under torchrun the first process does."""
         if not self.quiet and os.environ.get("RANK", "0") == "0":
-            print(f"lean-convert: {message}", file=sys.stderr)
+            tqdm = sys.modules.get("tqdm")  # which knows how to write beside a progress bar
+            write = print if tqdm is None else tqdm.tqdm.write
+            write(f"lean-convert: {message}", file=sys.stderr)
 
 
 def start(job: Job, converting: Aside | None, started: float) -> None:
@@ -102,7 +104,7 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
         if not job.or_eager or code != 1:
             sys.exit(code or 1)
         job.tell(f"{job.script} runs unconverted")
-        execute(Program(Path(os.path.abspath(job.script)), job.source), job.script, None)  # noqa: PTH100
+        execute(Program(Path(absolute(job.script)), job.source), job.script, None)
         return
     if early > sum(1 for _ in leading_imports(program.source)):
         # The conversion sets something among the imports, which is too late by now: once more, with the cache filled

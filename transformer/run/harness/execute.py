@@ -29,13 +29,18 @@ def become(script: str, args: Sequence[str]) -> None:
         sys.path[0] = os.path.dirname(os.path.realpath(script))  # noqa: PTH120
 
 
+def absolute(script: str) -> str:
+    """The script's file as Python names it in `__file__`: neither links nor parent folders are resolved."""
+    return os.path.join(os.getcwd(), script)  # noqa: PTH109, PTH118
+
+
 def execute(program: Program, script: str, pace: Pace | None) -> None:
     """Execute a program as `__main__`, as if it stood in the file `script`.
 
     Raises:
         BaseException: whatever the script raises, SystemExit included.
     """
-    file = os.path.abspath(script)  # noqa: PTH100  as Python has it: absolute, links not followed
+    file = absolute(script)
     module = types.ModuleType("__main__")
     module.__dict__.update(
         __file__=file,
