@@ -57,7 +57,7 @@ class Runner:
     def popen(self, *args: str | Path) -> subprocess.Popen[str]:
         """The same, begun."""
         return subprocess.Popen(
-            [*COMMAND, *map(str, args)], env=self.environment, cwd=self.folder, text=True,
+            [*COMMAND, *map(str, args)], env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
