@@ -159,5 +159,5 @@ def test_a_debugger_finds_the_converted_text(runner: Runner) -> None:
     converted = CONVERTED.replace("    rollout([", "    breakpoint()\n    rollout([")
     runner.keep(script, converted, Facts([None] * 16, ["some-transform"] * 16))
     shown, _ = runner.popen("-q", script, "--", "changed").communicate()
-    assert f"> {next(runner.cache.glob('*/ppo.py'))}(11)" in shown
-    assert "-> rollout([int, len])" in shown
+    assert f"> {next(runner.cache.glob('*/ppo.py'))}(1" in shown
+    assert "-> rollout([int, len])" in shown or "-> breakpoint()" in shown  # from 3.13 on
