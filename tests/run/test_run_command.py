@@ -232,6 +232,14 @@ class TestFlags:
         runner.keep(script, TOLD, FLAGS)
         assert runner.run("-q", script).stderr == ""
 
+    def test_arguments_without_dashes_are_explained(self, runner: Runner) -> None:
+        done = runner.python("-m", "transformer", "run", runner.write(TOLD), "--env-id", "x")
+        assert (done.returncode, "Arguments of the script stand after `--`" in done.stderr) == (2, True)
+
+    def test_unbalanced_quotes(self, runner: Runner) -> None:
+        done = runner.run(runner.write(TOLD), "--flags", "'")
+        assert (done.returncode, "No closing quotation" in done.stderr) == (2, True)
+
     def test_they_exclude_each_other(self, runner: Runner) -> None:
         done = runner.run(runner.write(TOLD), "--eager", "--flags", "")
         assert (done.returncode, "exclude each other" in done.stderr) == (2, True)
@@ -315,6 +323,12 @@ class TestConversion:
         assert "LC" in done.stderr and "runs unconverted" in done.stderr
         refused = stubbed.run(script)
         assert (refused.returncode, refused.stdout) == (1, "")
+
+    def test_verify_of_what_cannot_be_converted(self, stubbed: Runner) -> None:
+        script = stubbed.write("print('ran')\n")
+        refused, ran = stubbed.run(script, "--verify"), stubbed.run(script, "--verify", "--or-eager")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert (ran.returncode, ran.stdout) == (0, "ran\n")
 
     def test_bad_settings_are_bad_usage_also_with_or_eager(self, stubbed: Runner) -> None:
         (stubbed.folder / "pyproject.toml").write_text("[tool.lean-convert]\nselect = ['nonsense']\n")

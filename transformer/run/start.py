@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformer.run.cache import Cache
 from transformer.run.early import import_ahead, leading_imports
@@ -25,6 +26,7 @@ class Aside:
 
         A fork: it need not start an interpreter anew, and leaves what converting loads out of the process that trains.
         """
+        self._code: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
         self._pid = os.fork()
@@ -45,8 +47,9 @@ class Aside:
 
     def wait(self) -> int:
         """Wait for its end; its exit code."""
-        code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        return code if code >= 0 else 1
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._code if self._code >= 0 else 1
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Job:
     args: tuple[str, ...]
     """The script's arguments."""
     cache: Cache
+    options: dict[str, Any]
+    """The arguments of `convert`, by the project's settings."""
     key: str
     flags: tuple[str, ...] | None = None
     """Flags for the converted script; None chooses those that suit this machine."""
