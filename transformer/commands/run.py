@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -124,6 +123,8 @@ def _convert(job: Job) -> int:
 
 def _verify(converted: Path, job: Job) -> int:
     """Compare the two rungs that compile nothing, in a process of its own; the exit code."""
+    import subprocess
+
     code = f"import sys; sys.path[0] = {str(_ROOT)!r}; from transformer.cli import main; main(prog_name='lean-convert')"
     options = ["--up-to", "uncompiled", "--no-stress", "--", *job.args]
     command = [sys.executable, "-c", code, "verify", job.script, str(converted), *options]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from transformer.conversion.line_length import DEFAULT_LINE_LENGTH, TOMLDecodeError, line_length_of, parse_toml
+from transformer.conversion.line_length import DEFAULT_LINE_LENGTH, line_length_of, parse_toml
 
 TABLE = "tool.lean-convert"
 
@@ -76,7 +76,7 @@ def _read_nearest(directory: Path) -> Settings:
             continue
         try:
             table = parse_toml(content).get("tool", {}).get("lean-convert")
-        except TOMLDecodeError as error:
+        except ValueError as error:
             raise SettingsError(f"{file}: {error}") from None
         if table is not None:
             return _read(table, f"{file}: [{TABLE}]")
