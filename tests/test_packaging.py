@@ -34,6 +34,15 @@ TORCH_FREE = (
 """What needs no torch; all that is not about running scripts."""
 
 
+def test_the_api_is_whole_and_costs_nothing_until_it_is_used() -> None:
+    code = (
+        "import sys, transformer; print('libcst' in sys.modules);"
+        "print([n for n in transformer.__all__ if getattr(transformer, n).__name__ != n], 'libcst' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "False\n[] True\n"
+
+
 @pytest.mark.slow
 def test_base_install_converts_from_a_wheel(tmp_path: Path) -> None:
     environment = tmp_path / "venv"

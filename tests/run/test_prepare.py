@@ -1,5 +1,6 @@
 """What is kept of a conversion, chosen for a machine, and imported ahead of it."""
 
+import ast
 import sys
 from pathlib import Path
 from types import MappingProxyType
@@ -10,9 +11,11 @@ from scripts import script
 
 from transformer import convert
 from transformer.run import flags
-from transformer.run.early import import_ahead, leading_imports
+from transformer.run.early import import_ahead, leading_imports, too_early
 from transformer.run.flags import choose, has_cuda
 from transformer.run.prepare import facts_of
+
+HARNESS = golden.FIXTURES.parent / "transformer" / "run" / "harness"
 
 
 class TestFacts:
@@ -119,11 +122,28 @@ class TestImportsAhead:
         monkeypatch.syspath_prepend(str(folder))
         monkeypatch.syspath_prepend(str(tmp_path / "site"))
         code = b"import installed_one\nimport mine\nimport installed_two\n"
-        assert import_ahead(code, "x.py", str(folder)) == 1
+        assert import_ahead(code, "x.py", str(folder)) == ["import installed_one"]
         assert "installed_one" in sys.modules and "installed_two" not in sys.modules
 
     def test_what_fails_is_left_to_the_script(self, tmp_path: Path) -> None:
         code = b"import there_is_no_such_module\nimport json\n"
-        assert import_ahead(code, "x.py", str(tmp_path)) == 1
-        assert import_ahead(b"from . import x\n", "x.py", str(tmp_path)) == 0
-        assert import_ahead(b"", "x.py", str(tmp_path)) == 0
+        assert import_ahead(code, "x.py", str(tmp_path)) == ["import there_is_no_such_module"]
+        assert import_ahead(b"from . import x\n", "x.py", str(tmp_path)) == []
+        assert import_ahead(b"", "x.py", str(tmp_path)) == []
+
+    def test_too_early(self) -> None:
+        assert not too_early(["import json"], b"import os\nimport json\nx = 1\n")
+        assert too_early(["import json"], b"import os\nx = 1\nimport json\n")
+        assert not too_early([], b"x = 1\n")
+
+
+def test_the_harness_needs_nothing_but_the_standard_library() -> None:
+    """Spawned processes load it under another name."""
+    files = list(HARNESS.glob("*.py"))
+    assert len(files) > 4
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names, (file, names)

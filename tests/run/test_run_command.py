@@ -250,7 +250,11 @@ def quick(stop: str) -> str:
     return build({"stdlib": "import sys", "functions": stop})
 
 
-STUB = "import os\nprint('torch loads:', os.environ.get('GOMP_SPINCOUNT'))\n"
+STUB = """\
+import __main__, os
+assert __main__.__file__.endswith("ppo.py"), __main__
+print("torch loads:", os.environ.get("GOMP_SPINCOUNT"))
+"""
 
 
 class TestConversion:
@@ -374,7 +378,7 @@ class TestTraining:
 
 
 def test_start_up_costs_less_than_it_may(runner: Runner) -> None:
-    """0.2 s out of the cache; of processor time, which other processes disturb less. benchmarks/run_cost.py has more."""
+    """Out of the cache; processor time, as other processes disturb it less. benchmarks/run_cost.py has the rest."""
     script = runner.write("")
     runner.keep(script, "")
 

@@ -91,7 +91,10 @@ class Cache:
         scratch = Path(tempfile.mkdtemp(prefix="new-", dir=self.folder))
         try:
             for file, data in ((scratch / name, source), (facts_file(scratch / name), facts.to_json())):
-                file.write_bytes(data)
+                with file.open("wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
                 file.chmod(0o600)  # whatever the umask
             try:
                 scratch.rename(self.folder / key)
