@@ -63,5 +63,11 @@ class Runner:
 
     def _run(self, command: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, env=self.environment, cwd=cwd or self.folder, text=True, capture_output=True, check=False
+            command,
+            env=self.environment,
+            cwd=cwd or self.folder,
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=300,
         )

@@ -141,6 +141,7 @@ import sys
 parser = argparse.ArgumentParser()
 <flags>
 args = parser.parse_args()
+at_import = list(sys.argv)
 
 
 class Settings:
@@ -150,7 +151,7 @@ class Settings:
 def look(settings, queue):
     import __main__
     known = isinstance(settings, Settings) and __main__ is sys.modules["__mp_main__"]
-    queue.put([__name__, __file__, __main__.__file__, sys.argv, Settings.__slots__, known, sorted(globals())])
+    queue.put([__name__, __file__, __main__.__file__, sys.argv, at_import, Settings.__slots__, known, sorted(globals())])
 
 
 if __name__ == "__main__":
@@ -158,7 +159,7 @@ if __name__ == "__main__":
     queue = context.Queue()
     process = context.Process(target=look, args=(Settings(), queue))
     process.start()
-    print(queue.get())
+    print(queue.get(timeout=20))
     process.join()
     print(process.exitcode)
     process = context.Process(target=int, args=("no number",))
