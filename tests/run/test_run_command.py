@@ -151,7 +151,12 @@ class Settings:
 def look(settings, queue):
     import __main__
     known = isinstance(settings, Settings) and __main__ is sys.modules["__mp_main__"]
-    queue.put([__name__, __file__, __main__.__file__, sys.argv, at_import, Settings.__slots__, known, sorted(globals())])
+    files = __file__, __main__.__file__
+    queue.put([__name__, files, sys.argv, at_import, Settings.__slots__, known, sorted(globals())])
+
+
+def fail():
+    raise ValueError("in a spawned process")
 
 
 if __name__ == "__main__":
@@ -162,7 +167,7 @@ if __name__ == "__main__":
     print(queue.get(timeout=20))
     process.join()
     print(process.exitcode)
-    process = context.Process(target=int, args=("no number",))
+    process = context.Process(target=fail)
     process.start()
     process.join()
 """
@@ -181,11 +186,11 @@ class TestSpawnedProcesses:
         script = runner.write(spawning(method, flag, "('x',)"))
         before = runner.python(script, "--compile")
         script.write_text(spawning(method, "", "('x',)"))
-        runner.keep(script, converted, Facts([None] * 40, ["flags"] * 40, {"compile": "--compile"}))
+        runner.keep(script, converted, Facts([None] * 50, ["flags"] * 50, {"compile": "--compile"}))
         after = runner.run(script)
         assert after.returncode == 0, after.stderr
         assert after.stdout == before.stdout.replace("('x',)", "('x', 'compile')")
-        assert "ValueError: invalid literal" in after.stderr
+        assert ", in fail, written by flags\n    raise ValueError" in after.stderr
 
 
 class TestTorchrun:
