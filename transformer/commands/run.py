@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from transformer.commands.script_runs import FILE, WithScriptArgs, script_args
+from transformer.commands.script_runs import WithScriptArgs, script_args
 from transformer.conversion.settings import settings_of
 from transformer.run import Handover
 from transformer.run.cache import NotPrivate, key_of, open_cache
 from transformer.run.start import Aside, Job, start
+
+if TYPE_CHECKING:
+    from transformer.syntax.diagnostics import Diagnostic
 
 CANNOT_CONVERT, COULD_NOT_RUN = 1, 2
 _ROOT = Path(__file__).parent.parent.parent
 
 
 @click.command(cls=WithScriptArgs)
-@click.argument("script", type=FILE)
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.option("--eager", is_flag=True, help="Run the conversion with its flags off.")
 @click.option("--flags", metavar="'FLAGS'", help="Run it with these flags. [default: those that suit this machine]")
 @click.option("--or-eager", is_flag=True, help="Run a script that cannot be converted as it is.")
@@ -32,7 +35,7 @@ _ROOT = Path(__file__).parent.parent.parent
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 @click.pass_context
 def run(
-    ctx: click.Context, script: Path, eager: bool, flags: str | None, or_eager: bool, verify: bool, quiet: bool
+    ctx: click.Context, script: str, eager: bool, flags: str | None, or_eager: bool, verify: bool, quiet: bool
 ) -> NoReturn:
     """Run SCRIPT as its conversion, which is made anew where SCRIPT has changed; what follows `--` are its arguments.
 
@@ -47,13 +50,25 @@ def run(
         raise click.UsageError("--eager and --flags exclude each other")
     if verify and "RANK" in os.environ:
         raise click.UsageError("--verify cannot run in each of several processes; `lean-convert verify --nproc` can")
-    source = script.read_bytes()
-    options = settings_of(script.parent).arguments
+    try:
+        chosen = () if eager else None if flags is None else tuple(shlex.split(flags))
+    except ValueError as error:
+        raise click.UsageError(f"--flags {flags!r}: {error}") from None
+    path = Path(script)
+    source = path.read_bytes()
+    options = settings_of(path.parent).arguments
     try:
         cache = open_cache()
-        chosen = () if eager else None if flags is None else tuple(shlex.split(flags))
         job = Job(
-            str(script), source, script_args(ctx), cache, key_of(source, script.name, options), chosen, or_eager, quiet
+            script=script,
+            source=source,
+            args=script_args(ctx),
+            cache=cache,
+            options=options,
+            key=key_of(source, path.name, options),
+            flags=chosen,
+            or_eager=or_eager,
+            quiet=quiet,
         )
         found = job.find()
     except NotPrivate as error:
@@ -62,12 +77,12 @@ def run(
         _fail(f"the cache of conversions cannot be used: {error}; XDG_CACHE_HOME names another place")
     converting = Aside(partial(_convert, job)) if found is None else None
     if verify:
-        code = 0 if converting is None else converting.wait()
-        converting = None
-        found = job.find()
-        code = code if found is None else _verify(found.text, job)
-        if code and not (found is None and or_eager):
-            sys.exit(code)
+        if converting is not None and converting.wait() == 0:
+            found, converting = job.find(), None
+        if found is not None:
+            code = _verify(found.text, job)
+            if code:
+                sys.exit(code)
     raise Handover(partial(start, job, converting, started))
 
 
@@ -76,26 +91,41 @@ def _convert(job: Job) -> int:
     from rich.console import Console
 
     from transformer.commands.report import print_diagnostics
-    from transformer.conversion.of_file import convert_script
+    from transformer.conversion.pipeline import convert
     from transformer.conversion.selection import SelectionError
     from transformer.run.prepare import facts_of
+    from transformer.syntax.text import NotText, decode
+
+    def say(found: Sequence[Diagnostic]) -> None:
+        if os.environ.get("RANK", "0") == "0":
+            print_diagnostics(Console(stderr=True, highlight=False), job.script, found)
 
     try:
-        original, conversion = convert_script(job.script)
+        original = decode(job.source)
+        conversion = convert(original.content, **job.options)
+    except NotText as refusal:
+        say([refusal.diagnostic])
+        return CANNOT_CONVERT
     except SelectionError as error:
         click.echo(f"Error: {error}", err=True)
         return COULD_NOT_RUN
-    found = conversion.diagnostics if conversion.converted else conversion.errors
-    if os.environ.get("RANK", "0") == "0":
-        print_diagnostics(Console(stderr=True, highlight=False), job.script, () if job.quiet else found)
     if not conversion.converted:
+        say(conversion.errors)
         return CANNOT_CONVERT
-    job.cache.put(job.key, job.name, original.encode(conversion.source), facts_of(conversion))
+    if not job.quiet:
+        say(conversion.warnings)
+    try:
+        job.cache.put(job.key, job.name, original.encode(conversion.source), facts_of(conversion))
+    except OSError as error:
+        click.echo(f"Error: the conversion cannot be kept: {error}", err=True)
+        return COULD_NOT_RUN
     return 0
 
 
 def _verify(converted: Path, job: Job) -> int:
     """Compare the two rungs that compile nothing, in a process of its own; the exit code."""
+    import subprocess
+
     code = f"import sys; sys.path[0] = {str(_ROOT)!r}; from transformer.cli import main; main(prog_name='lean-convert')"
     options = ["--up-to", "uncompiled", "--no-stress", "--", *job.args]
     command = [sys.executable, "-c", code, "verify", job.script, str(converted), *options]

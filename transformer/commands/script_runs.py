@@ -25,7 +25,11 @@ class WithScriptArgs(click.Command):
         if "--" in args:
             at = args.index("--")
             args, ctx.meta[_SCRIPT_ARGS] = args[:at], tuple(args[at + 1 :])
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            message = f"{error.message} Arguments of the script stand after `--`."
+            raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Add the scripts' arguments to the usage line."""

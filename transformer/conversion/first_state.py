@@ -19,7 +19,7 @@ PRECISIONS = frozenset(
 )
 
 
-def read(code: str, line_length: int, asked: Asked) -> State:
+def read(code: str, line_length: int, asked: Asked | None = None) -> State:
     """A script of a kind that can be converted, whose training loop is yet to be found.
 
     Raises:
@@ -32,7 +32,7 @@ def read(code: str, line_length: int, asked: Asked) -> State:
     found = refusals.unsuitable(state.tree)
     if found:
         raise Unconvertible(*found)
-    return state.knowing(replace(state.history, asked=asked))
+    return state if asked is None else state.knowing(replace(state.history, asked=asked))
 
 
 def recognise(state: State) -> State:

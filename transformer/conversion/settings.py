@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from transformer.conversion.line_length import DEFAULT_LINE_LENGTH, TOMLDecodeError, line_length_of, parse_toml
+from transformer.conversion.line_length import DEFAULT_LINE_LENGTH, line_length_of, parse_toml
 
 TABLE = "tool.lean-convert"
 Target: TypeAlias = Literal["any", "cpu", "cuda"]
@@ -94,7 +94,7 @@ def _read_nearest(directory: Path) -> Settings:
             continue
         try:
             table = parse_toml(content).get("tool", {}).get("lean-convert")
-        except TOMLDecodeError as error:
+        except ValueError as error:
             raise SettingsError(f"{file}: {error}") from None
         if table is not None:
             return _read(table, f"{file}: [{TABLE}]")

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -87,10 +85,16 @@ class Cache:
         Raises:
             OSError: it cannot be written.
         """
+        import shutil  # these are not needed on a hit, which should cost little
+        import tempfile
+
         scratch = Path(tempfile.mkdtemp(prefix="new-", dir=self.folder))
         try:
             for file, data in ((scratch / name, source), (facts_file(scratch / name), facts.to_json())):
-                file.write_bytes(data)
+                with file.open("wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
                 file.chmod(0o600)  # whatever the umask
             try:
                 scratch.rename(self.folder / key)
@@ -102,6 +106,8 @@ class Cache:
         self._remove_old()
 
     def _remove_old(self) -> None:
+        import shutil
+
         oldest = time.time() - KEPT_DAYS * 86400
         for entry in self.folder.iterdir():
             try:

@@ -23,24 +23,29 @@ def leading_imports(source: bytes) -> Iterator[Import]:
             return
 
 
-def import_ahead(source: bytes, file: str, folder: str) -> int:
-    """Execute them in their order, as far as they are of installed packages; how many were met.
+def import_ahead(source: bytes, file: str, folder: str) -> list[str]:
+    """Execute them in their order, as far as they are of installed packages; what was executed.
 
     Stops at a module that lies in the script's own `folder`: nothing of the user's is executed before it is known that
     there is a conversion. What fails is left to the script to fail with.
     """
-    count = 0
+    done = []
     for stmt in leading_imports(source):
         relative = isinstance(stmt, ast.ImportFrom) and stmt.level
         names = [a.name for a in stmt.names] if isinstance(stmt, ast.Import) else [stmt.module or ""]
         if relative or any(_is_local(name, folder) for name in names):
             break
-        count += 1
+        done.append(ast.unparse(stmt))
         try:
             exec(compile(ast.Module([stmt], []), file, "exec", dont_inherit=True), {"__name__": "__main__"})
         except Exception:
             break
-    return count
+    return done
+
+
+def too_early(done: list[str], converted: bytes) -> bool:
+    """Whether the conversion sets something above one of the imports that were executed."""
+    return not set(done) <= {ast.unparse(stmt) for stmt in leading_imports(converted)}
 
 
 def _is_local(name: str, folder: str) -> bool:

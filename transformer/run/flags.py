@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
+_DEVICES = Path("/dev")
 _OFF = frozenset("false no off n f 0".split())
 
 
@@ -28,7 +29,7 @@ def has_cuda() -> bool:
     """Whether torch will find a CUDA device. Torch is not imported for it: that is the script's to do, in its order."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
-    if not (any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()):  # the latter in Windows' Linux
+    if not (any(_DEVICES.glob("nvidia[0-9]*")) or (_DEVICES / "dxg").exists()):  # the latter in Windows' Linux
         return False
     torch = find_spec("torch")
     version = Path(torch.origin).with_name("version.py") if torch is not None and torch.origin else None

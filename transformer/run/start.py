@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformer.run.cache import Cache
-from transformer.run.early import import_ahead, leading_imports
+from transformer.run.early import import_ahead, too_early
 from transformer.run.flags import choose, has_cuda
-from transformer.run.harness.execute import become, execute
+from transformer.run.harness.execute import absolute, become, execute
 from transformer.run.harness.pace import Measured, Pace
 from transformer.run.harness.program import Program
 from transformer.run.payoff import Circumstances, History, after, before
@@ -25,6 +26,7 @@ class Aside:
 
         A fork: it need not start an interpreter anew, and leaves what converting loads out of the process that trains.
         """
+        self._code: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
         self._pid = os.fork()
@@ -39,14 +41,17 @@ class Aside:
 
                 traceback.print_exc()
             finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
+                try:
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                finally:
+                    os._exit(code)
 
     def wait(self) -> int:
         """Wait for its end; its exit code."""
-        code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        return code if code >= 0 else 1
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._code if self._code >= 0 else 1
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,8 @@ class Job:
     args: tuple[str, ...]
     """The script's arguments."""
     cache: Cache
+    options: dict[str, Any]
+    """The arguments of `convert`, by the project's settings."""
     key: str
     flags: tuple[str, ...] | None = None
     """Flags for the converted script; None chooses those that suit this machine."""
@@ -79,7 +86,8 @@ class Job:
     def tell(self, message: str) -> None:
         """Say something about the run; under torchrun the first process does."""
         if not self.quiet and os.environ.get("RANK", "0") == "0":
-            print(f"lean-convert: {message}", file=sys.stderr)
+            tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # which knows how to write beside a progress bar
+            getattr(tqdm, "write", print)(f"lean-convert: {message}", file=sys.stderr)
 
 
 def start(job: Job, converting: Aside | None, started: float) -> None:
@@ -95,17 +103,16 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
     """
     _forget_the_package()
     become(job.script, job.args)
-    early = 0 if converting is None else import_ahead(job.source, job.script, sys.path[0])
+    early = [] if converting is None else import_ahead(job.source, job.script, sys.path[0])
     code = 0 if converting is None else converting.wait()
     program = job.find()
     if program is None:
         if not job.or_eager or code != 1:
             sys.exit(code or 1)
         job.tell(f"{job.script} runs unconverted")
-        execute(Program(Path(os.path.abspath(job.script)), job.source), job.script, None)  # noqa: PTH100
+        execute(Program(Path(absolute(job.script)), job.source), None)
         return
-    if early > sum(1 for _ in leading_imports(program.source)):
-        # The conversion sets something among the imports, which is too late by now: once more, with the cache filled
+    if too_early(early, program.source):  # once more, with the cache filled
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     _train(job, program, started)
 
@@ -125,7 +132,7 @@ def _train(job: Job, program: Program, started: float) -> None:
 
     pace = Pace(started, begins)
     try:
-        execute(program, job.script, pace)
+        execute(program, pace)
     finally:
         measured = pace.measured()
         if measured is not None:

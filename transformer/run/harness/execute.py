@@ -27,15 +27,7 @@ def become(script: str, args: Sequence[str]) -> None:
     sys.argv = [script, *args]
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = os.path.dirname(os.path.realpath(script))  # noqa: PTH120
-
-
-def execute(program: Program, script: str, pace: Pace | None) -> None:
-    """Execute a program as `__main__`, as if it stood in the file `script`.
-
-    Raises:
-        BaseException: whatever the script raises, SystemExit included.
-    """
-    file = os.path.abspath(script)  # noqa: PTH100  as Python has it: absolute, links not followed
+    file = absolute(script)
     module = types.ModuleType("__main__")
     module.__dict__.update(
         __file__=file,
@@ -45,6 +37,21 @@ def execute(program: Program, script: str, pace: Pace | None) -> None:
         __annotations__={},
     )
     sys.modules["__main__"] = module
+
+
+def absolute(script: str) -> str:
+    """The script's file as Python names it in `__file__`: neither links nor parent folders are resolved."""
+    return os.path.join(os.getcwd(), script)  # noqa: PTH109, PTH118
+
+
+def execute(program: Program, pace: Pace | None) -> None:
+    """Execute a program in the place of the script that this process became.
+
+    Raises:
+        BaseException: whatever the script raises, SystemExit included.
+    """
+    module = sys.modules["__main__"]
+    file = str(module.__file__)
     if str(program.text) != file:
         _stand_in(program, file)
         os.environ[VARIABLE] = json.dumps([file, str(program.text)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,7 +62,8 @@ class Pace:
         if count < FEWEST:
             return None
         seconds = [b - a for a, b in pairwise(self._times)]
-        each = statistics.median(seconds[count // 2 :])
+        later = sorted(seconds[count // 2 :])
+        each = later[len(later) // 2]
         first, last = self._steps[0], self._steps[-1]
         steps = None if first is None or last is None else (last - first) / count
         return Measured(max(0.0, self._times[-1] - self._started - count * each), each, count, steps)

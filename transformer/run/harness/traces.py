@@ -25,7 +25,11 @@ class Traces:
         """`script` is the original's file, and `original` what stood in it when it was converted."""
         self._program, self._script = program, script
         self._file = str(program.text)
-        self._here, self._there = (text.decode(errors="replace").split("\n") for text in (program.source, original))
+        # With their ends, as linecache has them: where the carets go is counted from the end, too
+        self._here, self._there = (
+            [f"{line}\n" for line in text.decode(errors="replace").replace("\r\n", "\n").split("\n")]
+            for text in (program.source, original)
+        )
 
     def frames(self, frame: traceback.FrameSummary) -> Iterator[traceback.FrameSummary]:
         """What is shown in the place of a frame: the original's line, and the converted one where it differs."""
@@ -43,7 +47,7 @@ class Traces:
             _columns(frame, origin, len(there) - len(there.lstrip()) - len(here) + len(here.lstrip())) if same else {}
         )
         yield traceback.FrameSummary(
-            self._script, origin, frame.name, lookup_line=False, locals=frame.locals, line=there.rstrip(), **columns
+            self._script, origin, frame.name, lookup_line=False, locals=frame.locals, line=there, **columns
         )
         if not same:
             yield self._renamed(frame, f"{frame.name}, as converted")
@@ -61,7 +65,13 @@ class Traces:
     def _renamed(self, frame: traceback.FrameSummary, name: str) -> traceback.FrameSummary:
         columns = _columns(frame, frame.lineno or 0, 0)
         return traceback.FrameSummary(
-            frame.filename, frame.lineno, name, lookup_line=False, locals=frame.locals, line=frame.line, **columns
+            frame.filename,
+            frame.lineno,
+            name,
+            lookup_line=False,
+            locals=frame.locals,
+            line=self._here[(frame.lineno or 1) - 1],
+            **columns,
         )
 
     def below(self, tb: TracebackType | None) -> TracebackType | None:
