@@ -31,7 +31,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "convert": Command("convert", "Convert scripts (the default command)."),
     "verify": Command("verify", "Run original and converted script and compare them."),
-    "run": Command("run", "Run a script as its conversion, which is kept in a cache."),
+    "run": Command("run", "Train with the conversion, as if it were the original."),
     "bench": Command("bench", "Measure how fast original and converted script train."),
     "diff": Command("diff", "Show what a conversion changes, transform by transform."),
     "blame": Command("diff", "Print the conversion, with the transform behind each line."),

@@ -10,46 +10,22 @@ from dataclasses import replace
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from transformer.commands import output
 from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report
+from transformer.commands.selection import selection_options
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
 from transformer.conversion.selection import SelectionError
-from transformer.conversion.settings import Target
 from transformer.syntax import header, text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
-
-
-def transform_names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...] | None:
-    """Click callback: the names in a repeatable, comma-separated option; None where it was not given."""
-    names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
-    return names or None
-
-
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the arguments of `convert` as options, for every command that converts."""
-    command = click.option(
-        "--target",
-        type=click.Choice(get_args(Target)),
-        help="What the converted script is to run on; it is written without the other's branches.  [default: any]",
-    )(command)
-    for flag, does in (
-        ("--measure/--no-measure", "Let the script show its steps per second in a progress bar."),
-        ("--tune/--no-tune", "Set up the host too: garbage collector, memory, idle threads; see `transforms`."),
-    ):
-        command = click.option(flag, default=None, help=does)(command)
-    for flag, does in (("--ignore", "Leave these transforms out."), ("--select", "Apply only these transforms.")):
-        help_text = f"{does} Repeatable, comma-separated; see `lean-convert transforms`."
-        command = click.option(flag, multiple=True, metavar="NAME", callback=transform_names, help=help_text)(command)
-    return command
 
 
 @click.command()

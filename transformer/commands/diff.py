@@ -14,8 +14,9 @@ import click
 from rich.console import Console
 
 from transformer.commands import output
-from transformer.commands.convert import SCRIPT, selection_options, transform_names
+from transformer.commands.convert import SCRIPT
 from transformer.commands.report import print_diagnostics
+from transformer.commands.selection import selection_options, transform_names
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
