@@ -1,4 +1,4 @@
-"""`lean-convert transforms` lists the transforms; `explain` tells of one of them, of a diagnostic or a piece of advice."""
+"""`lean-convert transforms` lists the transforms; `explain` tells of one, of a diagnostic or of a piece of advice."""
 
 from __future__ import annotations
 
