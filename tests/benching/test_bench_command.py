@@ -12,7 +12,11 @@ import sleeper
 from click.testing import CliRunner, Result
 from sleeper import edited
 
+from transformer.bench.contenders import line_up
 from transformer.cli import main
+from transformer.verify.run import Run
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "gym_classic_discrete.py"
 
 SHORT = ("--rounds", "2", "--turns", "1", "--burn-in", "1", "--iterations", "2")
 ONCE = ("--rounds", "1", "--turns", "1", "--burn-in", "1", "--iterations", "1")
@@ -108,6 +112,14 @@ def test_rungs_can_be_chosen(original: Path, converted: Path, rungs: list[str], 
     chosen = [word for rung in rungs for word in ("--rung", rung)]
     result = run(original, converted, *chosen, *ONCE, "--format", "json")
     assert [r["name"] for r in json.loads(result.stdout)["results"]] == names
+
+
+def test_tuned_rungs_stand_beside_the_others(original: Path, converted: Path) -> None:
+    names = [c.name for c in line_up(Run(FIXTURE, ()), None, (), ("flags off", "compile"), tune=True)]
+    assert names == ["original", "flags off", "compile", "flags off, tuned", "compile, tuned"]
+    sources = [c.run.source or "" for c in line_up(Run(FIXTURE, ()), None, (), ("compile",), tune=True)]
+    assert ["gc.freeze()" in source for source in sources] == [False, False, True]
+    assert run(original, converted, "--tune", *ONCE).exit_code == 2
 
 
 def test_a_script_that_crashes_does_not_hold_up_the_others(original: Path, converted: Path, tmp_path: Path) -> None:

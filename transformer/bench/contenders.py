@@ -35,7 +35,9 @@ class Contender:
     """Whether it is neither the original nor a conversion of it."""
 
 
-def line_up(original: Run, converted: Path | None, against: Sequence[str], rungs: Sequence[str]) -> list[Contender]:
+def line_up(
+    original: Run, converted: Path | None, against: Sequence[str], rungs: Sequence[str], *, tune: bool = False
+) -> list[Contender]:
     """The original first, then the rungs in their order, then the other scripts.
 
     Args:
@@ -44,14 +46,20 @@ def line_up(original: Run, converted: Path | None, against: Sequence[str], rungs
         against: other scripts, each as `SCRIPT [ARGS...]` in the shell's notation; their own arguments come after the
             original's.
         rungs: those of RUNGS that are wanted.
+        tune: measure each rung of the original's conversion with --tune, too.
 
     Raises:
-        CannotBench: the original cannot be converted, or a script is not Python or does not exist.
+        CannotBench: there is a converted script to tune, the original cannot be converted, or a script is not Python or does not exist.
         OSError: a script cannot be read.
     """
     contenders = [Contender(ORIGINAL, original)]
     if rungs:
         contenders += _rungs(original, _converted_source(original.script, converted), rungs)
+    if rungs and tune:
+        if converted is not None:
+            raise CannotBench("--tune converts the original itself: leave the converted script out")
+        tuned = _rungs(original, _converted_source(original.script, None, tune=True), rungs)
+        contenders += (replace(contender, name=f"{contender.name}, tuned") for contender in tuned)
     return contenders + [_other(original, described) for described in against]
 
 
@@ -65,11 +73,11 @@ def _rungs(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contend
         yield Contender(rung, run, "cudagraphs" in wanted, reason)
 
 
-def _converted_source(original: Path, converted: Path | None) -> str:
+def _converted_source(original: Path, converted: Path | None, **asked: bool) -> str:
     try:
         if converted is not None:
             return text.read(converted).content
-        _, conversion = convert_script(str(original))
+        _, conversion = convert_script(str(original), **asked)
     except text.NotText as error:
         raise CannotBench(str(error)) from None
     if not conversion.converted:

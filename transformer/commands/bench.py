@@ -46,6 +46,7 @@ COULD_NOT_RUN = 2
     type=click.Choice([NO_RUNG, *RUNGS]),
     help="Measure only this rung of the converted script, or none. Repeatable; all by default.",
 )
+@click.option("--tune", is_flag=True, help="Measure each rung with the tuning of the host, too.")
 @click.option("--rounds", default=2, show_default=True, type=click.IntRange(1), help="Runs of each script.")
 @click.option(
     "--turns",
@@ -93,6 +94,7 @@ def bench(
     against: tuple[str, ...],
     against_rounds: int | None,
     rungs: tuple[str, ...],
+    tune: bool,
     rounds: int,
     turns: int,
     burn_in: int,
@@ -121,7 +123,7 @@ def bench(
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
         try:
-            contenders = line_up(run, converted, against, wanted)
+            contenders = line_up(run, converted, against, wanted, tune=tune)
             benchmark = run_benchmark(Task(contenders, rounds, length, threads, against_rounds, warm_cache), bars)
             if plot is not None:
                 plots.draw(benchmark, plot)
