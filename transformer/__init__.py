@@ -6,8 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformer.conversion.pipeline import SelectionError, all_transforms, convert
+    from transformer.conversion.pipeline import all_transforms, convert
     from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
+    from transformer.conversion.selection import SelectionError
     from transformer.syntax.diagnostics import Diagnostic
     from transformer.transforms.base import TransformInfo
 
@@ -25,8 +26,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "conversion.pipeline": ("SelectionError", "all_transforms", "convert"),
+    "conversion.pipeline": ("all_transforms", "convert"),
     "conversion.result": ("Applied", "Conversion", "Refused", "Skipped", "Step"),
+    "conversion.selection": ("SelectionError",),
     "syntax.diagnostics": ("Diagnostic",),
     "transforms.base": ("TransformInfo",),
 }

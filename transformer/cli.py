@@ -36,7 +36,7 @@ COMMANDS = {
     "diff": Command("diff", "Show what a conversion changes, transform by transform."),
     "blame": Command("diff", "Print the conversion, with the transform behind each line."),
     "advise": Command("advise", "Tell what costs time in scripts, without converting them."),
-    "transforms": Command("transforms", "List the transforms in order, one line each."),
+    "transforms": Command("explain", "List the transforms in order, one line each."),
     "explain": Command("explain", "Explain a transform, a diagnostic or a piece of advice."),
 }
 """In the order of `--help`."""

@@ -20,19 +20,29 @@ from transformer.conversion.settings import Settings, SettingsError, settings_of
             {"pyproject.toml": "[tool.lean-convert]\nline-length = 90\n[tool.ruff]\nline-length = 80\n"},
             Settings(line_length=90),
         ),
-        ({"pyproject.toml": "[tool.lean-convert]\nselect = ['flags']\n[tool.ruff]\n"}, Settings(("flags",), None, 88)),
-        ({"../pyproject.toml": "[tool.lean-convert]\nignore = ['measure']\n"}, Settings(None, ("measure",), 127)),
+        (
+            {"pyproject.toml": "[tool.lean-convert]\nselect = ['flags']\n[tool.ruff]\n"},
+            Settings(("flags",), line_length=88),
+        ),
+        (
+            {"../pyproject.toml": "[tool.lean-convert]\nignore = ['measure']\n"},
+            Settings(ignore=("measure",), line_length=127),
+        ),
         # a file without the table is not the nearest one that has it; the nearest that has it decides alone
         (
             {"../pyproject.toml": "[tool.lean-convert]\nignore = ['measure']\n", "pyproject.toml": "[tool.other]\n"},
-            Settings(None, ("measure",), 127),
+            Settings(ignore=("measure",), line_length=127),
         ),
         (
             {
                 "../pyproject.toml": "[tool.lean-convert]\nignore = ['measure']\n",
                 "pyproject.toml": "[tool.lean-convert]\nselect = ['flags']\n",
             },
-            Settings(("flags",), None, 127),
+            Settings(("flags",), line_length=127),
+        ),
+        (
+            {"pyproject.toml": "[tool.lean-convert]\ntune = true\nmeasure = false\ntarget = 'cpu'\n"},
+            Settings(tune=True, measure=False, target="cpu", line_length=127),
         ),
         ({"pyproject.toml": "[project\n"}, Settings(line_length=127)),  # not ours to complain of
     ],

@@ -38,7 +38,7 @@ class TestFacts:
         assert here[facts.loop - 1].lstrip().startswith(("for update in ", "for iteration in ", "for ", "while "))
         assert facts.options["compile"].startswith("--")
         if name == "gym_classic_discrete":
-            assert here[facts.loop - 1] == "    for update in pbar:"
+            assert here[facts.loop - 1] == "    for update in range(1, num_updates + 1):"
             assert facts.counter == "global_step"
 
     def test_a_line_of_a_changed_statement_has_its_origin(self) -> None:

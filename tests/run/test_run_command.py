@@ -314,7 +314,7 @@ class TestConversion:
         stop = "from gym import AsyncVectorEnv\nprint(sys.argv)\nsys.exit()"
         (stubbed.folder / "site" / "gym.py").write_text("AsyncVectorEnv = print\n")
         script = stubbed.write(quick(stop).replace("Envs(args.num_envs)", "AsyncVectorEnv(args.num_envs)"))
-        first, second = (stubbed.run(script, "--eager", script_args=["-x"]) for _ in range(2))
+        first, second = (stubbed.run(script, "--eager", "--tune", script_args=["-x"]) for _ in range(2))
         assert second.stdout.splitlines() == ["torch loads: 3000", f"{[str(script), '-x']}"]
         assert first.stdout.endswith(second.stdout)
 

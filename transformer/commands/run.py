@@ -9,11 +9,12 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from transformer.commands.script_runs import WithScriptArgs, script_args
+from transformer.commands.selection import selection_options
 from transformer.conversion.settings import settings_of
 from transformer.run import Handover
 from transformer.run.cache import NotPrivate, key_of, open_cache
@@ -33,9 +34,18 @@ _ROOT = Path(__file__).parent.parent.parent
 @click.option("--or-eager", is_flag=True, help="Run a script that cannot be converted as it is.")
 @click.option("--verify", is_flag=True, help="First compare, in a short run, what it computes; train only if equal.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@selection_options
 @click.pass_context
 def run(
-    ctx: click.Context, script: str, eager: bool, flags: str | None, or_eager: bool, verify: bool, quiet: bool
+    ctx: click.Context,
+    /,
+    script: str,
+    eager: bool,
+    flags: str | None,
+    or_eager: bool,
+    verify: bool,
+    quiet: bool,
+    **selection: Any,
 ) -> NoReturn:
     """Run SCRIPT as its conversion, which is made anew where SCRIPT has changed; what follows `--` are its arguments.
 
@@ -49,14 +59,14 @@ def run(
     if eager and flags is not None:
         raise click.UsageError("--eager and --flags exclude each other")
     if verify and "RANK" in os.environ:
-        raise click.UsageError("--verify cannot run in each of several processes; `lean-convert verify --nproc` can")
+        raise click.UsageError("--verify cannot run in each of several processes: run `lean-convert verify` before")
     try:
         chosen = () if eager else None if flags is None else tuple(shlex.split(flags))
     except ValueError as error:
         raise click.UsageError(f"--flags {flags!r}: {error}") from None
     path = Path(script)
     source = path.read_bytes()
-    options = settings_of(path.parent).arguments
+    options = settings_of(path.parent).overridden(**selection).arguments
     try:
         cache = open_cache()
         job = Job(
@@ -91,7 +101,8 @@ def _convert(job: Job) -> int:
     from rich.console import Console
 
     from transformer.commands.report import print_diagnostics
-    from transformer.conversion.pipeline import SelectionError, convert
+    from transformer.conversion.pipeline import convert
+    from transformer.conversion.selection import SelectionError
     from transformer.run.prepare import facts_of
     from transformer.syntax.text import NotText, decode
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from transformer.conversion import pipeline
 from transformer.conversion.result import Conversion
@@ -24,22 +24,19 @@ def read_script(script: str) -> text.Text:
     return text.decode(sys.stdin.buffer.read()) if script == STDIN else text.read(Path(script))
 
 
-def convert_script(
-    script: str, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
-) -> tuple[text.Text, Conversion]:
+def convert_script(script: str, **given: Any) -> tuple[text.Text, Conversion]:
     """Read a script and convert it as its project wants it; `-` is standard input, of the current folder's project.
 
     Args:
         script: as the user names it.
-        select: as given on the command line; None leaves it to the project's settings.
-        ignore: the same.
+        given: arguments of `convert` from the command line; None leaves one to the project's settings.
 
     Returns:
         what was read, and its conversion; for bytes that are no text, an empty text and a refused conversion.
 
     Raises:
         OSError: the file cannot be read.
-        SelectionError: `select`/`ignore` is impossible.
+        SelectionError: the selection is impossible.
         SettingsError: the project's `[tool.lean-convert]` is.
     """
     path = None if script == STDIN else Path(script)
@@ -47,5 +44,5 @@ def convert_script(
         original = read_script(script)
     except text.NotText as refusal:
         return text.Text(""), Conversion("", diagnostics=(refusal.diagnostic,))
-    chosen = settings_of(Path.cwd() if path is None else path.parent).overridden(select=select, ignore=ignore)
+    chosen = settings_of(Path.cwd() if path is None else path.parent).overridden(**given)
     return original, pipeline.convert(original.content, **chosen.arguments)

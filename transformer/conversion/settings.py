@@ -6,11 +6,13 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from transformer.conversion.line_length import DEFAULT_LINE_LENGTH, line_length_of, parse_toml
 
 TABLE = "tool.lean-convert"
+Target: TypeAlias = Literal["any", "cpu", "cuda"]
+"""What a converted script runs on: either kind of machine, or one kind alone, without the other's branches."""
 
 
 class SettingsError(ValueError):
@@ -29,6 +31,18 @@ def _columns(value: Any) -> int:
     raise ValueError("a number of columns")
 
 
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError("true or false")
+
+
+def _one_target(value: Any) -> str:
+    if value in get_args(Target):
+        return str(value)
+    raise ValueError(f"one of {', '.join(get_args(Target))}")
+
+
 def _key(read: Callable[[Any], Any]) -> Any:
     """A key of the table: `read` makes its value of what TOML holds, or raises ValueError with what it should be."""
     return field(default=None, metadata={"read": read})
@@ -40,6 +54,9 @@ class Settings:
 
     select: tuple[str, ...] | None = _key(_names)
     ignore: tuple[str, ...] | None = _key(_names)
+    tune: bool | None = _key(_truth)
+    measure: bool | None = _key(_truth)
+    target: Target | None = field(default=None, metadata={"read": _one_target})
     line_length: int | None = _key(_columns)
 
     def overridden(self, **given: Any) -> Settings:
@@ -49,7 +66,8 @@ class Settings:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of `convert`."""
-        return {key.name: getattr(self, key.name) for key in fields(self)}
+        chosen = {key.name: getattr(self, key.name) for key in fields(self)}
+        return {name: value for name, value in chosen.items() if value is not None}
 
 
 def settings_of(directory: Path) -> Settings:

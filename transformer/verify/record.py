@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from transformer.verify.harness.job import Episodes
 from transformer.verify.recording import Recording, load
 from transformer.verify.run import Run
 
@@ -62,15 +63,15 @@ def record_run(
     emulated: bool = False,
     clock_rate: int = 1,
     watch: bool = False,
-    episode_steps: int | None = None,
+    episodes: Episodes | None = None,
 ) -> Recording:
     """As `record`, for a run that is described already.
 
     Where `uncompiled`, torch.compile and CudaGraphModule hand back the function itself: everything behind a converted
     script's flags, which are to be among the arguments, runs, and bits stay equal. Where `emulated`, the script finds
     a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
-    recording tells which ways the training code took. Episodes of gymnasium's environments are truncated after
-    `episode_steps`.
+    recording tells which ways the training code took. Where `episodes` is given, episodes of environments that gym or
+    gymnasium makes are cut short.
     """
     options: dict[str, Any] = {
         "values_limit": values_limit,
@@ -78,7 +79,7 @@ def record_run(
         "emulated": emulated,
         "clock_rate": clock_rate,
         "watch": watch,
-        "episode_steps": episode_steps,
+        "episodes": episodes,
     }
     with run.under_harness("record", on_iteration, iterations=iterations, **options) as scratch:
         first, *peers = scratch.outputs

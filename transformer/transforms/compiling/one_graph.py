@@ -11,7 +11,7 @@ from transformer.recognition import other_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import names_in, parameters, walk
+from transformer.syntax.query import calls_method, names_in, parameters, receiver, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -19,6 +19,7 @@ from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="one-graph",
+    brief="forward, backward and step in one graph",
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
         "where update() clears, computes and steps in this order by statements of their own, the optimizer is a "
@@ -32,6 +33,10 @@ INFO = TransformInfo(
         "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
         "all others are cleared before they are used. Gradients of losses whose backward passes follow each other are "
         "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they did."
+    ),
+    costs=(
+        "The graph breaks at backward() and step(), at half the gain: write zero_grad(), backward() and "
+        "step() one below the other."
     ),
     needs=("flags", "update"),
     before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
@@ -65,7 +70,11 @@ def apply(state: State) -> Rewrite:
     clipped = _also_clipped(roles, definition, passes)
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
-    edits, setup, traceable, written = Edits(state.source), [], "", set[str]()
+    late = passes[0].zero_grads[0].lineno > passes[0].steps[0].lineno
+    plain = len(passes) == 1 and passes[0].is_plain and not clipped and not late
+    edits, traceable, written = Edits(state.source), "", set[str]()
+    setup: list[str] = []
+    flag = state.history.flags["compile"]
     for one in passes:
         zero_grad, backward = (tree.names.fresh(n) for n in ("zero_grad", "backward"))
         steps = [tree.names.fresh("optimizer_step") for _ in one.steps]
@@ -74,25 +83,29 @@ def apply(state: State) -> Rewrite:
         edits.substitute(one.zero_grads[0], f"{zero_grad}()")
         for call in (*one.zero_grads[1:], *one.backwards[:-1]):
             edits.remove(tree.statement(call))
-        losses = [tree.text(_receiver(call)) for call in one.backwards]
+        losses = [tree.text(receiver(call)) for call in one.backwards]
         kept = [f"{k.arg}={ast.unparse(k.value)}" for k in one.backwards[-1].keywords]
         edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
         for call, step in zip(one.steps, steps, strict=True):
             edits.substitute(call, f"{step}()")
+        names = ", ".join([zero_grad, backward, *steps])
         given = [*one.optimizers, *([f"clipped={clipped}"] if clipped else [])]
-        setup.append(f"{', '.join([zero_grad, backward, *steps])} = {traceable}({', '.join(given)})")
+        made = f"{names} = {traceable}({', '.join(given)})"
+        own = one.optimizers[0]
+        eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
+        setup += [eager, f"if {flag}:", f"    {made}"] if plain else [made]
     code = render(
-        "traceable",
+        "traceable" if plain else "traceable_several",
         traceable=traceable,
-        flag=state.history.flags["compile"],
+        flag=flag,
         several=len(passes) > 1,
         shared=any(len(one.steps) > 1 for one in passes),
         clipped=bool(clipped),
-        late=passes[0].zero_grads[0].lineno > passes[0].steps[0].lineno,
+        late=late,
         summed=any(len(one.backwards) > 1 for one in passes),
     )
     edits.before(definition, code, gap=1 if definition.col_offset else 2)
-    edits.before(roles.outermost, "\n".join(setup))
+    edits.before(roles.outermost, "\n".join(setup), gap=1)
     add_imports(tree.root, edits, "import inspect")
     return Rewrite(edits, replace(state.history, on_device=state.history.on_device | written, traced=True))
 
@@ -107,13 +120,14 @@ class _Pass:
     steps: list[ast.Call]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether one loss is computed back for one optimizer."""
+        calls = [*self.zero_grads, *self.backwards, *self.steps]
+        return len(calls) == len(ORDER) and not self.backwards[0].keywords
+
+    @property
     def optimizers(self) -> list[str]:
-        return [ast.unparse(_receiver(step)) for step in self.steps]
-
-
-def _receiver(call: ast.Call) -> ast.expr:
-    assert isinstance(call.func, ast.Attribute)
-    return call.func.value
+        return [ast.unparse(receiver(step)) for step in self.steps]
 
 
 def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
@@ -128,7 +142,7 @@ def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
             raise Skip(f"line {node.lineno} uses gradients one by one")
         if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (tree.qualified(node) or ""):
             raise Skip(f"line {node.lineno} talks to other processes")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORDER:
+        if calls_method(node, *ORDER):
             calls.append(node)
     calls.sort(key=lambda c: (c.lineno, c.col_offset))
     passes = _passes(calls)
@@ -170,7 +184,7 @@ def _check_pass(tree: Tree, function: ast.FunctionDef, one: _Pass) -> None:
     Raises:
         Skip: it is not so.
     """
-    cleared = [ast.unparse(_receiver(call)) for call in one.zero_grads]
+    cleared = [ast.unparse(receiver(call)) for call in one.zero_grads]
     for name, call in zip(cleared, one.zero_grads, strict=True):
         if name not in one.optimizers or cleared.count(name) > 1:
             raise Skip(f"line {call.lineno} clears other gradients than those of {' and '.join(one.optimizers)}")

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from transformer.state import State
-from transformer.syntax.query import walk
+from transformer.syntax.query import method, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
@@ -15,6 +15,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="update",
+    brief="a minibatch's update is update()",
     summary="extract forward, backward and optimizer step of one minibatch into update()",
     applies=(
         "to the statements of a minibatch, where nothing jumps out of them, what is made in them and may outlive "
@@ -23,6 +24,10 @@ INFO = TransformInfo(
     safety=(
         "The same statements run in the same order; parameters and results follow from liveness. Results are "
         "detached: the backward pass has freed their graph, and they are only read afterwards."
+    ),
+    costs=(
+        "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch, and "
+        "other functions set none of its names."
     ),
     needs=(),
     before="for mb_inds in ...:\n    loss = ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
@@ -38,12 +43,12 @@ def apply(state: State) -> Rewrite:
     """
     roles = state.roles
     loop = roles.minibatch_loop
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     first, last = first_computation(roles), last_step(roles)
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
     region = loop.body[first : last + 1]
-    passes = sum(_method(n) == "backward" for s in region for n in walk(s))
+    passes = sum(method(n) == "backward" for s in region for n in walk(s))
     if not passes:
         raise Skip("the minibatch loop steps the optimizer but calls no backward()")
     edits = Edits(state.source)
@@ -57,14 +62,10 @@ def apply(state: State) -> Rewrite:
 def _branches(tensors: Tensors, node: ast.AST) -> bool:
     """Whether control flow hangs on a tensor's value, which a CUDA graph would freeze."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-        return any(tensors.tensor(n) or _method(n) == "item" for n in walk(node.test) if isinstance(n, ast.expr))
+        return any(tensors.tensor(n) or method(n) == "item" for n in walk(node.test) if isinstance(n, ast.expr))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("bool", "float", "int"):
         return any(tensors.tensor(n) for a in node.args for n in walk(a) if isinstance(n, ast.expr))
-    return _method(node) in ("item", "tolist", "numpy", "cpu")
-
-
-def _method(node: ast.AST) -> str | None:
-    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return method(node) in ("item", "tolist", "numpy", "cpu")
 
 
 TRANSFORM = Transform(INFO, apply)
