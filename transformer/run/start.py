@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,9 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
     _forget_the_package()
     become(job.script, job.args)
     early = [] if converting is None else import_ahead(job.source, job.script, sys.path[0])
+    waiting = time.perf_counter()
     code = 0 if converting is None else converting.wait()
+    started += time.perf_counter() - waiting  # no later run waits for a conversion
     program = job.find()
     if program is None:
         if not job.or_eager or code != 1:
