@@ -49,7 +49,8 @@ def line_up(
         tune: measure each rung of the original's conversion with --tune, too.
 
     Raises:
-        CannotBench: there is a converted script to tune, the original cannot be converted, or a script is not Python or does not exist.
+        CannotBench: there is a converted script to tune, the original cannot be converted, or a script is not Python
+            or does not exist.
         OSError: a script cannot be read.
     """
     contenders = [Contender(ORIGINAL, original)]

@@ -36,10 +36,7 @@ INFO = TransformInfo(
         "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
         "the rollout costs less than what every step saves."
     ),
-    costs=(
-        "Each step computes values and log-probabilities beside the action. Nothing is lost that a change of "
-        "one line would bring."
-    ),
+    costs="Each step computes values and log-probabilities beside the action, as the original does.",
     needs=("flags", "policy", "storage", "sampling"),
     before=(
         "for step in range(args.num_steps):\n    action, logprob, _, value = policy(next_obs)\n"
