@@ -31,8 +31,6 @@ from transformer.verify.verify import RUNGS, CannotVerify, Task, verify  # noqa:
 RESULTS = HERE / "results" / "family.json"
 PAGE = HERE / "family.md"
 COLUMNS = ("refactored", "uncompiled", "compile")
-NOT_NEEDED = ("late-exit", "auxiliary-update", "on-device")
-"""Transforms whose absence tells nothing of a script."""
 
 INTRODUCTION = """\
 # The family
@@ -83,7 +81,10 @@ def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[st
 
 def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
     """The table, one line per script and generation."""
-    lines = [f"| script | generation | transforms | {' | '.join(COLUMNS)} | skipped |", "|-" * (len(COLUMNS) + 4) + "|"]
+    lines = [
+        f"| script | generation | transforms | {' | '.join(COLUMNS)} | held back |",
+        "|-" * (len(COLUMNS) + 4) + "|",
+    ]
     for key, conversion in conversions.items():
         name, generation = key.split(":")
         rungs = results.get(key, {}).get("rungs", {})
@@ -92,8 +93,8 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
         for column in COLUMNS:
             rung = rungs.get(column, {"status": "not run", "digest": now})
             cells.append(rung["status"] + ("" if rung["digest"] == now or rung["status"] == "not run" else "*"))
-        skipped = {s.transform.name: s.outcome.reason for s in conversion.steps if isinstance(s.outcome, Skipped)}
-        reasons = "; ".join(f"{n}: {r}" for n, r in skipped.items() if n not in NOT_NEEDED)
+        skipped = {s.transform.name: s.outcome for s in conversion.steps if isinstance(s.outcome, Skipped)}
+        reasons = "; ".join(f"{name}: {outcome.reason}" for name, outcome in skipped.items() if outcome.held_back)
         applied = f"{sum(s.applied for s in conversion.steps)} of {len(conversion.steps)}"
         lines.append(f"| `{name}` | {generation} | {applied} | {' | '.join(cells)} | {reasons} |")
     return "\n".join([INTRODUCTION, *lines, ""])

@@ -114,7 +114,7 @@ def _detail(conversion: Conversion) -> str:
     reasons = [
         f"{s.transform.name}: {s.outcome.reason}"
         for s in conversion.steps
-        if isinstance(s.outcome, Skipped) and not s.outcome.reason.startswith(("needs ", "nothing to change"))
+        if isinstance(s.outcome, Skipped) and s.outcome.held_back and not s.outcome.reason.startswith("needs ")
     ]
     return f"{applied} of {len(conversion.steps)} transforms" + "".join(f"; {reason}" for reason in reasons)
 

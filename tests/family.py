@@ -33,8 +33,8 @@ class Member:
     processes: int | None = None
     only: str | None = None
     """The one generation that has it; both where None."""
-    skipped: tuple[str, ...] = ("late-exit", "auxiliary-update")
-    """Transforms that have nothing to do in it, but for those of BY_DATA."""
+    held_back: tuple[str, ...] = ()
+    """Transforms that might have been applied, and were not."""
 
     def __str__(self) -> str:
         return self.name
@@ -66,8 +66,8 @@ FAMILY = [
     Member("ppo_atari", ATARI),
     Member("ppo_atari_envpool", [*ATARI, "--env-id", "Breakout-v5"]),
     Member("ppo_continuous_action", CONTROL),
-    Member("rpo_continuous_action", CONTROL),
-    Member("ppo_atari_lstm", ATARI),
+    Member("rpo_continuous_action", CONTROL, held_back=("evaluate-once",)),
+    Member("ppo_atari_lstm", ATARI, held_back=("channels-last",)),
     Member("ppo_rnd_envpool", [*ATARI, "--num-iterations-obs-norm-init", "1"]),
     Member(
         "ppo_atari_multigpu",
@@ -75,20 +75,20 @@ FAMILY = [
         newer=("--local-num-envs", "2"),
         older=("--num-envs", "2"),
         processes=2,
-        skipped=("late-exit", "auxiliary-update", "one-graph"),  # gradients are exchanged between backward and step
+        held_back=("one-graph", "channels-last"),  # gradients are exchanged between backward and step, as one vector
     ),
     Member("ppo_procgen", PIXELS),
     Member("ppo_pettingzoo_ma_atari", PIXELS),
     Member(
         "ppo_continuous_action_isaacgym/ppo_continuous_action_isaacgym",
         ["--num-envs", "8", "--num-steps", "16", "--num-minibatches", "2", "--total-timesteps", "384", *SHORT],
-        # Which dtype the environment's dones have cannot be told
-        skipped=("gae-hoist", "late-exit", "auxiliary-update"),
+        held_back=("gae-hoist",),  # which dtype the environment's dones have cannot be told
     ),
     Member(
         "ppg_procgen",
         [*PIXELS[:-4], "--total-timesteps", "192", "--n-iteration", "2", "--e-auxiliary", "2"],
-        skipped=("late-exit", "one-graph"),  # gradients are kept from minibatch to minibatch in the auxiliary phase
+        # Gradients are kept from minibatch to minibatch in the auxiliary phase
+        held_back=("narrow-observations", "one-graph"),
     ),
     Member(
         "ppo_trxl/ppo_trxl",
@@ -97,5 +97,6 @@ FAMILY = [
             *["--trxl-num-layers", "2", "--trxl-num-heads", "2", "--trxl-dim", "16", "--trxl-memory-length", "6"],
         ],
         only="newer",
+        held_back=("host-arrays", "narrow-observations", "cudagraphs"),
     ),
 ]

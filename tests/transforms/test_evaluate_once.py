@@ -148,7 +148,8 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
                     "nn.Tanh()", "nn.Unflatten(1, (8, 1)), nn.Conv1d(8, 8, 1), nn.Flatten()", 1
                 )
             },
-            "which sees more than a row or costs much",
+            "convolves, which would be computed again",
+            kind="not needed",
         ),
         NoOp(
             "a method that draws where actions are given, too",

@@ -182,7 +182,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         if step.applied:
             did = step.transform.summary if verbose else step.transform.brief
             applied.add_row(name, _lines(*step.changed), _told(did, reason))
-        elif isinstance(step.outcome, Skipped) and step.outcome.chosen and step.outcome.kind == "held back":
+        elif isinstance(step.outcome, Skipped) and step.outcome.held_back:
             costs = "" if reason.startswith("needs ") else step.transform.costs
             held.add_row(name, _told(reason, costs))
         elif outcome != "not selected":

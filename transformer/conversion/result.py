@@ -29,6 +29,11 @@ class Skipped:
     chosen: bool = True
     """False when --select/--ignore left it out, or left out what it needs."""
 
+    @property
+    def held_back(self) -> bool:
+        """Whether a reader wants to know the reason: the transform might have been applied, and was not."""
+        return self.chosen and self.kind == "held back"
+
 
 @dataclass(frozen=True)
 class Refused:

@@ -90,6 +90,10 @@ class StepView:
     stats: Stats | None
     """None for a transform that was not applied."""
     reason: str
+    left_out: str
+    """Why it was not applied, in two words; empty where it was."""
+    costs: str
+    """What it costs that it was held back; empty where it was not."""
     notes: tuple[str, ...]
     lines_before: int
     lines_after: int
@@ -192,6 +196,8 @@ def _steps(conversion: Conversion, table: _LineTable) -> list[StepView]:
                 number=chapter.number if chapter else None,
                 stats=chapter.diff.stats if chapter else None,
                 reason=step.outcome.reason if isinstance(step.outcome, Skipped) else "",
+                left_out=_left_out(step),
+                costs=step.transform.costs if isinstance(step.outcome, Skipped) and step.outcome.held_back else "",
                 notes=chapter.notes if chapter else (),
                 lines_before=len(outline(step.before).lines),
                 lines_after=len(outline(step.after).lines),
@@ -199,6 +205,13 @@ def _steps(conversion: Conversion, table: _LineTable) -> list[StepView]:
             )
         )
     return views
+
+
+def _left_out(step: Step) -> str:
+    """Why a transform did not apply, in two words."""
+    if not isinstance(step.outcome, Skipped):
+        return ""
+    return step.outcome.kind if step.outcome.chosen else "not selected"
 
 
 def _segments(chapter: Chapter, table: _LineTable) -> Iterator[Segment]:

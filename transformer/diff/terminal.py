@@ -48,12 +48,15 @@ def print_story(
         _print_heading(console, chapter, applied)
         print_diff(console, chapter.diff, context=context, side_by_side=side_by_side)
         console.print()
-    skipped = [step for step in conversion.steps if isinstance(step.outcome, Skipped)]
-    if len(told) == applied and skipped:
-        console.print(Rule(Text("left out", style="bold"), align="left", style="dim"))
-        for step in skipped:
-            assert isinstance(step.outcome, Skipped)
-            console.print(Text.assemble((step.transform.name, "bold"), f": {step.outcome.reason}"))
+    outcomes = {s.transform.name: s.outcome for s in conversion.steps if isinstance(s.outcome, Skipped)}
+    held = {name: outcome for name, outcome in outcomes.items() if outcome.held_back}
+    if len(told) == applied and held:
+        console.print(Rule(Text("held back", style="bold"), align="left", style="dim"))
+        for name, outcome in held.items():
+            console.print(Text.assemble((name, "bold"), f": {outcome.reason}"))
+    unneeded = [name for name, outcome in outcomes.items() if outcome.chosen and name not in held]
+    if len(told) == applied and unneeded:
+        console.print(Text(f"{len(unneeded)} not needed here: {', '.join(unneeded)}", style="dim"))
 
 
 def print_diff(console: Console, diff: Diff, *, context: int, side_by_side: bool) -> None:

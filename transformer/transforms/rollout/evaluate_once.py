@@ -111,9 +111,11 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
     call = calls[0]
     if not isinstance(target, ast.Tuple) or len(names) != len(target.elts) or call is not getattr(stmt, "value", None):
         raise Skip(f"line {stmt.lineno} does not unpack what the policy returns into names")
+    cls, method = Results(roles, call).called
+    if cls is not None and (why := _convolves(tree, cls)):
+        raise NotNeeded(why)
     if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
         raise Skip(f"line {stmt.lineno} gives the policy more than the observations")
-    cls, method = Results(roles, call).called
     if cls is None or method is None:
         raise Skip(f"it is not known what {ast.unparse(call.func)}() runs")
     parameter, place = _given_action(roles, method, len(names))
@@ -122,6 +124,13 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
         raise Skip(why)
     assert isinstance(stmt, ast.Assign)
     return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(roles, method, parameter))
+
+
+def _convolves(tree: Tree, cls: ast.ClassDef) -> str | None:
+    """Where a network convolves: a second pass over the rollout costs more than the steps would save."""
+    nodes = (n for part in tree.used_classes(cls) for n in walk(part))
+    made = next((n for n in nodes if (tree.qualified(n) or "").startswith("torch.nn.Conv")), None)
+    return None if made is None else f"line {getattr(made, 'lineno', 0)} convolves, which would be computed again"
 
 
 def _given_action(roles: Roles, method: ast.FunctionDef, count: int) -> tuple[str, int]:
