@@ -59,9 +59,6 @@ OTHERS = {
     "dqn_atari.py": "looks like DQN",
     "ppo_atari_envpool_xla_jax.py": "JAX",
     "ppo_atari_envpool_xla_jax_scan.py": "JAX",
-    "pqn.py": "looks like Q-learning",
-    "pqn_atari_envpool.py": "looks like Q-learning",
-    "pqn_atari_envpool_lstm.py": "looks like Q-learning",
     "qdagger_dqn_atari_impalacnn.py": "looks like DQN",
     "rainbow_atari.py": "looks like C51 or Rainbow",
     "sac_atari.py": "looks like SAC",
@@ -69,7 +66,7 @@ OTHERS = {
     "td3_continuous_action.py": "looks like DDPG or TD3",
     "td3_continuous_action_jax.py": "JAX",
 }
-NEWER = tuple(name for name in OTHERS if name.startswith(("pqn", "qdagger", "rainbow")))
+NEWER = tuple(name for name in OTHERS if name.startswith(("qdagger", "rainbow")))
 """Scripts that the published package does not have."""
 
 

@@ -14,7 +14,6 @@ REFUSED = {
     "empty.py": ("LC001", ""),
     "jax_ppo.py": ("LC003", "import"),
     "opaque_loop.py": ("LC005", "while True:"),
-    "pqn.py": ("LC004", "argmax"),
     "reinforce.py": ("LC004", "optimizer.step()"),
     "sac.py": ("LC004", ".step("),
     "syntax_error.txt": ("LC001", ""),

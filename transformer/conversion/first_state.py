@@ -41,9 +41,7 @@ def recognise(state: State) -> None:
     """
     tree, roles, history = state.tree, state.roles, state.history
     _ = roles.phases
-    seen = refusals.no_policy(tree) or [
-        state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost)
-    ]
+    seen = [state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost)]
     if seen:
         raise Unconvertible(*seen)
     history.tensor_env = find_tensor_env(roles)

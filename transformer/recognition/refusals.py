@@ -173,12 +173,6 @@ def _off_policy_kind(tree: Tree, loop: Loop) -> str:
     return "DQN" if "argmax" in words else "DDPG or TD3"
 
 
-PROBABILITY = re.compile(
-    r"(^|_)(normal|ratio)$|log_?p|logits|softmax|categorical|distribution|entropy|advantage", re.IGNORECASE
-)
-"""Names that a script has somewhere whose policy samples its actions."""
-
-
 SEEING = ("locals", "vars", "dir", "eval", "exec")
 """Builtins that see all names around their call."""
 
@@ -192,19 +186,6 @@ def all_names_seen(tree: Tree, scope: Scope, outermost: Loop) -> list[Diagnostic
         if alone and tree.scope_of(node) is scope and node.lineno >= outermost.lineno:
             called = f"{node.func.id}() sees all names of the training here"
             return [at(node, "LC005", f"{called}: those of what is moved into functions would be missing")]
-    return []
-
-
-def no_policy(tree: Tree) -> list[Diagnostic]:
-    """Rollout and update are there, but what is trained has no probabilities: it values actions."""
-    words = _words(tree.root)
-    if any(PROBABILITY.search(word) for word in words):
-        return []
-    for node in tree.nodes:
-        greedy = isinstance(node, ast.Attribute) and node.attr == "argmax"
-        if greedy and not (tree.qualified(node) or "").startswith("numpy."):
-            message = "the best-valued action is taken here, and no action has a probability: this looks like "
-            return [at(node, "LC004", message + "Q-learning (PQN, DQN), not PPO")]
     return []
 
 

@@ -5,7 +5,7 @@ the loop's own statements follow, while everything stands in one place; then the
 the functions' signatures follow from what the rewrites left; then the functions are compiled and captured.
 """
 
-from transformer.transforms.advantages import gae, gae_hoist, numpy_recurrence
+from transformer.transforms.advantages import gae, gae_hoist, last_step, numpy_recurrence
 from transformer.transforms.base import Transform
 from transformer.transforms.compiling import compile, cudagraphs, flags, float_arrays, one_graph
 from transformer.transforms.gathering import dissolve, inline
@@ -40,6 +40,7 @@ ORDER: tuple[Transform, ...] = (
     tensor_lr.TRANSFORM,
     policy.TRANSFORM,
     storage.TRANSFORM,
+    last_step.TRANSFORM,
     gae_hoist.TRANSFORM,
     shuffle.TRANSFORM,
     transfers.TRANSFORM,

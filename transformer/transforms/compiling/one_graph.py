@@ -40,10 +40,16 @@ INFO = TransformInfo(
         "zero_grad, backward, optimizer_step = traceable(optimizer)\n"
         "if args.compile:\n    update = torch.compile(update)"
     ),
+    regroups=(
+        "in a graph RAdam counts its steps in float32 and computes both ways of its rectification; its steps are "
+        "compared with ordinary ones where update() is compiled"
+    ),
 )
 
 ORDER = ("zero_grad", "backward", "step")
-TRACED = frozenset("Adam AdamW RMSprop SGD".split())
+BRANCHING = "RAdam"
+"""Decides by its count of steps, but where it is capturable."""
+TRACED = frozenset(("Adam", "AdamW", "RMSprop", "SGD", BRANCHING))
 """Optimizers whose step() is known to compile without a graph break."""
 
 
@@ -88,6 +94,7 @@ def apply(state: State) -> str:
         several=len(passes) > 1,
         shared=any(len(one.steps) > 1 for one in passes),
         clipped=bool(clipped),
+        branching=_branches(roles, passes),
         late=passes[0].zero_grads[0].lineno > passes[0].steps[0].lineno,
         summed=any(len(one.backwards) > 1 for one in passes),
     )
@@ -110,6 +117,19 @@ class _Pass:
     @property
     def optimizers(self) -> list[str]:
         return [ast.unparse(_receiver(step)) for step in self.steps]
+
+
+def _branches(roles: Roles, passes: list[_Pass]) -> bool:
+    """Whether the optimizers decide by their count of steps.
+
+    Raises:
+        Skip: some do, and others do not.
+    """
+    stepped = {name for one in passes for name in one.optimizers}
+    kinds = {o.kind for o in roles.optimizers if o.name in stepped}
+    if BRANCHING in kinds and len(kinds) > 1:
+        raise Skip(f"{BRANCHING} and another optimizer step on one minibatch")
+    return BRANCHING in kinds
 
 
 def _receiver(call: ast.Call) -> ast.expr:
