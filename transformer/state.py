@@ -17,39 +17,49 @@ from transformer.syntax.tree import Tree
 
 
 class State:
-    """One state of a script, which a transform reads and edits.
+    """One state of a script, which a transform reads: nothing of it changes.
 
     Analyses do not take it: they take its tree, or its roles.
-
-    Raises:
-        SyntaxError, ValueError: the text is not Python.
     """
 
-    def __init__(self, code: str, width: int, history: History | None = None, module: cst.Module | None = None) -> None:
-        self.tree = Tree(code)
-        self.history = History(original=code) if history is None else history
-        self.roles = Roles(self.tree, self.history)
-        self.source = Source(self.tree, width, module)
-        self.notes: list[str] = []
-        """What a transform has to tell of its application."""
-        self.warnings: list[Diagnostic] = []
-        self.edited: cst.Module | None = None
-        """The LibCST tree that the edits of this state have made."""
+    def __init__(self, source: Source, history: History) -> None:
+        self.tree = source.tree
+        self.source = source
+        self.history = history
+        self.roles = Roles(self.tree, history)
 
-    def after(self, code: str) -> State:
-        """The state that a transform made of this one; what is known of the script is carried on."""
-        return State(code, self.source.width, self.history, self.edited)
+    @classmethod
+    def first(cls, code: str, width: int) -> State:
+        """A script before all transforms, of which emitted lines may take `width` columns.
 
-    def finish(self, edits: Edits) -> str:
-        """Apply `edits`; the new text. The edited LibCST tree is kept, so that the next state need not parse."""
+        Raises:
+            SyntaxError, ValueError: the text is not Python.
+        """
+        return cls(Source(Tree(code), width), History(original=code))
+
+    def after(self, edits: Edits, history: History | None = None) -> State:
+        """The state that edits make of this one, which may be this one; `history` is what is known in it.
+
+        Raises:
+            SyntaxError: what they emit is not Python.
+        """
         if self.tree.imports.get("torch") != "torch" and edits.emits("torch."):
             add_imports(self.tree.root, edits, "import torch")
-        code, self.edited = edits.apply()
-        return code
+        code, module = edits.apply()
+        after = self if code == self.tree.code else self.rewritten(code, module)
+        return after.knowing(history or self.history)
 
-    def warn(self, node: ast.stmt, code: str, message: str) -> None:
-        """Note a finding at the line of the original script that `node` came from."""
-        self.warnings.append(Diagnostic(self.origin(node.lineno), node.col_offset + 1, code, message))
+    def rewritten(self, code: str, module: cst.Module | None = None) -> State:
+        """The state with another text, and the LibCST tree of that if there is one already."""
+        return State(Source(Tree(code), self.source.width, module), self.history)
+
+    def knowing(self, history: History) -> State:
+        """The same text, of which something else is known."""
+        return self if history is self.history else State(self.source, history)
+
+    def warning(self, node: ast.stmt, code: str, message: str) -> Diagnostic:
+        """A finding at the line of the original script that `node` came from."""
+        return Diagnostic(self.origin(node.lineno), node.col_offset + 1, code, message)
 
     def origin(self, lineno: int) -> int:
         """The line of the original script that a line of this state came from; the nearest above, for a new line.
@@ -79,7 +89,7 @@ class State:
     def in_original(self, message: str) -> str:
         """A message whose line numbers are this state's, with those of the original script.
 
-        What an earlier state found, and facts keep, says "original line" already.
+        What an earlier state found, and the history keeps, says "original line" already.
         """
         return re.sub(
             r"\b(original )?line (\d+)", lambda m: f"line {m[2] if m[1] else self.origin(int(m[2]))}", message

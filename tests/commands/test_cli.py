@@ -380,6 +380,7 @@ def _transform(name: str, outcome: str, reason: str, added: int) -> dict[str, ob
         "summary": f"do {name}",
         "outcome": outcome,
         "reason": reason,
+        "kind": "held back" if outcome == "skipped" else None,
         "lines_added": added,
         "lines_removed": 0,
     }

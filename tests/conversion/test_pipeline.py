@@ -1,5 +1,6 @@
 """The run through all transforms: the order, choosing among them, and what every conversion must leave alone."""
 
+import ast
 import io
 import os
 import subprocess
@@ -7,15 +8,20 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import golden
 import pytest
-from scripts import script
+from scripts import PARTS, script
 
 from transformer import Conversion, SelectionError, Skipped, convert
+from transformer.conversion import pipeline
+from transformer.state import State
 from transformer.transforms import ORDER
+from transformer.transforms.base import Rewrite, Transform
 
 FIXTURES = pytest.mark.parametrize("fixture", sorted(golden.FIXTURES.glob("*.py")), ids=lambda p: p.stem)
 NAMES = [t.info.name for t in ORDER]
@@ -54,6 +60,46 @@ def test_states_follow_from_each_other(fixture: Path) -> None:
         assert step.applied == (step.changed != (0, 0))
         before = step.after
     assert before == conversion.source
+
+
+def test_a_transform_leaves_the_state_that_it_gets_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def watched(transform: Transform) -> Transform:
+        def apply(state: State) -> Rewrite:
+            before = ast.dump(state.tree.root, include_attributes=True), deepcopy(state.history)
+            try:
+                return transform.apply(state)
+            finally:
+                assert (ast.dump(state.tree.root, include_attributes=True), state.history) == before
+                seen.append(transform.info.name)
+
+        return replace(transform, apply=apply)
+
+    for order in ("GATHERING", "ORDER"):
+        monkeypatch.setattr(pipeline, order, tuple(map(watched, getattr(pipeline, order))))
+    assert convert(script()).converted
+    assert set(seen) > {"flags", "tensor-lr", "storage", "rollout", "update", "one-graph", "compile"}
+
+
+def kind_of(transform: str, **parts: str) -> tuple[str, str]:
+    """The reason and the kind of a transform's skip."""
+    outcomes = {s.transform.name: s.outcome for s in convert(script(parts)).steps}
+    outcome = outcomes[transform]
+    assert isinstance(outcome, Skipped)
+    return outcome.reason, outcome.kind
+
+
+def test_a_transform_is_held_back_where_one_that_it_needs_is() -> None:
+    other = "agent.get_action_and_value = agent.get_action_and_value"
+    assert kind_of("policy", before_loop=other)[1] == "held back"
+    assert kind_of("evaluate-once", before_loop=other) == ("needs policy, which did not apply", "held back")
+
+
+def test_a_transform_is_not_needed_where_the_one_that_it_needs_is_not() -> None:
+    arrays = PARTS["buffers"].replace("torch.zeros", "np.zeros").replace(".to(device)", "")
+    assert kind_of("storage", buffers=arrays)[1] == "not needed"
+    assert kind_of("collect-once", buffers=arrays) == ("needs storage, which did not apply", "not needed")
 
 
 @pytest.mark.parametrize("count", slow_but_each(6, range(1, len(NAMES))))

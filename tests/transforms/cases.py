@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from scripts import edited, script
 
 from transformer import Applied, Skipped, Step, all_transforms, convert
+from transformer.transforms.base import SkipKind
 
 Parts = Mapping[str, str]
 
@@ -69,18 +70,20 @@ class NoOp:
     """A piece of the reason; `{line}` in it stands for the line of the script that holds the text `at`."""
     at: str = ""
     also: tuple[str, ...] = ()
+    kind: SkipKind = "held back"
 
     def __str__(self) -> str:
         return self.title
 
     def check(self, transform: str) -> None:
-        """The transform is skipped for the reason."""
+        """The transform is skipped for the reason, which is of this kind."""
         source = script(self.parts)
         lines = [number for number, line in enumerate(source.splitlines(), 1) if self.at in line]
         assert len(lines) == 1 or not self.at
         step = turn(transform, source, self.also)
         assert isinstance(step.outcome, Skipped), step.outcome
         assert self.reason.format(line=lines[0]) in step.outcome.reason
+        assert step.outcome.kind == self.kind
         assert step.after == step.before
 
 

@@ -94,7 +94,7 @@ REWRITES = [
 ]
 
 NOOPS = [
-    NoOp("one phase", {}, "the minibatch loop is the only one that steps an optimizer"),
+    NoOp("one phase", {}, "the minibatch loop is the only one that steps an optimizer", kind="not needed"),
     NoOp(
         "no backward",
         phase(f"{GATHER}\noptimizer.step()  # again"),

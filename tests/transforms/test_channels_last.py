@@ -63,7 +63,12 @@ def test_images_whose_layout_is_used() -> None:
 
 FLAT = "norms = [p.grad.view(-1).norm() for p in agent.parameters()]"
 NOOPS = [
-    NoOp("no convolutions", {}, "no network that is trained, of a class of this file, has convolutions"),
+    NoOp(
+        "no convolutions",
+        {},
+        "no network that is trained, of a class of this file, has convolutions",
+        kind="not needed",
+    ),
     NoOp(
         "a network that depends on the layout",
         {

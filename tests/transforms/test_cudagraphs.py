@@ -154,7 +154,7 @@ NO_DEVICE = {
 
 NOOPS = [
     NoOp("nothing to compile", {}, "needs compile, which did not apply"),
-    NoOp("no device", NO_DEVICE, "the script moves nothing to a device", also=("policy",)),
+    NoOp("no device", NO_DEVICE, "the script moves nothing to a device", also=("policy",), kind="not needed"),
     NoOp("minibatches of array indices", {"metrics": ""}, NOT_A_TENSOR.format("mb_inds"), also=UPDATED),
     NoOp(
         "an optimizer that cannot be captured",

@@ -80,7 +80,7 @@ STILL = "line {line} still reads a tensor on the host"
 BEGIN = PARTS["begin"]
 
 NOOPS = [
-    NoOp("nothing is read", reading(""), NOTHING),
+    NoOp("nothing is read", reading(""), NOTHING, kind="not needed"),
     NoOp(
         "a list of numbers of all iterations that an f-string shows",
         {
@@ -95,13 +95,15 @@ NOOPS = [
         "a list below the step that may stay empty",
         {"metrics": "", "optimize": PARTS["optimize"] + "\nif epoch == 0:\n    continue" + COLLECTED},
         NOTHING + " before the optimizer's step",
+        kind="not needed",
     ),
     NoOp(
         "read after the step",
         reading("", optimize=PARTS["optimize"] + "\nmean = ratio.mean().item()"),
         NOTHING + " before the optimizer's step",
+        kind="not needed",
     ),
-    NoOp("read after the epochs", reading("kl = ratio.mean()"), NOTHING),
+    NoOp("read after the epochs", reading("kl = ratio.mean()"), NOTHING, kind="not needed"),
     NoOp("a condition on the number", reading(KL + "\nif kl > 0.1:\n    epoch = 0"), STILL, at="kl = (("),
     NoOp("a number that steers", reading("coef = 1.0 if ratio.max().item() > 2 else 0.5"), STILL, at="coef = 1.0"),
     NoOp(
@@ -144,6 +146,7 @@ NOOPS = [
         "a number of numpy",
         reading("clipfracs.append(np.float32(0.5).item())", report="print(clipfracs)"),
         NOTHING,
+        kind="not needed",
     ),
     NoOp(
         "a tensor that is changed in place",

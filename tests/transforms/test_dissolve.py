@@ -17,7 +17,7 @@ from transformer.transforms.gathering.training_object import Kept, understand
 
 def rewritten(program: Program) -> str:
     """The program without its object of class A."""
-    state = State(program.code, 100)
+    state = State.first(program.code, 100)
     return dissolved(state, understand(state.tree, state.tree.classes["A"]))
 
 

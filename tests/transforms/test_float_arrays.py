@@ -15,13 +15,24 @@ OLD = edited("agent", "return self.critic(x)", "return self.critic(torch.Tensor(
 PLAIN = {"agent": OLD}
 
 NOOPS = [
-    NoOp("none", {}, "nothing that is compiled makes tensors of arrays"),
-    NoOp("a list", {"agent": OLD.replace("torch.Tensor(x)", "torch.Tensor([1.0, 2.0])")}, "nothing that is compiled"),
-    NoOp("a size", {"agent": OLD.replace("torch.Tensor(x)", "torch.Tensor(3, 2)")}, "nothing that is compiled"),
+    NoOp("none", {}, "nothing that is compiled makes tensors of arrays", kind="not needed"),
+    NoOp(
+        "a list",
+        {"agent": OLD.replace("torch.Tensor(x)", "torch.Tensor([1.0, 2.0])")},
+        "nothing that is compiled",
+        kind="not needed",
+    ),
+    NoOp(
+        "a size",
+        {"agent": OLD.replace("torch.Tensor(x)", "torch.Tensor(3, 2)")},
+        "nothing that is compiled",
+        kind="not needed",
+    ),
     NoOp(
         "a known tensor in the update",
         {"minibatch": edited("minibatch", "b_advantages[mb_inds]", "torch.Tensor(b_advantages[mb_inds])")},
         "nothing that is compiled",
+        kind="not needed",
     ),
     NoOp(
         "another default",

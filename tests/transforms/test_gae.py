@@ -81,16 +81,18 @@ REWRITES += [
 NONE = "no loop backwards over the rollout's steps was found between rollout and update"
 
 NOOPS = [
-    NoOp("no loop", {"gae": "advantages = rewards - values"}, NONE),
+    NoOp("no loop", {"gae": "advantages = rewards - values"}, NONE, kind="not needed"),
     NoOp(
         "a loop forwards",
         {"gae": PARTS["gae"].replace("reversed(range(args.num_steps))", "range(args.num_steps)")},
         NONE,
+        kind="not needed",
     ),
     NoOp(
         "another step width",
         {"gae": PARTS["gae"].replace("reversed(range(args.num_steps))", "range(args.num_steps - 1, -1, -2)")},
         NONE,
+        kind="not needed",
     ),
     NoOp(
         "in the update",

@@ -396,16 +396,23 @@ NOOPS = [
         {"gae": edited("gae", "t == args.num_steps - 1", "t + 1 == args.num_steps - 1")},
         "does not test for the last step",
     ),
-    NoOp("no loop", {"gae": "advantages = rewards - values"}, "no loop backwards over the rollout's steps was found"),
+    NoOp(
+        "no loop",
+        {"gae": "advantages = rewards - values"},
+        "no loop backwards over the rollout's steps was found",
+        kind="not needed",
+    ),
     NoOp(
         "forwards",
         {"gae": PARTS["gae"].replace("reversed(range(args.num_steps))", "range(args.num_steps)")},
         "no loop backwards over the rollout's steps was found",
+        kind="not needed",
     ),
     NoOp(
         "every second step",
         {"gae": PARTS["gae"].replace("reversed(range(args.num_steps))", "range(args.num_steps - 1, -1, -2)")},
         "no loop backwards over the rollout's steps was found",
+        kind="not needed",
     ),
     NoOp(
         "a branch on something else",

@@ -106,6 +106,7 @@ NOOPS = [
             """
         },
         NOTHING,
+        kind="not needed",
     ),
 ]
 

@@ -96,28 +96,32 @@ def test_later_imports_find_their_place_below_it() -> None:
 
 
 NOOPS = [
-    NoOp("plain environments", {}, "the environments are stepped in the script's own thread"),
+    NoOp("plain environments", {}, "the environments are stepped in the script's own thread", kind="not needed"),
     NoOp(
         "environments one after the other",
         named("import gymnasium as gym", "gym.make_vec('CartPole-v1', 4), gym.vector.SyncVectorEnv([])"),
         "the environments are stepped in the script's own thread",
+        kind="not needed",
     ),
     NoOp(
         "environments that are asked not to be parallel",
         named("import gym", "gym.vector.make('CartPole-v1', 4, asynchronous=False)"),
         "the environments are stepped in the script's own thread",
+        kind="not needed",
     ),
     NoOp(
         "a variable of OpenMP",
         {**POOL, "stdlib": "import os\nos.environ['OMP_NUM_THREADS'] = '2'"},
         "line {line} names a variable of OpenMP itself",
         at="OMP_NUM_THREADS",
+        kind="not needed",
     ),
     NoOp(
         "a single thread",
         {**POOL, "setup": 'torch.set_num_threads(1)\ndevice = torch.device("cpu")'},
         "line {line} leaves torch a single thread",
         at="set_num_threads",
+        kind="not needed",
     ),
     NoOp(
         "an import that may fail",

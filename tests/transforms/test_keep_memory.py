@@ -65,13 +65,16 @@ def test_rows_that_go_with_their_function_are_left() -> None:
 
 
 NOOPS = [
-    NoOp("small networks", {}, "no network that is trained, of a class of this file, has convolutions"),
+    NoOp(
+        "small networks", {}, "no network that is trained, of a class of this file, has convolutions", kind="not needed"
+    ),
     NoOp("another sys", {**CONVOLUTIONS, "setup": 'sys = 1\ndevice = torch.device("cpu")'}, "the name sys is taken"),
     NoOp(
         "a script that does it",
         {**CONVOLUTIONS, "stdlib": "import ctypes\nctypes.CDLL('libc.so.6').mallopt(-1, 1 << 30)"},
         "line {line} steers the C library's memory itself",
         at="mallopt",
+        kind="not needed",
     ),
 ]
 

@@ -34,16 +34,24 @@ REWRITES = [
 CHOICES = branch("    last = next_value\n", "    last = advantages[t + 1]\n")
 
 NO_OPS = [
-    NoOp("one choice and a computation, which gae-hoist does for all steps", {}, "it is not one branch"),
-    NoOp("nothing but choices", {"gae": CHOICES}, "its branch only chooses values"),
+    NoOp(
+        "one choice and a computation, which gae-hoist does for all steps",
+        {},
+        "it is not one branch",
+        kind="not needed",
+    ),
+    NoOp("nothing but choices", {"gae": CHOICES}, "its branch only chooses values", kind="not needed"),
     NoOp(
         "another test",
         {"gae": branch(test="t == 0")},
         "the branch on line {line} does not test for the last step",
         at="if t == 0",
+        kind="not needed",
     ),
-    NoOp("more than the branch", {"gae": branch() + "    lastgaelam += 1\n"}, "it is not one branch"),
-    NoOp("no other side", {"gae": branch().partition("    else:")[0]}, "it is not one branch"),
+    NoOp(
+        "more than the branch", {"gae": branch() + "    lastgaelam += 1\n"}, "it is not one branch", kind="not needed"
+    ),
+    NoOp("no other side", {"gae": branch().partition("    else:")[0]}, "it is not one branch", kind="not needed"),
     NoOp("the index is read after the loop", {"gae": branch(after="print(t)\n")}, "t is read after it"),
     NoOp("the branch sets the index", {"gae": branch(LAST + "    t = 0\n")}, "line {line} sets t", at="t = 0"),
     NoOp(

@@ -60,14 +60,20 @@ NOTHING = "nothing leaves the minibatch loop between its computation and the opt
 OTHERWISE = "line {line} leaves the minibatch loop in another way than at the end of a condition"
 
 NOOPS = [
-    NoOp("nothing leaves", {}, NOTHING),
-    NoOp("below the step", {"optimize": edited("optimize", "optimizer.step()", "optimizer.step()\nbreak")}, NOTHING),
+    NoOp("nothing leaves", {}, NOTHING, kind="not needed"),
+    NoOp(
+        "below the step",
+        {"optimize": edited("optimize", "optimizer.step()", "optimizer.step()\nbreak")},
+        NOTHING,
+        kind="not needed",
+    ),
     NoOp(
         "above the computation",
         {"minibatch": "if len(mb_inds) < args.minibatch_size:\n    break\n" + PARTS["minibatch"]},
         NOTHING,
+        kind="not needed",
     ),
-    NoOp("of a loop inside", leaving("for _ in range(3):\n    if kl > 1:\n        break"), NOTHING),
+    NoOp("of a loop inside", leaving("for _ in range(3):\n    if kl > 1:\n        break"), NOTHING, kind="not needed"),
     NoOp(
         "two conditions",
         leaving("if kl > 1:\n    break\nif kl < 0:\n    continue"),

@@ -82,11 +82,13 @@ NOOPS = [
         "a bar of tqdm",
         {"third_party": "from tqdm import trange", "loop": "for iteration in trange(1, args.num_iterations + 1):"},
         BAR,
+        kind="not needed",
     ),
     NoOp(
         "a bar of tqdm, imported whole",
         {"third_party": "import tqdm", "loop": "for iteration in tqdm.trange(1, args.num_iterations + 1):"},
         BAR,
+        kind="not needed",
     ),
     NoOp(
         "a while loop",

@@ -57,7 +57,7 @@ def test_ways_to_divide(parts: dict[str, str]) -> None:
 
 UNDIVIDED = "line {line} does not divide next_obs by a number first"
 NOOPS = [
-    NoOp("a network that does not divide", {}, UNDIVIDED, at="get_action_and_value(next_obs)"),
+    NoOp("a network that does not divide", {}, UNDIVIDED, at="get_action_and_value(next_obs)", kind="not needed"),
     NoOp(
         "a method that does not divide",
         agent("return self.critic(x / 255.0)", "return self.critic(x * (1 / 255.0))"),

@@ -64,8 +64,8 @@ def around(head: str, **parts: str) -> Parts:
 
 
 NOOPS = [
-    NoOp("not around the loop", {}, NOTHING),
-    NoOp("another context", around("with torch.autograd.detect_anomaly():"), NOTHING),
+    NoOp("not around the loop", {}, NOTHING, kind="not needed"),
+    NoOp("another context", around("with torch.autograd.detect_anomaly():"), NOTHING, kind="not needed"),
     NoOp("two contexts", around("with torch.no_grad(), open(__file__):"), NOTHING),
     NoOp("with a name", around("with torch.no_grad() as mode:"), "line {line} does more than entering", at="as mode"),
     NoOp("inference mode by a switch", around("with torch.inference_mode(True):"), "does more than entering"),

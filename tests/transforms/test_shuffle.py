@@ -327,7 +327,12 @@ NOOPS = [
         "mb_inds is used otherwise than to index a tensor on line {line}",
         at="b_advantages[mb_inds]",
     ),
-    NoOp("torch already", {"minibatches": AFTER}, "the minibatches are drawn by torch.randperm already"),
+    NoOp(
+        "torch already",
+        {"minibatches": AFTER},
+        "the minibatches are drawn by torch.randperm already",
+        kind="not needed",
+    ),
     NoOp(
         "a generator",
         minibatches(SHUFFLE, "rng.shuffle(b_inds)") | {"begin": PARTS["begin"] + "\nrng = np.random.default_rng(1)"},

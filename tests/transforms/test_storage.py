@@ -196,11 +196,13 @@ NOOPS = [
             "step": edited("step", "rewards[step] = torch.tensor(reward).to(device).view(-1)", "rewards += [reward]"),
         },
         "the rollout writes no preallocated torch buffers at its step index",
+        kind="not needed",
     ),
     NoOp(
         "numpy buffers",
         {"buffers": PARTS["buffers"].replace("torch.zeros", "np.zeros").replace(".to(device)", "")},
         "the rollout writes no preallocated torch buffers at its step index",
+        kind="not needed",
     ),
     NoOp(
         "a break that ends the rollout",

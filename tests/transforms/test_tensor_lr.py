@@ -271,11 +271,13 @@ NOOPS = [
         "SGD without annealing",
         {"optimizer": "optimizer = optim.SGD(agent.parameters(), lr=args.learning_rate)", "anneal": ""},
         "optimizer: its learning rate never changes and stays a float",
+        kind="not needed",
     ),
     NoOp(
         "Adam without annealing that is fused or capturable already",
         {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=1e-3, capturable=True)", "anneal": ""},
         "optimizer: its learning rate never changes and stays a float",
+        kind="not needed",
     ),
 ]
 

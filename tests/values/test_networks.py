@@ -16,7 +16,7 @@ INIT = "super().__init__()\n"
 def reason(**parts: str) -> str | None:
     """Why the skeleton's network, with these parts, is not known to be steady; None where it is."""
     state = read(script(parts), 120)
-    recognise(state)
+    state = recognise(state)
     return state.history.unsteady.get("agent")
 
 

@@ -40,7 +40,7 @@ def test_out_is_shared_whatever_is_computed() -> None:
 def obstacle(body: str) -> str | None:
     """What may mix the rows in a method of the skeleton's network."""
     state = read(script({"agent": f"{AGENT}\n\n    def extra(self, x):\n        {body}\n"}), 120)
-    recognise(state)
+    state = recognise(state)
     return Rowwise(state.roles, state.roles.tree.classes["Agent"]).obstacle("extra")
 
 
@@ -57,7 +57,7 @@ def test_rows_that_are_mixed(body: str) -> None:
 def single(value: str) -> bool:
     """Whether a value in the update is known to be float32."""
     state = read(script({"report": f"y = {value}"}), 120)
-    recognise(state)
+    state = recognise(state)
     tree = state.roles.tree
     (stmt,) = (n for n in tree.nodes if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "y")
     return Dtypes(state.roles).float32(stmt.value)
@@ -89,7 +89,7 @@ def is_new(value: str) -> bool:
     """Whether what a method of the skeleton's network returns is known to be new."""
     method = f"{AGENT}\n\n    def extra(self, x):\n        return {value}\n"
     state = read(script({"agent": method, "report": "y = agent.extra(obs)"}), 120)
-    recognise(state)
+    state = recognise(state)
     (call,) = (n for n in state.roles.tree.nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "agent.extra")
     return Results(state.roles, call).is_new(None)
 

@@ -66,7 +66,7 @@ def describe(step: Step) -> tuple[str, str]:
     match step.outcome:
         case Applied(notes):
             return "applied", " ".join(notes)
-        case Skipped(reason, chosen):
+        case Skipped(reason=reason, chosen=chosen):
             return ("skipped", reason) if chosen else ("not selected", "")
         case Refused(diagnostics):
             return "refused", "; ".join(d.message for d in diagnostics)
@@ -98,6 +98,7 @@ def _step_as_json(step: Step) -> dict[str, Any]:
         "summary": step.transform.summary,
         "outcome": outcome,
         "reason": reason,
+        "kind": step.outcome.kind if isinstance(step.outcome, Skipped) and step.outcome.chosen else None,
         "lines_added": added,
         "lines_removed": removed,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from transformer.recognition import refusals
 from transformer.recognition.refusals import Unconvertible
@@ -26,29 +27,32 @@ def read(code: str, line_length: int) -> State:
     diagnostic = refusals.written_by_this_tool(code) or refusals.not_python(code)
     if diagnostic:
         raise Unconvertible(diagnostic)
-    state = State(code, line_length)
+    state = State.first(code, line_length)
     found = refusals.unsuitable(state.tree)
     if found:
         raise Unconvertible(*found)
     return state
 
 
-def recognise(state: State) -> None:
-    """Find the training loop, and what must be known of the whole script before its first transform.
+def recognise(state: State) -> State:
+    """Find the training loop; the state in which what must be known of the whole script is known.
 
     Raises:
         Unconvertible: there is no such loop, or nothing in it that decides on the actions.
     """
-    tree, roles, history = state.tree, state.roles, state.history
+    tree, roles = state.tree, state.roles
     _ = roles.phases
     seen = [state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost)]
     if seen:
         raise Unconvertible(*seen)
-    history.tensor_env = find_tensor_env(roles)
     apart = {n for w in tree.nodes if roles.is_autocast(w) for i in w.items for n in walk(i)}
-    history.single_precision = not any(_other_precision(tree, n) for n in tree.nodes if n not in apart)
-    for known, found in ((history.unsteady, unsteady(roles)), (history.restructured, restructured(roles))):
-        known |= {n: state.in_original(why).replace("line ", "original line ") for n, why in found.items()}
+    single = not any(_other_precision(tree, n) for n in tree.nodes if n not in apart)
+    state = state.knowing(replace(state.history, tensor_env=find_tensor_env(roles), single_precision=single))
+    changing, other = (
+        {n: state.in_original(why).replace("line ", "original line ") for n, why in found.items()}
+        for found in (unsteady(state.roles), restructured(state.roles))
+    )
+    return state.knowing(replace(state.history, unsteady=changing, restructured=other))
 
 
 def _other_precision(tree: Tree, node: ast.AST) -> bool:

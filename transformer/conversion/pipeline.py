@@ -96,7 +96,7 @@ def _with_the_object(conversion: Conversion, source: str, chosen: set[str], line
         return conversion
     if not whole.converted:
         return conversion
-    kept = Skipped("as many transforms apply to the class as to what it would be dissolved into")
+    kept = Skipped("as many transforms apply to the class as to what it would be dissolved into", "not needed")
     steps = (replace(s, outcome=kept) if s.transform.name == name else s for s in whole.steps)
     return replace(whole, steps=tuple(steps))
 
@@ -124,11 +124,11 @@ def _run(source: str, chosen: set[str], line_length: int, at_least: int = 0) -> 
     try:
         state = read(source, line_length)
         for transform in GATHERING:
-            turn = _turn(transform, state, chosen, set())
+            turn = _turn(transform, state, chosen, steps)
             steps.append(turn.step)
             diagnostics += turn.warnings
             state = turn.state
-        _recognise(turn)
+        state = _recognise(turn)
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
     except _BROKEN as broken:
@@ -138,21 +138,22 @@ def _run(source: str, chosen: set[str], line_length: int, at_least: int = 0) -> 
         try:
             if len(applied) + _still_possible(len(steps), chosen, applied) < at_least:
                 raise _Fewer
-            turn = _turn(transform, turn.state, chosen, applied)
-            _ = turn.state.roles.phases
+            turn = _turn(transform, state, chosen, steps)
+            state = turn.state
+            _ = state.roles.phases
         except (Unconvertible, *_BROKEN) as broken:
             return _fault(source, transform, broken)
         steps.append(turn.step)
         diagnostics += turn.warnings
     if sum(s.applied for s in steps) < at_least:
         raise _Fewer
-    code = turn.state.tree.code
+    code = state.tree.code
     if code == source:
         reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))
         diagnostics.append(at(None, "LC006", f"no transform applies ({reasons})"))
     else:
         ast.parse(code)
-    flags = turn.state.history.flags.items()
+    flags = state.history.flags.items()
     options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in flags)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
 
@@ -182,32 +183,39 @@ class _Turn(NamedTuple):
     warnings: Sequence[Diagnostic]
 
 
-def _turn(transform: Transform, state: State, chosen: set[str], applied: set[str]) -> _Turn:
+def _turn(transform: Transform, state: State, chosen: set[str], steps: Sequence[Step]) -> _Turn:
     info, before, after = transform.info, state.tree.code, state
-    missing = [n for n in info.needs if n not in applied]
     outcome: Outcome
     warnings: Sequence[Diagnostic] = ()
     if info.name not in chosen:
         outcome = Skipped("not selected", chosen=False)
-    elif missing:
-        outcome = Skipped(f"needs {', '.join(missing)}, which did not apply")
+    elif missing := _missing(info, steps):
+        outcome = missing
     else:
-        state.notes.clear()
-        state.warnings.clear()
         try:
-            code = transform.apply(state)
-            outcome = Applied(tuple(state.in_original(n) for n in state.notes))
-            if code == before:
-                outcome = Skipped("nothing to change")
-            else:
-                after = state.after(code)
+            rewrite = transform.apply(state)
         except Skip as skip:
-            outcome = Skipped(state.in_original(str(skip)))
-        warnings = tuple(state.warnings)
+            outcome, warnings = Skipped(state.in_original(str(skip)), skip.kind), skip.warnings
+            after = state.knowing(skip.history or state.history)
+        else:
+            made, warnings = rewrite.edits, rewrite.warnings
+            after = made if isinstance(made, State) else state.after(made, rewrite.history)
+            outcome = Applied(tuple(state.in_original(n) for n in rewrite.notes))
+            if after.tree.code == before:
+                outcome = Skipped("nothing to change", "not needed")
     return _Turn(after, Step(info, outcome, before, after.tree.code), warnings)
 
 
-def _recognise(turn: _Turn) -> None:
+def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
+    """The skip of a transform that needs others which did not apply, for the reason that one of these has."""
+    outcomes = {s.transform.name: s.outcome for s in steps}
+    missing = {n: outcomes[n] for n in info.needs if not isinstance(outcomes[n], Applied)}
+    held = any(isinstance(o, Skipped) and o.kind == "held back" for o in missing.values())
+    reason = f"needs {', '.join(missing)}, which did not apply"
+    return Skipped(reason, "held back" if held else "not needed") if missing else None
+
+
+def _recognise(turn: _Turn) -> State:
     """Find the training loop, and what must be known of it.
 
     Where a function that stays one hides a part of it, the refusal says why it does.
@@ -222,7 +230,7 @@ def _recognise(turn: _Turn) -> None:
         if isinstance(outcome, Skipped) and outcome.chosen and outcome.reason != "nothing to change":
             found = [replace(d, message=f"{d.message}; {outcome.reason}") for d in found]
         raise Unconvertible(*found) from refusal
-    recognise(turn.state)
+    return recognise(turn.state)
 
 
 def _choose(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from transformer.syntax.diagnostics import Diagnostic
-from transformer.transforms.base import TransformInfo
+from transformer.transforms.base import SkipKind, TransformInfo
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,11 @@ class Applied:
 
 @dataclass(frozen=True)
 class Skipped:
-    """The transform left the script as it was: not needed, not proved safe, or not chosen."""
+    """The transform left the script as it was."""
 
     reason: str
+    kind: SkipKind = "held back"
+    """Whether it has nothing to do here, or what it is for may be there and is not known to be right to change."""
     chosen: bool = True
     """False when --select/--ignore left it out, or left out what it needs."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -20,19 +21,22 @@ class Function:
     """The results that are known to be tensors or tuples of tensors."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class History:
-    """What earlier transforms did that later ones need to know; names, never nodes."""
+    """What earlier transforms did that later ones need to know; names, never nodes.
 
-    functions: dict[str, Function] = field(default_factory=dict)
+    It is replaced, not written into: `dataclasses.replace(history, stop=name)`.
+    """
+
+    functions: Mapping[str, Function] = field(default_factory=dict)
     """By role: rollout, gae, update; further updates by their names."""
-    auxiliary: dict[str, int] = field(default_factory=dict)
+    auxiliary: Mapping[str, int] = field(default_factory=dict)
     """Names of further updates, each with the number of its backward passes."""
-    flags: dict[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
     """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
-    unsteady: dict[str, str] = field(default_factory=dict)
+    unsteady: Mapping[str, str] = field(default_factory=dict)
     """Networks that are not known to change in nothing but their parameters' values, each with the reason."""
-    restructured: dict[str, str] = field(default_factory=dict)
+    restructured: Mapping[str, str] = field(default_factory=dict)
     """Networks whose parameters may become others in training, or cease to need gradients, each with the reason."""
     policy: str | None = None
     """The name for what decides on the actions."""
@@ -50,11 +54,11 @@ class History:
     """The list of these."""
     storage_steps: str | None = None
     """The number of its rows, as written."""
-    storage_dtypes: dict[str, str] = field(default_factory=dict)
+    storage_dtypes: Mapping[str, str] = field(default_factory=dict)
     """The dtype of each of its entries."""
-    storage_sizes: dict[str, tuple[list[str], bool]] = field(default_factory=dict)
+    storage_sizes: Mapping[str, tuple[list[str], bool]] = field(default_factory=dict)
     """The sizes that each of its entries begins with, as written, and whether they are all of its sizes."""
-    on_device: set[str] = field(default_factory=set)
+    on_device: frozenset[str] = frozenset()
     """Functions that earlier transforms wrote, and that wait for nothing where they work on a device."""
     sampler: str | None = None
     """The one of them that draws from distributions."""
@@ -77,7 +81,7 @@ class History:
     """The counter of environment steps, once the rollout is extracted."""
     capturable: bool = False
     """Whether every optimizer's step may be captured in a CUDA graph."""
-    steady_rates: set[str] = field(default_factory=set)
+    steady_rates: frozenset[str] = frozenset()
     """The optimizers whose learning rate is a tensor, or never changes."""
     single_precision: bool = True
     """Whether the original mentions no other floating-point precision, but in `with autocast` blocks of the training.
@@ -88,3 +92,7 @@ class History:
     """The environment, as written, where its steps are known to take and return torch tensors."""
     original: str = ""
     """The text of the script before any transform; warnings point into it."""
+
+    def with_function(self, role: str, function: Function) -> History:
+        """With a function that was extracted for a role."""
+        return replace(self, functions={**self.functions, role: function})

@@ -110,6 +110,10 @@ class Edits:
         self._emitted: list[str] = []
         self._gaps: dict[ast.stmt, int] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anything is edited."""
+        return any((self._expressions, self._reworded, self._replaced, self._before, self._after))
+
     def substitute(self, node: ast.expr, text: str) -> None:
         """Replace one expression by other source text."""
         self._expressions.setdefault(self._source.tree.statement(node), []).append((node, text))
@@ -160,7 +164,7 @@ class Edits:
 
     def apply(self) -> tuple[str, cst.Module]:
         """The edited script: its text and its LibCST tree."""
-        if not any((self._expressions, self._reworded, self._replaced, self._before, self._after)):
+        if not self:
             return self._source.tree.code, self._source.module
         module = _Rebuild(self._source, self).module()
         text = text_of(module)

@@ -1,15 +1,62 @@
-"""What a transform is: a description, and a function from a state of the script to its new text."""
+"""What a transform is: a description, and a function from a state of the script to its rewrite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
+from transformer.recognition.history import History
 from transformer.state import State
+from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.rewrite import Edits
+
+SkipKind: TypeAlias = Literal["not needed", "held back"]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What a transform makes of a state, and all that comes of it."""
+
+    edits: Edits | State
+    """The edits; or the state that several edits have made, one after the other."""
+    history: History | None = None
+    """What later transforms know; what they knew before, where None."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the reader."""
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 class Skip(Exception):
-    """Raised by a transform that leaves the script as it is; its message is the reason shown to the user."""
+    """Raised by a transform that is held back: what it is for may be there, and is not known to be right to change.
+
+    Its message is the reason shown to the user. Where it has learned or seen something all the same, that is kept.
+    """
+
+    kind: SkipKind = "held back"
+
+    def __init__(self, reason: str, history: History | None = None, warnings: Sequence[Diagnostic] = ()) -> None:
+        super().__init__(reason)
+        self.history = history
+        self.warnings = tuple(warnings)
+
+
+class NotNeeded(Skip):
+    """Raised by a transform for which there is nothing in the script: what it changes is not there, or is done."""
+
+    kind: SkipKind = "not needed"
+
+
+def skipped(places: Sequence[Skip], otherwise: str) -> Skip:
+    """The skip of a transform that was skipped in each place: held back where it is in one of them.
+
+    Args:
+        places: the skip of each place that the transform might have changed.
+        otherwise: why it is not needed where there are none.
+    """
+    reason = "; ".join(dict.fromkeys(map(str, places)))
+    held = any(place.kind == "held back" for place in places)
+    return Skip(reason) if held else NotNeeded(reason or otherwise)
 
 
 @dataclass(frozen=True)
@@ -35,10 +82,10 @@ class TransformInfo:
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform: `apply` returns the new source, or raises :class:`Skip` with the reason.
+    """A transform: `apply` returns the rewrite of a state, which it leaves as it is.
 
-    `apply` may append sentences to `state.notes` (facts for the reader) and findings to `state.warnings`.
+    It raises :class:`Skip` with the reason where it is held back, :class:`NotNeeded` where it has nothing to do.
     """
 
     info: TransformInfo
-    apply: Callable[[State], str]
+    apply: Callable[[State], Rewrite]

@@ -8,7 +8,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import names_in, walk
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
 from transformer.values.tensors import Tensors
 
@@ -29,7 +29,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Extract the statements around the loop backwards over time.
 
     Raises:
@@ -42,12 +42,13 @@ def apply(state: State) -> str:
     phases = roles.phases
     tops = [i for i in tops if block.index(phases.collect) < i < block.index(phases.learn)]
     if not tops:
-        raise Skip("no loop backwards over the rollout's steps was found between rollout and update")
+        kind = Skip if work else NotNeeded
+        raise kind("no loop backwards over the rollout's steps was found between rollout and update")
     first, last = _widen(roles, block, tops[0], tops[-1])
     edits = Edits(state.source)
     doc = "Estimate the advantages and returns of the rollout, backwards in time."
-    state.history.functions["gae"] = extract(state, edits, block[first : last + 1], "gae", doc)
-    return state.finish(edits)
+    function = extract(state, edits, block[first : last + 1], "gae", doc)
+    return Rewrite(edits, state.history.with_function("gae", function))
 
 
 def _widen(roles: Roles, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, shared
@@ -15,7 +15,7 @@ from transformer.syntax.query import backwards, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import NEW, VIEWS, methods
 from transformer.transforms.advantages.time_loop import choices, is_one_more, tests_for_last_step
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.values.dtypes import Dtypes
 from transformer.values.shapes import Shapes
 from transformer.values.tensors import Tensors
@@ -51,26 +51,26 @@ ALLOCATES = tuple(f"torch.{made}" for made in "zeros ones empty full zeros_like 
 ELEMENTWISE = methods(rows=("element", "broadcast")) - {*MOVES}
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Rewrite each loop backwards over time.
 
     Raises:
         Skip: no loop has work that can be proved to be elementwise in time.
     """
     roles = state.roles
-    edits, reasons, done = Edits(state.source), [], 0
+    edits, reasons, done = Edits(state.source), list[Skip](), 0
     inside = [s for h in roles.gae_functions for s in statements(h.function.body)]
     for loop in (*roles.gae_loops, *(s for s in inside if isinstance(s, ast.For) and backwards(s.iter))):
         try:
             Hoist(roles, loop).rewrite(edits)
             done += 1
         except Skip as skip:
-            reasons.append(f"line {loop.lineno}: {skip}")
+            reasons.append(type(skip)(f"line {loop.lineno}: {skip}"))
     if not done:
-        raise Skip("; ".join(reasons) or "no loop backwards over the rollout's steps was found")
-    state.notes.extend(reasons)
-    state.history.recurrence = not reasons
-    return state.finish(edits)
+        none = "no loop backwards over the rollout's steps was found"
+        elsewhere = any(backwards(n.iter) is not None for n in state.tree.of(ast.For))
+        raise Skip(none) if elsewhere and not reasons else skipped(reasons, none)
+    return Rewrite(edits, replace(state.history, recurrence=not reasons), tuple(map(str, reasons)))
 
 
 @dataclass(frozen=True)

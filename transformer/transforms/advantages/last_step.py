@@ -14,7 +14,7 @@ from transformer.state import State
 from transformer.syntax.query import backwards, statements, walk
 from transformer.syntax.rewrite import Edits, without_blank_lines
 from transformer.transforms.advantages.time_loop import choices, tests_for_last_step
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.values.shapes import Shapes
 
 INFO = TransformInfo(
@@ -40,23 +40,22 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Rewrite each such loop.
 
     Raises:
         Skip: there is none.
     """
-    edits, reasons, done = Edits(state.source), [], 0
+    edits, places, done = Edits(state.source), [], 0
     for loop in state.roles.gae_loops:
         try:
             _peel(state, edits, loop)
             done += 1
         except Skip as skip:
-            reasons.append(f"line {loop.lineno}: {skip}")
+            places.append(type(skip)(f"line {loop.lineno}: {skip}"))
     if not done:
-        raise Skip("; ".join(reasons) or "no loop backwards over the rollout's steps was found")
-    state.notes.extend(reasons)
-    return state.finish(edits)
+        raise skipped(places, "no loop backwards over the rollout's steps was found")
+    return Rewrite(edits, notes=tuple(map(str, places)))
 
 
 def _peel(state: State, edits: Edits, loop: ast.For) -> None:
@@ -71,13 +70,13 @@ def _peel(state: State, edits: Edits, loop: ast.For) -> None:
         raise Skip("it does not run over all steps with a plain index")
     branch = loop.body[0]
     if len(loop.body) > 1 or not isinstance(branch, ast.If) or not branch.orelse or loop.orelse:
-        raise Skip("it is not one branch by the last step")
+        raise NotNeeded("it is not one branch by the last step")
     is_last = tests_for_last_step(branch.test, loop.target.id, count, Shapes(roles))
     if is_last is None:
-        raise Skip(f"the branch on line {branch.lineno} does not test for the last step")
+        raise NotNeeded(f"the branch on line {branch.lineno} does not test for the last step")
     last, others = (branch.body, branch.orelse) if is_last else (branch.orelse, branch.body)
     if all(choices(s) is not None for s in last):
-        raise Skip("its branch only chooses values")
+        raise NotNeeded("its branch only chooses values")
     _check(roles, loop, count)
     text = f"{tree.text(count)} - 1"
     first = [edits.lines_of(stmt) for stmt in last]

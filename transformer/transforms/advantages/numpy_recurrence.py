@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from transformer.state import State
 from transformer.syntax.query import backwards, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, skipped
 
 INFO = TransformInfo(
     name="numpy-recurrence",
@@ -38,30 +39,30 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Add the views at the top of each function that holds a recurrence.
 
     Raises:
         Skip: there is none, or it does more than add, subtract, multiply and divide.
     """
     tree = state.tree
+    recurrences = list(_recurrences(tree))
     if tree.imports.get("torch") != "torch":
-        raise Skip("torch is not imported by its name")
-    edits, reasons, done = Edits(state.source), [], 0
-    for function, loop in _recurrences(tree):
+        raise (Skip if recurrences else NotNeeded)("torch is not imported by its name")
+    edits, reasons, done = Edits(state.source), list[Skip](), set[str]()
+    for function, loop in recurrences:
         try:
             arrays, numbers = _operands(function, loop)
         except Skip as skip:
-            reasons.append(str(skip))
+            reasons.append(skip)
             continue
         rows, shared = tree.names.fresh("rows"), tree.names.fresh("shared")
         edits.before(loop, render("numpy_recurrence", rows=rows, shared=shared, arrays=arrays, numbers=numbers))
-        state.history.on_device.add(function.name)
-        done += 1
+        done.add(function.name)
     if not done:
-        raise Skip("; ".join(reasons) or "there is no loop over time of its own that returns nothing")
-    state.notes.extend(reasons)
-    return state.finish(edits)
+        raise skipped(reasons, "there is no loop over time of its own that returns nothing")
+    on_device = state.history.on_device | done
+    return Rewrite(edits, replace(state.history, on_device=on_device), tuple(map(str, reasons)))
 
 
 def _recurrences(tree: Tree) -> Iterator[tuple[ast.FunctionDef, ast.For]]:

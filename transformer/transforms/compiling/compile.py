@@ -11,7 +11,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import backwards, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract_inner
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
@@ -45,7 +45,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Add the block above the training loop.
 
     Raises:
@@ -58,19 +58,20 @@ def apply(state: State) -> str:
         raise Skip(f"line {hook.lineno} registers a hook while training goes on, which compiled code would not see")
     updates = {facts.functions["update"].name: facts.backwards} if "update" in facts.functions else {}
     functions: list[str] = []
+    notes: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
         definition = tree.definition(name)
         grown, number = _grown(definition), counted(roles, definition)
         if number:
-            state.notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
+            notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
         elif grown:
-            state.notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
+            notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
         elif passes <= 1 or (name in updates and facts.traced):
             functions.append(name)
         else:
-            state.notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
+            notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
     if not functions and not facts.policy and "gae" not in facts.functions:
-        raise Skip("; ".join(state.notes) or "neither policy nor gae() nor update() could be made a function")
+        raise Skip("; ".join(notes) or "neither policy nor gae() nor update() could be made a function")
     if "gae" in facts.functions:
         _keep_recurrence_eager(state, edits)
     untraced = [n for n in functions if not (n in updates and facts.traced)]
@@ -93,7 +94,7 @@ def apply(state: State) -> str:
         ),
         gap=1,
     )
-    return state.finish(edits)
+    return Rewrite(edits, notes=tuple(notes))
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:

@@ -7,7 +7,7 @@ from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 
 INFO = TransformInfo(
@@ -34,7 +34,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Add the block above the training loop.
 
     Raises:
@@ -43,11 +43,11 @@ def apply(state: State) -> str:
     roles = state.roles
     facts, edits = state.history, Edits(state.source)
     if roles.device is None:
-        raise Skip("the script moves nothing to a device")
+        raise NotNeeded("the script moves nothing to a device")
     reasons = _obstacles(roles)
+    notes = tuple(f"{name}() is not captured: {why}" for name, why in reasons.items() if why)
     if all(reasons.values()):
-        raise Skip("; ".join(f"{name}() is not captured: {why}" for name, why in reasons.items()) or "no function")
-    state.notes += [f"{name}() is not captured: {why}" for name, why in reasons.items() if why]
+        raise Skip("; ".join(notes) or "no function")
     update = facts.functions.get("update")
     named = {update.name if update else None, facts.policy if facts.act else None}
     captured = [name for name, why in reasons.items() if why is None]
@@ -67,7 +67,7 @@ def apply(state: State) -> str:
         gap=1,
     )
     add_imports(state.tree.root, edits, "from tensordict.nn import CudaGraphModule")
-    return state.finish(edits)
+    return Rewrite(edits, notes=notes)
 
 
 def _obstacles(roles: Roles) -> dict[str, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from transformer.recognition.arguments import holds_options
@@ -15,7 +15,7 @@ from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Transform, TransformInfo
+from transformer.transforms.base import Rewrite, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",
@@ -49,7 +49,7 @@ class Definition:
     values: dict[str, str]
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Add the flags; note the expressions that read them."""
     tree = state.tree
     edits = Edits(state.source)
@@ -60,8 +60,8 @@ def apply(state: State) -> str:
     else:
         flags = _named(definition.fields)
         edits.after(definition.last, render(definition.template, **flags, **definition.values))
-    state.history.flags = {flag: f"{reader}.{name}" for flag, name in flags.items()}
-    return state.finish(edits)
+    read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
+    return Rewrite(edits, replace(state.history, flags=read))
 
 
 def _named(taken: Collection[str]) -> dict[str, str]:

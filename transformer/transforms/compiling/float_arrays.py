@@ -11,7 +11,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.arrays import KnownArrays
 from transformer.values.tensors import Tensors
 
@@ -35,7 +35,7 @@ INFO = TransformInfo(
 CONSTRUCTORS = ("torch.Tensor", "torch.FloatTensor")
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Put a function in the place of the constructors, in the networks and in what was extracted.
 
     Raises:
@@ -44,7 +44,7 @@ def apply(state: State) -> str:
     tree = state.tree
     found = list(dict.fromkeys(_made_of_arrays(state.roles)))
     if not found:
-        raise Skip("nothing that is compiled makes tensors of arrays with torch.Tensor()")
+        raise NotNeeded("nothing that is compiled makes tensors of arrays with torch.Tensor()")
     if any((tree.qualified(n) or "").startswith("torch.set_default_") for n in tree.nodes):
         raise Skip("the script sets another default for torch.Tensor()")
     if tree.imports.get("torch") != "torch":
@@ -60,7 +60,7 @@ def apply(state: State) -> str:
     edits.before(first, render("float_tensor", float_tensor=name, numpy=numpy or "numpy"), gap=2)
     if numpy is None:
         add_imports(tree.root, edits, "import numpy")
-    return state.finish(edits)
+    return Rewrite(edits)
 
 
 def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:

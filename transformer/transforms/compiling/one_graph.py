@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import scope_access
 from transformer.recognition import other_gradients
@@ -15,7 +15,7 @@ from transformer.syntax.query import names_in, parameters, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="one-graph",
@@ -53,7 +53,7 @@ TRACED = frozenset(("Adam", "AdamW", "RMSprop", "SGD", BRANCHING))
 """Optimizers whose step() is known to compile without a graph break."""
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Put other functions in the place of the three calls in update(), for each of its optimizers.
 
     Raises:
@@ -71,12 +71,12 @@ def apply(state: State) -> str:
     clipped = _also_clipped(roles, definition, passes)
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
-    edits, setup, traceable = Edits(state.source), [], ""
+    edits, setup, traceable, written = Edits(state.source), [], "", set[str]()
     for one in passes:
         zero_grad, backward = (tree.names.fresh(n) for n in ("zero_grad", "backward"))
         steps = [tree.names.fresh("optimizer_step") for _ in one.steps]
         traceable = traceable or tree.names.fresh("traceable")
-        state.history.on_device.update((zero_grad, backward, *steps))
+        written.update((zero_grad, backward, *steps))
         edits.substitute(one.zero_grads[0], f"{zero_grad}()")
         for call in (*one.zero_grads[1:], *one.backwards[:-1]):
             edits.remove(tree.statement(call))
@@ -101,8 +101,7 @@ def apply(state: State) -> str:
     edits.before(definition, code, gap=1 if definition.col_offset else 2)
     edits.before(roles.outermost, "\n".join(setup))
     add_imports(tree.root, edits, "import inspect")
-    state.history.traced = True
-    return state.finish(edits)
+    return Rewrite(edits, replace(state.history, on_device=state.history.on_device | written, traced=True))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from transformer.state import State
 from transformer.syntax.query import bind_arguments, first_parameter
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Line
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inline import gather, inlined, recognised, without
 from transformer.transforms.gathering.inlining import NotInlined
 from transformer.transforms.gathering.only_calls import only_calls
@@ -44,7 +44,7 @@ WIDTH = 88
 """Columns for the names of a declaration."""
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Dissolve the first class that trains.
 
     Raises:
@@ -53,21 +53,23 @@ def apply(state: State) -> str:
     reasons = []
     for cls in training_classes(state.tree):
         try:
-            return _dissolved(state, cls)
+            return Rewrite(_dissolved(state, cls))
         except (Kept, NotInlined) as kept:
             reasons.append(f"{cls.name} stays a class: {kept}")
-    raise Skip("; ".join(reasons) or "no class of this file trains")
+    if reasons:
+        raise Skip("; ".join(reasons))
+    raise NotNeeded("no class of this file trains")
 
 
-def _dissolved(state: State, cls: ast.ClassDef) -> str:
+def _dissolved(state: State, cls: ast.ClassDef) -> State:
     parts = understand(state.tree, cls)
     code = dissolved(state, parts)
-    gathered, kept = gather(state.after(code))
+    gathered, kept = gather(state.rewritten(code))
     if not recognised(gathered.roles) or getattr(gathered.roles.scope, "name", None) != getattr(
         parts.scope, "name", None
     ):
         raise Kept(next(iter(kept.values()), "its functions would not meet in one training loop"))
-    return code
+    return state.rewritten(code)
 
 
 def dissolved(state: State, parts: Dissolved) -> str:
@@ -77,8 +79,8 @@ def dissolved(state: State, parts: Dissolved) -> str:
         NotInlined: what `__init__` did cannot stand where the object was made.
     """
     init = state.tree.names.fresh("init")
-    split = state.after(_Module(state, parts, init).code())
-    return inlined(split, next(c for f, c in only_calls(split.tree).items() if f.name == init))
+    split = state.rewritten(_Module(state, parts, init).code())
+    return inlined(split, next(c for f, c in only_calls(split.tree).items() if f.name == init)).tree.code
 
 
 class _Module(cst.CSTTransformer):

@@ -14,7 +14,7 @@ from transformer.state import State
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Edits, Line, lines_of
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
 from transformer.transforms.gathering.only_calls import (
     OnlyCall,
@@ -53,7 +53,7 @@ MOST = 20
 """So many calls are replaced at the most."""
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Replace calls until environment and optimizer are stepped in one loop.
 
     Raises:
@@ -63,9 +63,8 @@ def apply(state: State) -> str:
     if not recognised(gathered.roles) and kept:
         raise Skip(next(iter(kept.values())))
     if recognised(gathered.roles) and gathered is state:
-        raise Skip(ALREADY)
-    state.edited = gathered.source.module if gathered is not state else None
-    return gathered.tree.code
+        raise NotNeeded(ALREADY)
+    return Rewrite(gathered)
 
 
 def gather(state: State) -> tuple[State, dict[str, str]]:
@@ -81,7 +80,7 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
         if only is None:
             break
         try:
-            now = now.after(inlined(now, only))
+            now = inlined(now, only)
         except NotInlined as refused:
             where = f"{only.function.name}() (line {only.function.lineno})"
             kept[only.function.name] = f"{where} cannot be put in the place of its call: {refused}"
@@ -97,8 +96,8 @@ def recognised(roles: Roles) -> bool:
     return True
 
 
-def inlined(state: State, only: OnlyCall) -> str:
-    """The script with a function's statements in the place of its call.
+def inlined(state: State, only: OnlyCall) -> State:
+    """The state with a function's statements in the place of its call.
 
     Raises:
         NotInlined: they would do something else there, or this cannot be told.
@@ -125,7 +124,7 @@ def inlined(state: State, only: OnlyCall) -> str:
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
     edits.replace(stmt, lines or "pass")
     edits.remove(only.function)
-    return state.finish(edits)
+    return state.after(edits)
 
 
 def _body(state: State, function: ast.FunctionDef) -> Sequence[Line]:

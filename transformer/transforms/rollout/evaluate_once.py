@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import NONE, access
 from transformer.dataflow.liveness import Liveness
@@ -14,7 +14,7 @@ from transformer.syntax.query import names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.on_host import names_entry, recorded
 from transformer.values.networks.results import Results
@@ -69,7 +69,7 @@ class Step:
     """Whether the actions have one number per environment."""
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Split what a step computes.
 
     Raises:
@@ -225,7 +225,7 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
                 raise Skip(f"line {stmt.lineno} stands alone in its block")
             found[key] = name
     if not found:
-        raise Skip("the steps record nothing of the policy's but the actions")
+        raise NotNeeded("the steps record nothing of the policy's but the actions")
     return found
 
 
@@ -275,7 +275,7 @@ def _rewrite(
     observations: str,
     actions: str,
     late: dict[str, str],
-) -> str:
+) -> Rewrite:
     tree = state.tree
     facts, names, text, edits = state.history, tree.names, tree.text, Edits(state.source)
     assert facts.policy is not None
@@ -320,8 +320,7 @@ def _rewrite(
             records=[text(records[key][0]) for key in late],
         ),
     )
-    facts.act = act
-    return state.finish(edits)
+    return Rewrite(edits, replace(facts, act=act))
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -11,7 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.on_host import OnHost, find_chain, flattens, names_entry, recorded, unwrapped
 from transformer.values.tensors import Tensors, values
 
@@ -52,7 +52,7 @@ class Carried:
     """Whether it is given one dimension where it is recorded."""
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Rewrite what is recorded, and the statement that stacks it.
 
     Raises:
@@ -60,8 +60,10 @@ def apply(state: State) -> str:
     """
     tree, roles = state.tree, state.roles
     facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
-    if not isinstance(rollout, ast.For) or facts.tensor_env:
-        raise Skip("the environment returns tensors" if facts.tensor_env else "the rollout is not a for loop")
+    if facts.tensor_env:
+        raise NotNeeded("the environment returns tensors")
+    if not isinstance(rollout, ast.For):
+        raise Skip("the rollout is not a for loop")
     numpy = next((name for name, module in tree.imports.items() if module == "numpy"), None)
     stacked = _stacked(roles, rollout)
     if numpy is None or stacked is None:
@@ -84,7 +86,9 @@ def apply(state: State) -> str:
         edits.substitute(value, made)
         arrays.append(key)
     if not arrays:
-        raise Skip("nothing that the rollout records is known to be an array that no network sees")
+        moved = any(find_chain(roles, value) is not None for _, _, value in recorded(roles, rollout))
+        none = "nothing that the rollout records is known to be an array that no network sees"
+        raise (Skip if moved else NotNeeded)(none)
     call = stacked.value
     assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call)
     size = next(k.value for k in call.func.value.keywords if k.arg == "batch_size")
@@ -102,7 +106,7 @@ def apply(state: State) -> str:
             target=", ".join(tree.text(a) for a in call.args),
         ),
     )
-    return state.finish(edits)
+    return Rewrite(edits)
 
 
 def _stacked(roles: Roles, rollout: ast.For) -> ast.Assign | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.buffers import sets_default
@@ -12,7 +13,7 @@ from transformer.state import State
 from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.on_host import OnHost, find_chain, recorded
 from transformer.values.networks.images import divided_first
 from transformer.values.tensors import Tensors, values
@@ -39,7 +40,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Leave out the cast of the observations, in the rollout and in the storage.
 
     Raises:
@@ -50,7 +51,7 @@ def apply(state: State) -> str:
     assert isinstance(rollout, ast.For), "else there were no host arrays"
     if sets_default(state.tree):
         raise Skip("the script sets a default dtype")
-    edits, reasons = Edits(state.source), []
+    edits, reasons, dtypes, images = Edits(state.source), list[str](), dict(facts.storage_dtypes), False
     for _, key, value in list(recorded(roles, rollout)):
         name = _observation(roles, rollout, value)
         if name is None:
@@ -59,12 +60,13 @@ def apply(state: State) -> str:
             _narrow(roles, tensors, rollout, edits, key, name)
         except Skip as skip:
             reasons.append(str(skip))
+            images |= any(divided_first(roles, n) for n in state.tree.of(ast.Name) if n.id == name.id)
         else:
-            facts.storage_dtypes[key] = "torch.uint8"
-    after = state.finish(edits)
-    if after == state.tree.code:
-        raise Skip("; ".join(dict.fromkeys(reasons)) or "the rollout records no observation as it is")
-    return after
+            dtypes[key] = "torch.uint8"
+    if not edits:
+        none = "; ".join(dict.fromkeys(reasons)) or "the rollout records no observation as it is"
+        raise (Skip if images else NotNeeded)(none)
+    return Rewrite(edits, replace(facts, storage_dtypes=dtypes))
 
 
 def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | None:
@@ -103,7 +105,7 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
     edits.after(tree.statement(stacked), f'{roles.history.storage}["{key}"] = torch.stack({rows})')
 
 
-def _lists(node: ast.Tuple, key: str, keys: dict[str, str]) -> bool:
+def _lists(node: ast.Tuple, key: str, keys: Mapping[str, str]) -> bool:
     """Whether a tuple lists the entries that are stacked, among them `key`."""
     listed = [e.value for e in node.elts if isinstance(e, ast.Constant)]
     return len(listed) == len(node.elts) and key in listed and set(listed) <= set(keys)

@@ -11,7 +11,7 @@ import libcst as cst
 from transformer.recognition.called_once import HARMLESS
 from transformer.state import State
 from transformer.syntax.rewrite import Edits, Line
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="no-grad",
@@ -32,7 +32,7 @@ INFO = TransformInfo(
 NOTHING = "no torch.no_grad() stands around the rollout loop"
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Divide the block.
 
     Raises:
@@ -42,10 +42,11 @@ def apply(state: State) -> str:
     loop = state.roles.rollout
     around = tree.parents[loop] if loop is not None else None
     if loop is None or not isinstance(around, ast.With) or around is not state.roles.phases.collect:
-        raise Skip(NOTHING)
+        raise NotNeeded(NOTHING)
     enter = around.items[0].context_expr
     if len(around.items) > 1 or not isinstance(enter, ast.Call) or not tree.calls(enter, *HARMLESS):
-        raise Skip(NOTHING)
+        among = any(tree.calls(item.context_expr, *HARMLESS) for item in around.items)
+        raise (Skip if among else NotNeeded)(NOTHING)
     if around.items[0].optional_vars is not None or enter.args or enter.keywords:
         raise Skip(f"line {around.lineno} does more than entering torch.no_grad()")
     if loop.orelse:
@@ -57,7 +58,7 @@ def apply(state: State) -> str:
         raise Skip(f"line {switch.lineno} switches gradients in another way")
     edits, block = Edits(state.source), around.body
     edits.replace(around, _divided(edits, state, around, block.index(loop)))
-    return state.finish(edits)
+    return Rewrite(edits)
 
 
 def _divided(edits: Edits, state: State, around: ast.With, place: int) -> list[Line]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.waits import arguments
 from transformer.values.tensors import Tensors
 
@@ -32,7 +33,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Bind the name below the last statement that sets the network up, and call it in the rollout.
 
     Raises:
@@ -51,12 +52,12 @@ def apply(state: State) -> str:
     for call in calls:
         edits.substitute(call.func, policy)
     edits.after(_last_setup(roles, _root(callee)), f"{policy} = {ast.unparse(callee)}")
-    state.history.policy, state.history.policy_target = policy, ast.unparse(callee)
     tensors = Tensors(roles)
-    state.history.policy_others = tuple(
+    others = tuple(
         ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, tensors, value)
     )
-    return state.finish(edits)
+    target = ast.unparse(callee)
+    return Rewrite(edits, replace(state.history, policy=policy, policy_target=target, policy_others=others))
 
 
 def _calls_before_update(roles: Roles) -> list[ast.Call]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from transformer.state import State
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
 
 INFO = TransformInfo(
@@ -26,7 +27,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Extract the loop, with the lists it fills and the TensorDict made of them.
 
     Raises:
@@ -42,11 +43,10 @@ def apply(state: State) -> str:
     following = block[last + 1 : last + 2]
     if following and state.history.storage and _assigns(following[0], state.history.storage):
         last += 1
-    state.history.step_counter = roles.step_counter
     edits = Edits(state.source)
     doc = "Step the environments num_steps times with the present policy."
-    state.history.functions["rollout"] = extract(state, edits, block[first : last + 1], "rollout", doc)
-    return state.finish(edits)
+    function = extract(state, edits, block[first : last + 1], "rollout", doc)
+    return Rewrite(edits, replace(state.history.with_function("rollout", function), step_counter=roles.step_counter))
 
 
 def _empty_container(stmt: ast.stmt) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from transformer.state import State
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import SAMPLED
 
 INFO = TransformInfo(
@@ -34,22 +35,22 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Put a function in the place of `distribution.sample()` in the networks' methods.
 
     Raises:
         Skip: there is no such call, or a distribution of the script's own draws in its own way.
     """
     tree = state.tree
-    if tree.imports.get("torch") != "torch":
+    classes = [cls for cls in tree.classes.values() if any(_draws(cls))]
+    if tree.imports.get("torch") != "torch" and classes:
         raise Skip("torch is not imported by its name")
     for cls in tree.classes.values():
         bases = {ast.unparse(base).rpartition(".")[2] for base in cls.bases}
         if bases & SAMPLED and any(isinstance(s, ast.FunctionDef) and s.name == "sample" for s in cls.body):
             raise Skip(f"{cls.name} (line {cls.lineno}) draws in its own way")
-    classes = [cls for cls in tree.classes.values() if any(_draws(cls))]
     if not classes:
-        raise Skip("no network draws from a distribution")
+        raise NotNeeded("no network draws from a distribution")
     edits, name = Edits(state.source), tree.names.fresh("sample")
     for call, shape in _made_empty(tree, classes):
         # torch.compile takes the shape for the elements
@@ -59,10 +60,8 @@ def apply(state: State) -> str:
             assert isinstance(call.func, ast.Attribute)
             edits.substitute(call, f"{name}({tree.text(call.func.value)})")
     first = min(classes, key=lambda c: c.lineno)
-    state.history.on_device.add(name)
-    state.history.sampler = name
     edits.before(first, render("sample", sample=name), gap=1 if first.col_offset else 2)
-    return state.finish(edits)
+    return Rewrite(edits, replace(state.history, on_device=state.history.on_device | {name}, sampler=name))
 
 
 def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness, exposed
@@ -30,7 +30,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.torch_api import methods, names
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.kept_references import keeper, kept_beyond
 from transformer.values.networks.results import Results
 from transformer.values.new_memory import NewMemory
@@ -64,7 +64,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Replace the buffers that are only written in the rollout and only read after it.
 
     Raises:
@@ -73,20 +73,21 @@ def apply(state: State) -> str:
     roles = state.roles
     rollout = roles.rollout
     if not isinstance(rollout, ast.For) or not isinstance(rollout.target, ast.Name):
-        raise Skip("the rollout is not a for loop over a step index")
+        raise _without_buffers(roles, "the rollout is not a for loop over a step index")
     if rollout is not roles.phases.collect:
-        raise Skip("the rollout loop stands inside another statement")
+        raise _without_buffers(roles, "the rollout loop stands inside another statement")
     steps = _count(rollout.iter)
     if steps is None:
-        raise Skip("the rollout does not run over range(number of steps)")
+        raise _without_buffers(roles, "the rollout does not run over range(number of steps)")
     for node in statements(rollout.body):
         if isinstance(node, ast.Break) and state.tree.loops_around(node)[0] is rollout:
-            raise Skip(f"the break on line {node.lineno} may end the rollout before the buffers are full")
+            ends = f"the break on line {node.lineno} may end the rollout before the buffers are full"
+            raise _without_buffers(roles, ends)
     if rollout.orelse:
-        raise Skip("the rollout loop has an else block")
+        raise _without_buffers(roles, "the rollout loop has an else block")
     changed = _changed(roles, rollout, steps)
     if changed is not None:
-        raise Skip(changed)
+        raise _without_buffers(roles, changed)
     tensors = Tensors(roles)
     reasons: dict[str, str] = {}
     replaced = list(find_buffers(roles))
@@ -102,10 +103,21 @@ def apply(state: State) -> str:
         if left == replaced:
             break
         replaced = left
+    if len(replaced) < 2 and reasons:
+        raise Skip("; ".join(reasons.values()))
     if len(replaced) < 2:
-        raise Skip("; ".join(reasons.values()) or "the rollout writes no preallocated torch buffers at its step index")
-    state.notes.extend(reasons.values())
-    return _rewrite(state, tensors, rollout, replaced, steps)
+        raise _without_buffers(roles, "the rollout writes no preallocated torch buffers at its step index")
+    return _rewrite(state, tensors, rollout, replaced, steps, tuple(reasons.values()))
+
+
+def _without_buffers(roles: Roles, reason: str) -> Skip:
+    """The skip of a script whose buffers are left: not needed where the rollout writes into no new tensor at all."""
+    written = {
+        n.value.id
+        for n in walk(roles.phases.collect)
+        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    return (NotNeeded if written.isdisjoint(find_allocations(roles)) else Skip)(reason)
 
 
 def _count(iterable: ast.expr) -> ast.expr | None:
@@ -322,7 +334,9 @@ def _shaped_like(roles: Roles, buffer: Buffer, use: ast.Name) -> tuple[ast.Call,
     return call, f"{made}({', '.join([*shape, *(f'{k}={v}' for k, v in {**own, **given}.items())])})"
 
 
-def _rewrite(state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buffer], steps: ast.expr) -> str:
+def _rewrite(
+    state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buffer], steps: ast.expr, notes: tuple[str, ...]
+) -> Rewrite:
     tree, roles = state.tree, state.roles
     edits, names, new_memory = Edits(state.source), tree.names, NewMemory(roles, tensors, rollout.body)
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
@@ -374,11 +388,16 @@ def _rewrite(state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buf
         ),
     )  # fmt: skip
     add_imports(tree.root, edits, "from tensordict import TensorDict")
-    state.history.transition, state.history.transitions = transition, transitions
-    state.history.storage, state.history.storage_steps = storage, roles.spelled(steps)
-    state.history.storage_dtypes = {b.name: b.dtype for b in buffers}
-    state.history.storage_sizes = {b.name: leading_sizes(roles, b.call) for b in buffers}
-    return state.finish(edits)
+    history = replace(
+        state.history,
+        transition=transition,
+        transitions=transitions,
+        storage=storage,
+        storage_steps=roles.spelled(steps),
+        storage_dtypes={b.name: b.dtype for b in buffers},
+        storage_sizes={b.name: leading_sizes(roles, b.call) for b in buffers},
+    )
+    return Rewrite(edits, history, notes)
 
 
 def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:

@@ -10,7 +10,7 @@ from transformer.syntax.query import names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.networks.images import REORDERS
 
 INFO = TransformInfo(
@@ -42,8 +42,10 @@ LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storag
 PUT_FIRST = REORDERS | {"T", "mT"}
 """Ways in which a network that is given the channels last puts them first; its images then have the layout already."""
 
+CONVOLUTIONS = "torch.nn.Conv2d"
 
-def apply(state: State) -> str:
+
+def apply(state: State) -> Rewrite:
     """Give weights and the flat images of a batch another layout.
 
     Raises:
@@ -51,10 +53,11 @@ def apply(state: State) -> str:
     """
     roles = state.roles
     if roles.device is None:
-        raise Skip("the script moves nothing to a device")
+        convolves = any((state.tree.qualified(n) or "").startswith(CONVOLUTIONS) for n in state.tree.nodes)
+        raise (Skip if convolves else NotNeeded)("the script moves nothing to a device")
     made = {name: cls for name in roles.modules if (cls := _convolving(roles, name)) is not None}
     if not made:
-        raise Skip("no network that is trained, of a class of this file, has convolutions")
+        raise NotNeeded("no network that is trained, of a class of this file, has convolutions")
     _check_weights(state.tree)
     edits = Edits(state.source)
     flag, device = state.history.flags["compile"], roles.device
@@ -71,7 +74,7 @@ def apply(state: State) -> str:
             flattening = _flattening(roles, name)
             if flattening is not None:
                 edits.after(flattening, render("channels_last_images", flag=flag, images=name))
-    return state.finish(edits)
+    return Rewrite(edits)
 
 
 def _convolving(roles: Roles, name: str) -> tuple[ast.Assign, list[ast.ClassDef]] | None:
@@ -87,7 +90,7 @@ def _convolving(roles: Roles, name: str) -> tuple[ast.Assign, list[ast.ClassDef]
         return None
     parts = tree.used_classes(tree.classes[ast.unparse(constructor.func)])
     nodes = [n for c in parts for n in walk(c)]
-    if not any((tree.qualified(n) or "").startswith("torch.nn.Conv2d") for n in nodes):
+    if not any((tree.qualified(n) or "").startswith(CONVOLUTIONS) for n in nodes):
         return None
     for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in LAYOUT:

@@ -8,7 +8,7 @@ from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="collect-once",
@@ -31,7 +31,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Add the call at the end of the training loop.
 
     Raises:
@@ -39,15 +39,17 @@ def apply(state: State) -> str:
     """
     tree = state.tree
     loop, last = state.roles.phases.loop, state.roles.phases.loop.body[-1]
+    if "gc" in tree.imports:
+        raise NotNeeded("the script uses the garbage collector itself")
     if tree.names.taken("gc"):
-        raise Skip("the script uses the garbage collector itself" if "gc" in tree.imports else "the name gc is taken")
+        raise Skip("the name gc is taken")
     if isinstance(last, (ast.Break, ast.Continue, ast.Return, ast.Raise)):
         raise Skip(f"the training loop ends with line {last.lineno}")
     edits, collected = Edits(state.source), tree.names.fresh("collected")
     edits.before(loop, f"{collected} = False")
     edits.after(last, render("collect_once", collected=collected))
     add_imports(tree.root, edits, "import gc")
-    return state.finish(edits)
+    return Rewrite(edits)
 
 
 TRANSFORM = Transform(INFO, apply)

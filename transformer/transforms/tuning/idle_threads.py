@@ -10,7 +10,7 @@ from transformer.syntax.query import is_number, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="idle-threads",
@@ -40,7 +40,7 @@ OF_OPENMP = ("OMP_", "GOMP_", "KMP_")
 """How the names of the variables begin that OpenMP libraries read."""
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Set the variable above the first import that may load torch: it is read when the library is loaded.
 
     Raises:
@@ -48,7 +48,7 @@ def apply(state: State) -> str:
     """
     tree = state.tree
     if not any(_parallel(tree, node) for node in tree.nodes):
-        raise Skip("the environments are stepped in the script's own thread")
+        raise NotNeeded("the environments are stepped in the script's own thread")
     _check_own_settings(tree)
     place = _first_import(tree)
     if tree.names.taken("os") and tree.imports.get("os") != "os":
@@ -64,7 +64,7 @@ def apply(state: State) -> str:
         if isinstance(stmt, ast.Import) and [ast.unparse(a) for a in stmt.names] == ["os"]:
             edits.remove(stmt)  # it stands above now
     edits.before(first, f"\n{block}" if above else block, gap=1)
-    return state.finish(edits)
+    return Rewrite(edits)
 
 
 def _parallel(tree: Tree, node: ast.AST) -> bool:
@@ -95,11 +95,11 @@ def _check_own_settings(tree: Tree) -> None:
     """
     for node in tree.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(OF_OPENMP):
-            raise Skip(f"line {node.lineno} names a variable of OpenMP itself")
+            raise NotNeeded(f"line {node.lineno} names a variable of OpenMP itself")
         if tree.calls(node, "torch.set_num_threads"):
             assert isinstance(node, ast.Call)
             if any(is_number(a, 1) for a in (*node.args, *(k.value for k in node.keywords))):
-                raise Skip(f"line {node.lineno} leaves torch a single thread")
+                raise NotNeeded(f"line {node.lineno} leaves torch a single thread")
 
 
 def _first_import(tree: Tree) -> int:

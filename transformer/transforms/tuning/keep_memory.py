@@ -10,7 +10,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="keep-memory",
@@ -36,7 +36,7 @@ ADDED = ("ctypes", "sys")
 """The modules that the emitted lines use."""
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Set the thresholds above the training loop.
 
     Raises:
@@ -45,18 +45,18 @@ def apply(state: State) -> str:
     tree, roles = state.tree, state.roles
     nodes = (n for c in roles.network_classes for n in walk(c))
     if not any((tree.qualified(n) or "").startswith("torch.nn.Conv") for n in nodes):
-        raise Skip("no network that is trained, of a class of this file, has convolutions")
+        raise NotNeeded("no network that is trained, of a class of this file, has convolutions")
     for name in ADDED:
         if tree.names.taken(name) and tree.imports.get(name) != name:
             raise Skip(f"the name {name} is taken")
     for node in tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr in ("mallopt", "malloc_trim"):
-            raise Skip(f"line {node.lineno} steers the C library's memory itself")
+            raise NotNeeded(f"line {node.lineno} steers the C library's memory itself")
     edits = Edits(state.source)
     _free_rows(roles, edits)
     edits.before(roles.outermost, render("keep_memory", libc=tree.names.fresh("libc")), gap=1)
     add_imports(tree.root, edits, *(f"import {name}" for name in ADDED))
-    return state.finish(edits)
+    return Rewrite(edits)
 
 
 def _free_rows(roles: Roles, edits: Edits) -> None:

@@ -10,7 +10,7 @@ from transformer.syntax.query import is_number
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="measure",
@@ -32,7 +32,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Wrap the training loop's range.
 
     Raises:
@@ -41,7 +41,7 @@ def apply(state: State) -> str:
     tree = state.tree
     loop = state.roles.phases.loop
     if any(q.split(".")[0] in ("tqdm", "progressbar", "alive_progress") for q in tree.imports.values()):
-        raise Skip("the script has a progress bar of its own")
+        raise NotNeeded("the script has a progress bar of its own")
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
         raise Skip("the training loop is not a for loop over iterations")
     if not isinstance(loop.iter, ast.Call) or ast.unparse(loop.iter.func) != "range" or len(loop.iter.args) > 2:
@@ -68,7 +68,7 @@ def apply(state: State) -> str:
         ),
     )  # fmt: skip
     add_imports(tree.root, edits, "import time", "import tqdm")
-    return state.finish(edits)
+    return Rewrite(edits)
 
 
 def _is_module(tree: Tree, name: str) -> bool:

@@ -10,7 +10,8 @@ from transformer.state import State
 from transformer.syntax.query import children, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.torch_api import names
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.waits import parts_of
 
 INFO = TransformInfo(
@@ -51,8 +52,10 @@ DTYPES = {
 FILLED = ("torch.zeros", "torch.ones", "torch.full")
 """Functions that fill a tensor with one number."""
 
+MADE = tuple(f"torch.{name}" for name in names("torch", made=("of host", "on host")))
 
-def apply(state: State) -> str:
+
+def apply(state: State) -> Rewrite:
     """Rewrite the advantages, the update, and the networks' methods.
 
     Raises:
@@ -64,10 +67,10 @@ def apply(state: State) -> str:
         for node, text in changes:
             if not any(node is not other and node in walk(other) for other, _ in changes):
                 edits.substitute(node, text)
-    after = state.finish(edits)
-    if after == state.tree.code:
-        raise Skip("advantages, update and networks make nothing on the host and move it")
-    return after
+    if not edits:
+        left = any(_is_moved(state.roles, n) for stmt in _computing(state.roles) for n in _own_nodes(stmt))
+        raise (Skip if left else NotNeeded)("advantages, update and networks make nothing on the host and move it")
+    return Rewrite(edits)
 
 
 def _computing(roles: Roles) -> Iterator[ast.stmt]:
@@ -90,6 +93,13 @@ def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         stack += [n for n in children(node) if not isinstance(n, (ast.stmt, ast.excepthandler))]
+
+
+def _is_moved(roles: Roles, node: ast.AST) -> bool:
+    """Whether an expression moves to the device what a function of torch makes on the host."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "to":
+        return False
+    return roles.tree.calls(node.func.value, *MADE) and any(_is_device(roles, place) for place in node.args)
 
 
 def _made_on_device(roles: Roles, node: ast.AST) -> tuple[ast.expr, str] | None:

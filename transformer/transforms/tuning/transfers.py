@@ -11,7 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.arrays import KnownArrays
 from transformer.values.tensors import Tensors
 
@@ -36,7 +36,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Rewrite the transfers of the rollout loop.
 
     Raises:
@@ -46,7 +46,7 @@ def apply(state: State) -> str:
     rollout, device = roles.rollout, roles.device
     if rollout is None:
         raise Skip("the rollout loop is gone")
-    edits, tensors, known = Edits(state.source), Tensors(roles), KnownArrays(roles)
+    edits, tensors, known, left = Edits(state.source), Tensors(roles), KnownArrays(roles), False
     for stmt in statements(rollout.body):
         changes = [
             c for n in _own_nodes(stmt) if device and (c := _transfer(tree, tensors, known, n, device)) is not None
@@ -54,11 +54,10 @@ def apply(state: State) -> str:
         if changes:
             edits.replace(stmt, tree.splice(stmt, changes))
         if isinstance(stmt, ast.For):
-            _edit_loop(roles, edits, tensors, stmt)
-    after = state.finish(edits)
-    if after == tree.code:
-        raise Skip("the rollout has no blocking transfer of the environment's arrays")
-    return after
+            left |= not _edit_loop(roles, edits, tensors, stmt)
+    if not edits:
+        raise (Skip if left else NotNeeded)("the rollout has no blocking transfer of the environment's arrays")
+    return Rewrite(edits)
 
 
 def _own_nodes(stmt: ast.stmt) -> list[ast.AST]:
@@ -93,20 +92,22 @@ def _transfer(
     return None
 
 
-def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> None:
-    """`for i, d in enumerate(next_done)` over a tensor, where `d` is only asked for its truth."""
+def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> bool:
+    """`for i, d in enumerate(next_done)` over a tensor, where `d` is only asked for its truth; False if it is left."""
     call, target = loop.iter, loop.target
     if not isinstance(call, ast.Call) or ast.unparse(call.func) != "enumerate" or len(call.args) != 1:
-        return
+        return True
     if not isinstance(target, ast.Tuple) or len(target.elts) != 2 or not isinstance(target.elts[1], ast.Name):
-        return
+        return True
     array = call.args[0]
     if not isinstance(array, ast.Name) or not tensors.tensor_before(array.id, loop):
-        return
+        return True
     if array.id in shared(changed_in_place(loop.body), loop.body, lambda value: False):
-        return  # a turn may change an element that a later one asks for
-    if roles.only_tested(target.elts[1].id):
-        edits.substitute(array, f"{array.id}.tolist()")
+        return False  # a turn may change an element that a later one asks for
+    if not roles.only_tested(target.elts[1].id):
+        return False
+    edits.substitute(array, f"{array.id}.tolist()")
+    return True
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import changed_in_place
+from transformer.recognition.history import Function, History
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import children, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract, signature
 from transformer.values.tensors import Tensors, inlined
 
@@ -38,7 +40,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Extract from every loop in the training loop, but the minibatch loop, that steps an optimizer.
 
     Raises:
@@ -46,17 +48,23 @@ def apply(state: State) -> str:
     """
     loops = _further_loops(state.roles)
     if not loops:
-        raise Skip("the minibatch loop is the only one that steps an optimizer")
-    edits, reasons = Edits(state.source), []
+        raise NotNeeded("the minibatch loop is the only one that steps an optimizer")
+    edits, reasons, history = Edits(state.source), list[str](), state.history
     for loop in loops:
         try:
-            _extract(state, edits, loop)
+            function, passes = _extract(state, edits, loop)
         except Skip as skip:
             reasons.append(str(skip))
+        else:
+            history = _with_update(history, function, passes)
     if len(reasons) == len(loops):
         raise Skip("; ".join(reasons))
-    state.notes.extend(reasons)
-    return state.finish(edits)
+    return Rewrite(edits, history, tuple(reasons))
+
+
+def _with_update(history: History, function: Function, passes: int) -> History:
+    extracted = history.with_function(function.name, function)
+    return replace(extracted, auxiliary={**history.auxiliary, function.name: passes})
 
 
 def _further_loops(roles: Roles) -> list[Loop]:
@@ -71,8 +79,8 @@ def _further_loops(roles: Roles) -> list[Loop]:
     return list(found)
 
 
-def _extract(state: State, edits: Edits, loop: Loop) -> None:
-    """Move the gathering up, and the computation into a function.
+def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
+    """Move the gathering up, and the computation into a function; it, and the number of its backward passes.
 
     Raises:
         Skip: it cannot be moved.
@@ -88,9 +96,7 @@ def _extract(state: State, edits: Edits, loop: Loop) -> None:
     carried = [r for r in sig.results if r in sig.params and Tensors(roles).tensor_after(r, region[-1])]
     if carried:
         raise Skip(f"{carried[0]} is carried from one turn of the loop on line {loop.lineno} to the next")
-    function = extract(state, edits, region, "update_auxiliary", doc, detach=True, above=above)
-    state.history.functions[function.name] = function
-    state.history.auxiliary[function.name] = passes
+    return extract(state, edits, region, "update_auxiliary", doc, detach=True, above=above), passes
 
 
 def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:

@@ -8,11 +8,12 @@ import builtins
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, may_be_given, roots, shared
 from transformer.state import State
+from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
 from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import NEW, OF, REDUCES, VIEWS, names
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors, values
 
@@ -38,7 +39,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Rewrite the body of the minibatch loop.
 
     Raises:
@@ -47,17 +48,18 @@ def apply(state: State) -> str:
     work = Deferral(state)
     for stmt in statements(work.computing[first_computation(state.roles) or 0 :]):
         if isinstance(stmt, (ast.Break, ast.Continue, ast.Return)):
-            raise Skip(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
+            reads = any(_item(n) is not None for s in work.loop.body for n in walk(s))
+            kind = Skip if reads else NotNeeded
+            raise kind(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
     for stmt in work.computing:
         work.visit(stmt)
     work.visit_below()
-    after = state.finish(work.edits)
-    if after == state.tree.code:
-        below = any(_item(n) for s in work.below for n in walk(s))
-        none = "the minibatch loop reads no tensor on the host"
-        raise Skip(work.reasons[0] if work.reasons else none + " before the optimizer's step" * below)
-    state.notes.extend(work.reasons)
-    return after
+    if work.edits:
+        return Rewrite(work.edits, notes=tuple(work.reasons), warnings=tuple(work.warnings))
+    if work.reasons:
+        raise Skip(work.reasons[0], warnings=work.warnings)
+    below = any(_item(n) for s in work.below for n in walk(s))
+    raise NotNeeded("the minibatch loop reads no tensor on the host" + " before the optimizer's step" * below)
 
 
 class Deferral:
@@ -69,6 +71,7 @@ class Deferral:
         self.edits = Edits(state.source)
         self.tensors = Tensors(roles)
         self.reasons: list[str] = []
+        self.warnings: list[Diagnostic] = []
         loop = roles.minibatch_loop
         last = last_step(roles)
         assert last is not None, "the minibatch loop is the one that steps the optimizer"
@@ -93,7 +96,8 @@ class Deferral:
         if not (self._collects(stmt) or self._reads_number(stmt) or self._sinks(stmt)):
             if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in walk(stmt)):
                 self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
-                self.state.warn(stmt, "LC101", "a tensor is read on the host in every minibatch")
+                waits = "a tensor is read on the host in every minibatch"
+                self.warnings.append(self.state.warning(stmt, "LC101", waits))
 
     def visit_below(self) -> None:
         """Keep as tensors the numbers that are collected below the optimizer's step."""

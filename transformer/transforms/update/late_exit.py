@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import libcst as cst
 
@@ -10,7 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import blocks, statements
 from transformer.syntax.rewrite import Edits, without_blank_lines
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
 
 INFO = TransformInfo(
@@ -36,7 +37,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Put what follows the condition, to the optimizer's step, under its opposite.
 
     Raises:
@@ -49,7 +50,7 @@ def apply(state: State) -> str:
         raise Skip("no tensor computation was found above the optimizer's step")
     exits = [i for i in range(first, last) if any(map(_leaves, _own(loop.body[i])))]
     if not exits and not any(map(_leaves, _own(loop.body[last]))):
-        raise Skip("nothing leaves the minibatch loop between its computation and the optimizer's step")
+        raise NotNeeded("nothing leaves the minibatch loop between its computation and the optimizer's step")
     if len(exits) != 1:
         raise Skip(f"the minibatch loop is left above the optimizer's step in {len(exits) or 'other'} places")
     place = loop.body[exits[0]]
@@ -70,8 +71,7 @@ def apply(state: State) -> str:
             cst.If(cst.Name(stop), cst.IndentedBlock(leaving)),
         ],
     )
-    state.history.stop = stop
-    return state.finish(edits)
+    return Rewrite(edits, replace(state.history, stop=stop))
 
 
 def _own(stmt: ast.stmt) -> list[ast.stmt]:

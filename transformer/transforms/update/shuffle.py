@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.before_training import runs_before_training
+from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import bind_arguments, copied, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -71,7 +72,7 @@ class Pattern:
     """Whether a minibatch's indices are a tensor already, on the device that the data is on."""
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Rewrite the minibatch loop.
 
     Raises:
@@ -88,14 +89,14 @@ def apply(state: State) -> str:
     edits = Edits(state.source)
     device = f", device={roles.device}" if roles.device else ""
     size, chunk = tree.text(found.size), tree.text(found.chunk)
-    _note_sizes(roles, found.size, found.chunk)
+    history = _with_sizes(roles, found.size, found.chunk)
     if found.shuffle is None:
         for cut in found.slices:
             edits.remove(cut)
         edits.substitute(found.loop.target, found.minibatch)
         edits.substitute(found.loop.iter, f"{found.indices}.split({chunk})")
-        state.notes.append(f"{found.indices} is drawn by torch.randperm already; only its slices become split()")
-        return state.finish(edits)
+        note = f"{found.indices} is drawn by torch.randperm already; only its slices become split()"
+        return Rewrite(edits, history, (note,))
     for stmt in (found.shuffle, found.definition, *found.slices):
         if stmt is not None:
             edits.remove(stmt)
@@ -103,7 +104,7 @@ def apply(state: State) -> str:
         edits.substitute(grid, f"torch.arange({tree.text(grid.args[0])}{device})")
     edits.substitute(found.loop.target, found.minibatch)
     edits.substitute(found.loop.iter, f"torch.randperm({size}{device}).split({chunk})")
-    return state.finish(edits)
+    return Rewrite(edits, history)
 
 
 _TAKEN = [ast.arg(name) for name in ("sampler", "batch_size", "drop_last")]
@@ -112,8 +113,8 @@ SAMPLER = ast.Lambda(ast.arguments([], _TAKEN, None, [], [], None, []), ast.Cons
 SAMPLERS = ("torch.utils.data", "torch.utils.data.sampler")
 
 
-def _from_sampler(state: State) -> str | None:
-    """The script without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`; None where it has none.
+def _from_sampler(state: State) -> Rewrite | None:
+    """The rewrite without `BatchSampler(SubsetRandomSampler(range(n)), size, drop_last)`; None where it has none.
 
     That sampler draws one torch.randperm(n) from torch's generator, as what takes its place does.
 
@@ -163,10 +164,9 @@ def _from_sampler(state: State) -> str | None:
         indices = tree.names.fresh("b_inds")
         edits.before(loop, f"{indices} = {drawn}")
         edits.substitute(loop.iter, f"{indices}[: {size} // {chunk} * {chunk}].split({chunk})")
-    else:
-        edits.substitute(loop.iter, f"{drawn}.split({chunk})")
-        _note_sizes(roles, whole.args[0], given["batch_size"])
-    return state.finish(edits)
+        return Rewrite(edits)
+    edits.substitute(loop.iter, f"{drawn}.split({chunk})")
+    return Rewrite(edits, _with_sizes(roles, whole.args[0], given["batch_size"]))
 
 
 def _check_not_seeded(roles: Roles) -> None:
@@ -189,15 +189,15 @@ def _check_not_seeded(roles: Roles) -> None:
             raise Skip(f"line {getattr(node, 'lineno', 0)} sets a random state, from which the permutations may follow")
 
 
-def _note_sizes(roles: Roles, size: ast.expr, chunk: ast.expr) -> None:
-    """Keep what tells whether all minibatches have one size, in names that are bound above the training loop."""
+def _with_sizes(roles: Roles, size: ast.expr, chunk: ast.expr) -> History:
+    """With what tells whether all minibatches have one size, in names that are bound above the training loop."""
     rest = ast.BinOp(size, ast.Mod(), chunk)
     try:
         above = _Above(roles).visit(copied(rest))
     except _Unknown:
-        roles.history.uneven_minibatches = True
-    else:
-        roles.history.even_minibatches = ast.unparse(ast.Compare(above, [ast.Eq()], [ast.Constant(0)]))
+        return replace(roles.history, uneven_minibatches=True)
+    even = ast.unparse(ast.Compare(above, [ast.Eq()], [ast.Constant(0)]))
+    return replace(roles.history, even_minibatches=even)
 
 
 class _Unknown(Exception):
@@ -240,17 +240,17 @@ def _is_plain(value: ast.expr) -> bool:
 def _match(roles: Roles) -> Pattern:
     loop = roles.minibatch_loop
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.orelse:
-        raise Skip("the minibatch loop is not a for loop over slice starts")
+        raise _unmatched(roles.tree, "the minibatch loop is not a for loop over slice starts")
     span = loop.iter
     drawn = [n for n in walk(span) if isinstance(n, ast.Call) and roles.tree.calls(n, "torch.randperm")]
     if drawn:
-        if isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args:
-            _note_sizes(roles, drawn[0].args[0], span.args[0])
-        raise Skip("the minibatches are drawn by torch.randperm already")
+        split = isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args
+        sizes = _with_sizes(roles, drawn[0].args[0], split[0]) if split else None
+        raise NotNeeded("the minibatches are drawn by torch.randperm already", sizes)
     if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
-        raise Skip("the minibatch loop does not run over range(0, batch size, minibatch size)")
+        raise _unmatched(roles.tree, "the minibatch loop does not run over range(0, batch size, minibatch size)")
     if not is_number(span.args[0], 0):
-        raise Skip("the minibatch loop does not start at 0")
+        raise _unmatched(roles.tree, "the minibatch loop does not start at 0")
     start, chunk = loop.target.id, span.args[2]
     slices, indices, minibatch, on_device = _slices(roles, loop, start, chunk)
     shuffle, definition, size = _source(roles, loop, indices)
@@ -291,7 +291,18 @@ def _slices(roles: Roles, loop: ast.For, start: str, chunk: ast.expr) -> tuple[l
             if given is not following.value and ast.unparse(given) == name and len(following.targets) == 1:
                 return [*used, stmt, following], value.value.id, following.targets[0].id, there
         return [*used, stmt], value.value.id, name, value is not stmt.value and moved
-    raise Skip("the minibatch loop does not begin by slicing an index array from start to start + minibatch size")
+    begins = "the minibatch loop does not begin by slicing an index array from start to start + minibatch size"
+    raise _unmatched(roles.tree, begins)
+
+
+PERMUTING = frozenset("shuffle permutation permuted randperm RandomSampler SubsetRandomSampler".split())
+
+
+def _unmatched(tree: Tree, reason: str) -> Skip:
+    """The skip of minibatches that are made otherwise: not needed where nothing in the script draws a permutation."""
+    named = {(tree.qualified(n) or n.id).rpartition(".")[2] for n in tree.of(ast.Name)}
+    named |= {n.attr for n in tree.of(ast.Attribute)}
+    return (NotNeeded if named.isdisjoint(PERMUTING) else Skip)(reason)
 
 
 def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:

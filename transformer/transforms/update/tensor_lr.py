@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
@@ -11,7 +12,7 @@ from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="tensor-lr",
@@ -44,32 +45,34 @@ CAPTURABLE = frozenset("Adam AdamW NAdam RAdam RMSprop Adadelta Adamax ASGD Rpro
 TENSOR_LR = CAPTURABLE | {"SGD", "Adagrad"}
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Edit every optimizer that torch.optim made.
 
     Raises:
         Skip: no optimizer needs it, or none can take it.
     """
     edits = Edits(state.source)
+    notes: list[str] = []
     reasons: list[str] = []
-    captured, shared = [], set[ast.AST]()
+    captured, steady, shared = list[bool](), set[str](), set[ast.AST]()
     for optimizer in state.roles.optimizers:
         try:
-            captured.append(_edit(state, edits, optimizer, shared))
-            state.history.steady_rates.add(optimizer.name)
+            captured.append(_edit(state, edits, optimizer, shared, notes))
+            steady.add(optimizer.name)
         except Skip as skip:
             captured.append(False)
             reasons.append(f"{optimizer.name}: {skip}")
-    after = state.finish(edits)
-    if after == state.tree.code:
-        raise Skip("; ".join([*state.notes, *reasons]) or "no optimizer made by torch.optim was found")
-    state.notes.extend(reasons)
-    state.history.capturable = bool(captured) and all(captured)
-    return after
+    history = replace(state.history, steady_rates=frozenset(steady))
+    if not edits:
+        kind = NotNeeded if notes and not reasons else Skip
+        raise kind("; ".join([*notes, *reasons]) or "no optimizer made by torch.optim was found", history)
+    return Rewrite(edits, replace(history, capturable=bool(captured) and all(captured)), (*notes, *reasons))
 
 
-def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]) -> bool:
+def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST], notes: list[str]) -> bool:
     """Edit one optimizer, and what it shares with others but once; whether a CUDA graph may then capture its step.
+
+    What the reader is told of it is added to `notes`.
 
     Raises:
         Skip: its learning rate stays a float.
@@ -84,7 +87,7 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
     if tree.scope_of(optimizer.stmt) is not roles.scope:
         if not _is_left_alone(roles, optimizer):
             raise Skip("it is made in a function, where the flags are not at hand")
-        state.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+        notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
         return False
     given = {k.arg for k in optimizer.call.keywords}
     if None in given:
@@ -116,13 +119,13 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         else ""
     )
     if replaced:
-        state.notes.append(f"{optimizer.name}: a checkpoint is loaded in the training loop, its step is not captured")
+        notes.append(f"{optimizer.name}: a checkpoint is loaded in the training loop, its step is not captured")
     if not (uses.writes or uses.others or uses.scheduled):
         if extra:
             _add_arguments(tree, edits, optimizer, extra)
         for stmt in uses.loads if captured else ():
             edits.after(stmt, captured)
-        state.notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+        notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
         return capturable or (optimizer.kind == "SGD" and not replaced)
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
         raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
@@ -135,7 +138,7 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
     for stmt in uses.loads:
         edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
     if uses.loads:
-        state.notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
+        notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
     for stmt, target in uses.writes:
         value = tree.text(stmt.value)
         edits.replace(stmt, render("tensor_lr_fill", target=tree.text(target), value=value, flags=flags))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from transformer.state import State
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
@@ -29,7 +30,7 @@ INFO = TransformInfo(
 )
 
 
-def apply(state: State) -> str:
+def apply(state: State) -> Rewrite:
     """Extract the minibatch loop's body from its first tensor to the last optimizer step.
 
     Raises:
@@ -42,14 +43,15 @@ def apply(state: State) -> str:
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
     region = loop.body[first : last + 1]
-    state.history.backwards = sum(_method(n) == "backward" for s in region for n in walk(s))
-    if not state.history.backwards:
+    passes = sum(_method(n) == "backward" for s in region for n in walk(s))
+    if not passes:
         raise Skip("the minibatch loop steps the optimizer but calls no backward()")
     edits = Edits(state.source)
     doc = "Optimize the networks on one minibatch."
-    state.history.functions["update"] = extract(state, edits, region, "update", doc, detach=True)
-    state.history.static_update = not any(_branches(tensors, n) for s in region for n in walk(s))
-    return state.finish(edits)
+    function = extract(state, edits, region, "update", doc, detach=True)
+    static = not any(_branches(tensors, n) for s in region for n in walk(s))
+    history = state.history.with_function("update", function)
+    return Rewrite(edits, replace(history, backwards=passes, static_update=static))
 
 
 def _branches(tensors: Tensors, node: ast.AST) -> bool:
