@@ -32,6 +32,8 @@ class History:
     """By role: rollout, gae, update; further updates by their names."""
     auxiliary: Mapping[str, int] = field(default_factory=dict)
     """Names of further updates, each with the number of its backward passes."""
+    updates: Mapping[str, int] = field(default_factory=dict)
+    """Off-policy: the functions of the update regions by name, each with the number of its backward passes."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
     unsteady: Mapping[str, str] = field(default_factory=dict)
@@ -92,6 +94,12 @@ class History:
     """The environment, as written, where its steps are known to take and return torch tensors."""
     original: str = ""
     """The text of the script before any transform; warnings point into it."""
+
+    @property
+    def all_updates(self) -> Mapping[str, int]:
+        """update(), or off-policy all functions that update; by name, each with the number of its backward passes."""
+        update = self.functions.get("update")
+        return self.updates or ({update.name: self.backwards} if update else {})
 
     def with_function(self, role: str, function: Function) -> History:
         """With a function that was extracted for a role."""

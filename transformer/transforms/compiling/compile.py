@@ -11,7 +11,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import backwards, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract_inner
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
@@ -56,7 +56,7 @@ def apply(state: State) -> Rewrite:
     hook = roles.hook(r"\w*forward_\w*")
     if hook is not None and hook in roles.run_by_training:
         raise Skip(f"line {hook.lineno} registers a hook while training goes on, which compiled code would not see")
-    updates = {facts.functions["update"].name: facts.backwards} if "update" in facts.functions else {}
+    updates = facts.all_updates
     functions: list[str] = []
     notes: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
@@ -155,4 +155,4 @@ def _keep_recurrence_eager(state: State, edits: Edits) -> None:
                 extract_inner(state, edits, owner, loop, "recurrence", doc, "@torch.compiler.disable")
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

@@ -15,7 +15,7 @@ from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Rewrite, Transform, TransformInfo
+from transformer.transforms.base import BOTH, Rewrite, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",
@@ -154,4 +154,4 @@ def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
     return max(parsed, key=lambda k: counts[k]) if parsed else None
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

@@ -10,7 +10,7 @@ from transformer.state import State
 from transformer.syntax.query import names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.waits import arguments
 from transformer.values.tensors import Tensors
 
@@ -146,4 +146,4 @@ def _last_setup(roles: Roles, network: str) -> ast.stmt:
     return anchors[-1]
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

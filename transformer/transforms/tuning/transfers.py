@@ -11,7 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.arrays import KnownArrays
 from transformer.values.tensors import Tensors
 
@@ -110,4 +110,4 @@ def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> b
     return True
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

@@ -12,8 +12,9 @@ from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
 from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Loop
 from transformer.torch_api import NEW, OF, REDUCES, VIEWS, names
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors, values
 
@@ -45,7 +46,11 @@ def apply(state: State) -> Rewrite:
     Raises:
         Skip: nothing in it reads a tensor on the host, or the loop may leave a minibatch before its step.
     """
-    work = Deferral(state)
+    if state.roles.kind == "off-policy":
+        return _each_region(state)
+    loop, last = state.roles.minibatch_loop, last_step(state.roles)
+    assert last is not None, "the minibatch loop is the one that steps the optimizer"
+    work = Deferral(state, loop, loop.body, last)
     for stmt in statements(work.computing[first_computation(state.roles) or 0 :]):
         if isinstance(stmt, (ast.Break, ast.Continue, ast.Return)):
             reads = any(_item(n) is not None for s in work.loop.body for n in walk(s))
@@ -62,23 +67,45 @@ def apply(state: State) -> Rewrite:
     raise NotNeeded("the minibatch loop reads no tensor on the host" + " before the optimizer's step" * below)
 
 
-class Deferral:
-    """The edits of one minibatch loop."""
+def _each_region(state: State) -> Rewrite:
+    """Take logging out of each update region of a loop over environment steps.
 
-    def __init__(self, state: State) -> None:
+    Raises:
+        Skip: nothing in them logs or reads a tensor on the host, or it must stay.
+    """
+    reasons: list[str] = []
+    warnings: list[Diagnostic] = []
+    before = state
+    for place in range(len(state.roles.phases.regions)):
+        region = state.roles.phases.regions[place]
+        work = Deferral(state, state.roles.phases.loop, region.block, region.last)
+        for stmt in region.statements:
+            work.visit(stmt, collected=False)
+        reasons += work.reasons
+        warnings += work.warnings
+        state = state.after(work.edits)
+    if state is not before:
+        return Rewrite(state, notes=tuple(reasons), warnings=tuple(warnings))
+    if reasons:
+        raise Skip(reasons[0], warnings=warnings)
+    raise NotNeeded("no update reads a tensor on the host before the optimizer's step")
+
+
+class Deferral:
+    """The edits of one minibatch loop, or of one update region of a loop over environment steps."""
+
+    def __init__(self, state: State, loop: Loop, block: list[ast.stmt], last: int) -> None:
+        """What is computed ends in the block's statement at `last`, which is, or holds, the optimizer's step."""
         roles = state.roles
         self.state, self.tree = state, state.tree
         self.edits = Edits(state.source)
         self.tensors = Tensors(roles)
         self.reasons: list[str] = []
         self.warnings: list[Diagnostic] = []
-        loop = roles.minibatch_loop
-        last = last_step(roles)
-        assert last is not None, "the minibatch loop is the one that steps the optimizer"
-        self.loop, self.last = loop, loop.body[last]
-        self.computing = loop.body[: last + 1]
-        self.below = loop.body[last + 1 :]
-        self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
+        self.loop, self.last = loop, block[last]
+        self.computing = block[: last + 1]
+        self.below = block[last + 1 :]
+        self._above, self._inside = set(statements(self.computing)), set(statements(block))
         self._turn = set(statements(self.state.roles.phases.block))
         turn = self.state.roles.phases.loop.body
         handed = {name for stmt in turn for name in self._handed(stmt)}
@@ -87,13 +114,13 @@ class Deferral:
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
 
-    def visit(self, stmt: ast.stmt) -> None:
-        """Defer what can be deferred in a statement and in `with` blocks below it."""
+    def visit(self, stmt: ast.stmt, *, collected: bool = True) -> None:
+        """Defer what can be deferred in a statement and in `with` blocks below it; lists only where `collected`."""
         if isinstance(stmt, ast.With):
             for inner in stmt.body:
-                self.visit(inner)
+                self.visit(inner, collected=collected)
             return
-        if not (self._collects(stmt) or self._reads_number(stmt) or self._sinks(stmt)):
+        if not ((collected and self._collects(stmt)) or self._reads_number(stmt) or self._sinks(stmt)):
             if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in walk(stmt)):
                 self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
                 waits = "a tensor is read on the host in every minibatch"
@@ -448,4 +475,4 @@ def _is_scalar(node: ast.expr) -> bool:
     return False
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)
