@@ -34,6 +34,8 @@ class History:
     """Names of further updates, each with the number of its backward passes."""
     updates: Mapping[str, int] = field(default_factory=dict)
     """Off-policy: the functions of the update regions by name, each with the number of its backward passes."""
+    target_updates: tuple[str, ...] = ()
+    """Off-policy: functions without arguments or results that move the target networks' parameters."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
     unsteady: Mapping[str, str] = field(default_factory=dict)

@@ -121,8 +121,6 @@ class Roles:
     def optimizer_steps(self) -> tuple[ast.Call, ...]:
         """Calls that change the parameters: `optimizer.step()`, `scaler.step(optimizer)`, the extracted update."""
         names = {o.name for o in self.optimizers}
-        update = self.history.functions.get("update")
-        updates = {*self.history.updates, *([update.name] if update else [])}
         found = []
         for call in self._own_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
@@ -130,9 +128,13 @@ class Roles:
                 first = unparse(call.args[0]) if call.args else None
                 if receiver in names or first in names:
                     found.append(call)
-            elif isinstance(call.func, ast.Name) and call.func.id in updates:
+            elif self.is_update(call):
                 found.append(call)
         return tuple(found)
+
+    def is_update(self, call: ast.Call) -> bool:
+        """Whether a call is that of a function which an update has been extracted into."""
+        return isinstance(call.func, ast.Name) and call.func.id in self.history.all_updates
 
     @cached_property
     def env_steps(self) -> tuple[ast.Call, ...]:

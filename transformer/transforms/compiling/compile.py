@@ -70,11 +70,12 @@ def apply(state: State) -> Rewrite:
             functions.append(name)
         else:
             notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
+    functions += facts.target_updates
     if not functions and not facts.policy and "gae" not in facts.functions:
         raise Skip("; ".join(notes) or "neither policy nor gae() nor update() could be made a function")
     if "gae" in facts.functions:
         _keep_recurrence_eager(state, edits)
-    untraced = [n for n in functions if not (n in updates and facts.traced)]
+    untraced = [n for n in functions if n not in facts.target_updates and not (n in updates and facts.traced)]
     kept = tree.names.fresh("aot_config") if any(_keeps_graph(tree.definition(n)) for n in untraced) else None
     if kept is not None:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")

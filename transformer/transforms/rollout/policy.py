@@ -40,18 +40,18 @@ def apply(state: State) -> Rewrite:
         Skip: no such call, or its callee may not be the same in each call.
     """
     tree, roles = state.tree, state.roles
-    callee = _action_callee(roles)
+    callee = acting_callee(roles)
     if callee is None:
         raise Skip("no call of a trained network decides on the actions")
-    calls = [c for c in _calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
-    bare = next((c for c in calls if not _without_gradients(tree, c)), None)
+    calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
+    bare = next((c for c in calls if not without_gradients(tree, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
     _check_constant(roles, callee)
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     for call in calls:
         edits.substitute(call.func, policy)
-    edits.after(_last_setup(roles, _root(callee)), f"{policy} = {ast.unparse(callee)}")
+    edits.after(_last_setup(roles, root(callee)), f"{policy} = {ast.unparse(callee)}")
     tensors = Tensors(roles)
     others = tuple(
         ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, tensors, value)
@@ -60,21 +60,22 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, replace(state.history, policy=policy, policy_target=target, policy_others=others))
 
 
-def _calls_before_update(roles: Roles) -> list[ast.Call]:
+def calls_before_update(roles: Roles) -> list[ast.Call]:
     """Calls of trained networks, or of their methods, in the rollout and the advantages."""
     p = roles.phases
     nodes = (n for stmt in p.block[: p.block.index(p.learn)] for n in walk(stmt))
-    found = [n for n in nodes if isinstance(n, ast.Call) and _root(n.func) in roles.modules]
+    found = [n for n in nodes if isinstance(n, ast.Call) and root(n.func) in roles.modules]
     return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 
 
-def _root(callee: ast.expr) -> str:
+def root(callee: ast.expr) -> str:
     """The network's name in `agent` and in `agent.method`; "" for anything else."""
     value = callee.value if isinstance(callee, ast.Attribute) else callee
     return value.id if isinstance(value, ast.Name) else ""
 
 
-def _without_gradients(tree: Tree, node: ast.AST) -> bool:
+def without_gradients(tree: Tree, node: ast.AST) -> bool:
+    """Whether a node stands under torch.no_grad()."""
     for outer in tree.ancestors(node):
         if isinstance(outer, ast.With):
             if any(tree.calls(i.context_expr, "torch.no_grad", "torch.inference_mode") for i in outer.items):
@@ -82,14 +83,14 @@ def _without_gradients(tree: Tree, node: ast.AST) -> bool:
     return False
 
 
-def _action_callee(roles: Roles) -> ast.expr | None:
+def acting_callee(roles: Roles) -> ast.expr | None:
     """The callee whose result reaches the environment's step."""
     step = roles.phases.env_step
     wanted = names_in([*step.args, *(k.value for k in step.keywords)])
     for _ in range(4):  # action -> clipped action -> numpy action: a short chain of assignments
         for stmt in statements(roles.phases.block):
             if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
-                if isinstance(stmt.value, ast.Call) and _root(stmt.value.func) in roles.modules:
+                if isinstance(stmt.value, ast.Call) and root(stmt.value.func) in roles.modules:
                     return stmt.value.func
                 wanted |= names_in([stmt.value])
     return None
@@ -102,7 +103,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
         Skip: this is not known.
     """
     tree = roles.tree
-    network = _root(callee)
+    network = root(callee)
     if network in roles.variant:
         raise Skip(f"the training loop binds {network}")
     bound = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == network and not isinstance(n.ctx, ast.Load)]

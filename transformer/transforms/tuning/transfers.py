@@ -43,11 +43,13 @@ def apply(state: State) -> Rewrite:
         Skip: there is none that blocks.
     """
     tree, roles = state.tree, state.roles
-    rollout, device = roles.rollout, roles.device
-    if rollout is None:
+    device = roles.device
+    if roles.kind == "on-policy" and roles.rollout is None:
         raise Skip("the rollout loop is gone")
+    p = roles.phases
+    acting = roles.rollout.body if roles.rollout is not None else p.block[: p.block.index(p.learn)]
     edits, tensors, known, left = Edits(state.source), Tensors(roles), KnownArrays(roles), False
-    for stmt in statements(rollout.body):
+    for stmt in statements(acting):
         changes = [
             c for n in _own_nodes(stmt) if device and (c := _transfer(tree, tensors, known, n, device)) is not None
         ]

@@ -153,7 +153,8 @@ class Deferral:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in VIEWS:
                 return self._is_new(node.func.value, depth)
-            return node.func.attr in NEW and not may_be_given(node)
+            function = (self.tree.qualified(node.func) or "").removeprefix("torch.").removeprefix("nn.functional.")
+            return (node.func.attr in NEW or function in MADE) and not may_be_given(node)
         return False
 
     def _handed(self, node: ast.AST) -> set[str]:
@@ -392,7 +393,14 @@ class Deferral:
         bindings = list(self.tensors.bindings(node.id, stmt))
         if not bindings or node.id in self._changed:
             return False
+        if self.state.roles.kind == "off-policy" and all(b is not None and self._is_clock(b) for b in bindings):
+            return True
         return self._is_new(node) or all(b is not None and _is_counter(b) for b in bindings)
+
+    def _is_clock(self, stmt: ast.stmt) -> bool:
+        """Whether a statement above the training loop binds the time, a number."""
+        read = stmt.value if isinstance(stmt, ast.Assign) and stmt not in self._turn else None
+        return isinstance(read, ast.Call) and self.tree.qualified(read.func) in CLOCKS
 
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
@@ -424,6 +432,8 @@ def _is_mean(node: ast.expr) -> bool:
 REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
 COMPUTES = names(*OF, memory=("new", "shared", "number"), draws=False) - names(*OF, draws=True)
 """Functions of torch and numpy, and methods of tensors, that change nothing and draw no random number."""
+MADE = names("torch", "functional", memory="new")
+"""Functions of torch whose results share memory with nothing."""
 LIBRARIES = ("torch", "numpy", "math", "torch.linalg", "numpy.linalg")
 CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
 

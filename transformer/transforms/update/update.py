@@ -72,6 +72,8 @@ def _each_region(state: State) -> Rewrite:
     reasons: list[Skip] = []
     for place in range(len(state.roles.phases.regions)):
         region = state.roles.phases.regions[place]
+        if state.roles.is_update(region.steps[0]):
+            continue
         line = region.block[region.first].lineno
         try:
             state = _extracted(state, region)
