@@ -63,6 +63,7 @@ def record_run(
     clock_rate: int = 1,
     watch: bool = False,
     episode_steps: int | None = None,
+    stepwise: bool = False,
 ) -> Recording:
     """As `record`, for a run that is described already.
 
@@ -70,7 +71,7 @@ def record_run(
     script's flags, which are to be among the arguments, runs, and bits stay equal. Where `emulated`, the script finds
     a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
     recording tells which ways the training code took. Episodes of gymnasium's environments are truncated after
-    `episode_steps`.
+    `episode_steps`. Where training is `stepwise`, the clock stands still between steps of the environment.
     """
     options: dict[str, Any] = {
         "values_limit": values_limit,
@@ -79,6 +80,7 @@ def record_run(
         "clock_rate": clock_rate,
         "watch": watch,
         "episode_steps": episode_steps,
+        "stepwise": stepwise,
     }
     with run.under_harness("record", on_iteration, iterations=iterations, **options) as scratch:
         first, *peers = scratch.outputs

@@ -22,6 +22,9 @@ from transformer.verify.run import Run, RunFailed
 from transformer.verify.rungs import Rung, lockstep_rung, recorded_rung
 from transformer.verify.stress import STRESS_ITERATIONS, every_other_switch, most_that_run, stress_arguments
 
+ITERATIONS = 3
+STEPS = 130
+"""So many steps of the environment that are learned from: enough for what is done in each hundredth."""
 REFACTORED = "refactored"
 UNCOMPILED = "uncompiled"
 RUNGS = (REFACTORED, UNCOMPILED, f"{UNCOMPILED} + cudagraphs", "compile", "cudagraphs", "compile + cudagraphs")
@@ -67,8 +70,9 @@ class Task:
     original: Run
     converted: str
     """Text of the converted script."""
-    iterations: int = 3
-    """Iterations of rollout and update to run."""
+    iterations: int | None = None
+    """Iterations of rollout and update to run, or steps of the environment from the first update on; ITERATIONS or
+    STEPS where None."""
     every: int = EVERY
     """Each so-manieth call of a compiled function is compared."""
     up_to: str = RUNGS[-1]
@@ -126,7 +130,8 @@ class _Climb:
         self._task = task
         self._progress = progress
         self._length = find_length(task.original)
-        self._usual = _Comparison(task, progress, self._length, task.original, task.iterations)
+        usual = STEPS if self._length.stepwise else ITERATIONS
+        self._usual = _Comparison(task, progress, self._length, task.original, task.iterations or usual)
         self._notes = [PERMUTATIONS]
         _check_usable(self._usual.original)
 
@@ -173,7 +178,8 @@ class _Climb:
                 args = with_option(args, change)
             run = replace(original, args=args)
             try:
-                return _Comparison(self._task, self._progress, self._length, run, STRESS_ITERATIONS, suffix, steps)
+                iterations = STEPS if self._length.stepwise else STRESS_ITERATIONS
+                return _Comparison(self._task, self._progress, self._length, run, iterations, suffix, steps)
             except RunFailed as failure:
                 failures.append(str(failure).splitlines()[-1])
                 raise
@@ -240,6 +246,7 @@ class _Comparison:
         self.episode_steps = episode_steps
         self._before = run.source or text.read(run.script).content
         self.run = length.shortened(run, iterations)
+        self._stepwise = length.stepwise
         self._stop_after = iterations if length.option is None else None
         self.original = self._record("original", self.run, watch=True)
         self._emulated_original: Recording | None = None
@@ -295,6 +302,7 @@ class _Comparison:
                 iterations=iterations or self._stop_after,
                 on_iteration=on_iteration,
                 episode_steps=self.episode_steps,
+                stepwise=self._stepwise,
                 **options,
             )
 
