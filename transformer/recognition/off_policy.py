@@ -113,10 +113,10 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
     observed = _from_step(tree, loop, env_step)
     bound = {n for s in inside for n in access(s).binds}
     kept = dict.fromkeys(name for stmt in inside for name in _stores(stmt, observed) if name not in bound)
-    leading = _leading(inside, [tree.statement(step) for step in steps])
+    lead = leading(inside, [tree.statement(step) for step in steps])
     for name in kept:
         for stmt in inside:
-            if isinstance(stmt, ast.Assign) and name in names_in([stmt.value]) and access(stmt).binds & leading:
+            if isinstance(stmt, ast.Assign) and name in names_in([stmt.value]) and access(stmt).binds & lead:
                 return name
     return None
 
@@ -145,7 +145,7 @@ def _stores(stmt: ast.stmt, observed: Set[str]) -> Iterator[str]:
             yield target.id
 
 
-def _leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:
+def leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:
     """Names of the training loop that lead to what the optimizers step on."""
     found: set[str] = set()
     for stmt in inside:

@@ -62,7 +62,8 @@ def find_length(run: Run) -> Length:
     if length.begins <= WARM_UP + NEAR:
         return length
     for option in length.options:
-        if type(option.value) is int and 0 <= length.begins * envs - option.value <= NEAR * envs:
+        whole = type(option.value) in (int, float) and float(option.value or 0).is_integer()  # 25e3 is a float
+        if whole and 0 <= length.begins * envs - (option.value or 0) <= NEAR * envs:
             warm_up = (option.spelled, str(WARM_UP * envs))
             try:
                 sooner, _ = _probe(replace(run, args=with_option(run.args, warm_up)))

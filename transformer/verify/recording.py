@@ -122,8 +122,8 @@ class Recording:
     """Wall-clock time of the script itself, imports included."""
     versions: Mapping[str, Any]
     others: tuple[tuple[Moment, Mapping[str, str]], ...] = ()
-    """Digests of the parameters that no optimizer holds, by class and attribute, at each iteration's first optimizer step
-    and at the end; only where an iteration is one step of the environment."""
+    """Digests of the parameters that no optimizer holds, by class and attribute, at each iteration's first optimizer
+    step and at the end; only where an iteration is one step of the environment."""
     sites: tuple[Site, ...] = ()
     """The places of the training code that were watched, where that was asked for."""
     regrouped: tuple[str, ...] = ()

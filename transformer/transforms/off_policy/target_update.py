@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from transformer.dataflow.liveness import Liveness
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -137,9 +138,8 @@ def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
                     raise Skip(why)
         if any(one.stmt in statements(region.statements) for region in roles.phases.regions):
             raise Skip("it stands in the midst of an update")
-        if read := {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)} & _read_elsewhere(
-            roles, one.stmt
-        ):
+        names = {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)}
+        if read := names & Liveness.of(roles.scope.body).after[one.stmt]:
             raise Skip(f"{min(read)} of its last turn is read after it")
 
 
@@ -200,18 +200,6 @@ def _data_of(node: ast.expr) -> str | None:
     """The name `p` in `p.data`."""
     plain = isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.value, ast.Name)
     return node.value.id if plain and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
-
-
-def _read_elsewhere(roles: Roles, loop: ast.For) -> set[str]:
-    """Names that are read where a loop's last turn may have set them."""
-    found = set()
-    for node in roles.tree.nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and loop not in roles.tree.ancestors(node):
-            if roles.tree.scope_of(node) is not roles.scope:
-                continue
-            if loop in roles.reaching(roles.scope).before(node.id, roles.tree.statement(node)):
-                found.add(node.id)
-    return found
 
 
 TRANSFORM = Transform(INFO, apply, ("off-policy",))

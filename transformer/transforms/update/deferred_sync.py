@@ -16,6 +16,7 @@ from transformer.syntax.tree import Loop
 from transformer.torch_api import NEW, OF, REDUCES, VIEWS, names
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
+from transformer.values.networks.results import Results
 from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
@@ -140,7 +141,8 @@ class Deferral:
                 return False
             return (
                 all(
-                    b in self._inside and all(self._is_new(v, depth - 1) for v in values(b, node.id))
+                    b in self._inside
+                    and (self._is_result(b, node.id) or all(self._is_new(v, depth - 1) for v in values(b, node.id)))
                     for b in bindings
                     if b is not None
                 )
@@ -156,6 +158,17 @@ class Deferral:
             function = (self.tree.qualified(node.func) or "").removeprefix("torch.").removeprefix("nn.functional.")
             return (node.func.attr in NEW or function in MADE) and not may_be_given(node)
         return False
+
+    def _is_result(self, stmt: ast.stmt, name: str) -> bool:
+        """Whether a name is one of the results of a network's call, which computes it anew."""
+        value = stmt.value if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
+        if not isinstance(value, ast.Call) or not self.tensors.produced(value) or not isinstance(stmt, ast.Assign):
+            return False
+        if self.state.roles.kind == "on-policy" or not isinstance(stmt.targets[0], ast.Tuple):
+            return False
+        targets = stmt.targets[0].elts
+        places = [i for i, t in enumerate(targets) if isinstance(t, ast.Name) and t.id == name]
+        return len(places) == 1 and Results(self.state.roles, value).is_new(places[0], len(targets))
 
     def _handed(self, node: ast.AST) -> set[str]:
         """Names whose memory is given to what is not known to leave it alone."""
@@ -354,7 +367,7 @@ class Deferral:
 
     def _may_sink(self, stmt: ast.stmt, rebound: set[str]) -> bool:
         rebound = rebound | {n for s in statements([self.last]) for n in access(s).binds}
-        names = (n for n in walk(stmt) if isinstance(n, ast.Name))
+        names = [n for n in walk(stmt) if isinstance(n, ast.Name) and n.id not in self._own(stmt)]
         if not all(name.id not in rebound and self._is_settled(name, stmt) for name in names):
             return False
         return all(self._is_harmless(n) for n in walk(stmt) if isinstance(n, ast.Call))
@@ -390,12 +403,53 @@ class Deferral:
             called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
             if node.id in reader or (called and parent.attr in REPORTS):
                 return True
+        if isinstance(parent, ast.Attribute) and self._is_buffer(parent):
+            return True
         bindings = list(self.tensors.bindings(node.id, stmt))
         if not bindings or node.id in self._changed:
             return False
         if self.state.roles.kind == "off-policy" and all(b is not None and self._is_clock(b) for b in bindings):
             return True
         return self._is_new(node) or all(b is not None and _is_counter(b) for b in bindings)
+
+    def _own(self, stmt: ast.stmt) -> set[str]:
+        """Names that a condition's statements bind for themselves: new tensors, of which nothing else is read."""
+        if not isinstance(stmt, ast.If) or self.state.roles.kind == "on-policy":
+            return set()
+        inside = set(walk(stmt))
+        bound = [s for s in stmt.body if isinstance(s, ast.Assign)]
+        names = {n for s in bound for n in access(s).binds}
+        uses = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id in names and n not in inside]
+        elsewhere = {n.id for n in uses if self.state.roles.is_ours(n)}
+        return {n for s in bound for n in access(s).binds - elsewhere if self._is_new(s.value)}
+
+    def _is_buffer(self, node: ast.Attribute) -> bool:
+        """Whether an attribute of a network is one that its class registers as a buffer, and that nothing sets."""
+        roles = self.state.roles
+        if not isinstance(node.value, ast.Name) or node.value.id not in roles.modules or roles.kind == "on-policy":
+            return False
+        known = any(
+            isinstance(n, ast.Call)
+            and isinstance(n.func, ast.Attribute)
+            and n.func.attr == "register_buffer"
+            and ast.unparse(n.args[0]) == repr(node.attr)
+            for cls in roles.network_classes
+            for n in walk(cls)
+            if isinstance(n, ast.Call) and n.args
+        )
+        others = (n for n in roles.run_by_training if isinstance(n, ast.Attribute) and n.attr == node.attr)
+        return known and not any(self._may_change(n) for n in others)
+
+    def _may_change(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is set, or its memory written."""
+        if not isinstance(node.ctx, ast.Load):
+            return True
+        outer: ast.AST = node
+        while isinstance(outer, (ast.Attribute, ast.Subscript)):
+            inner, outer = outer, self.tree.parents[outer]
+            if not isinstance(inner.ctx, ast.Load):
+                return True
+        return isinstance(outer, ast.Call) and isinstance(outer.func, ast.Attribute) and is_in_place(outer.func.attr)
 
     def _is_clock(self, stmt: ast.stmt) -> bool:
         """Whether a statement above the training loop binds the time, a number."""
@@ -404,7 +458,9 @@ class Deferral:
 
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
-            return all(self._reports(s) for s in (*stmt.body, *stmt.orelse)) and not any(
+            own = self._own(stmt)
+            plain = (s for s in stmt.body if not (isinstance(s, ast.Assign) and access(s).binds <= own))
+            return all(self._reports(s) for s in (*plain, *stmt.orelse)) and not any(
                 self.tensors.tensor(n) for n in walk(stmt.test) if isinstance(n, ast.expr)
             )
         if not isinstance(stmt, ast.Expr) or not isinstance(stmt.value, ast.Call):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.history import Function
-from transformer.recognition.off_policy import Region
+from transformer.recognition.off_policy import Region, leading
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements, walk
@@ -119,7 +119,9 @@ def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Func
         Skip: one may.
     """
     tree, inside = roles.tree, set(statements(region.statements))
-    for stmt in statements(roles.outermost.body):
+    turn = list(statements(roles.outermost.body))
+    lead = leading(turn, [tree.statement(step) for step in roles.optimizer_steps])
+    for stmt in turn:
         if stmt in inside or _without_gradients(tree, stmt):
             continue
         own = access(stmt)
@@ -128,7 +130,7 @@ def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Func
             name = min(own.binds & set(function.params))
             raise Skip(f"{name}, which it uses, comes with gradients from line {stmt.lineno}")
         given = own.reads & function.tensor_results
-        if given and own.binds and not isinstance(stmt, BLOCKS) and not _reads_numbers(stmt, given):
+        if given and own.binds & lead and not isinstance(stmt, BLOCKS) and not _reads_numbers(stmt, given):
             raise Skip(f"line {stmt.lineno} computes with {min(given)}, perhaps with gradients")
 
 
