@@ -32,6 +32,8 @@ class History:
     """By role: rollout, gae, update; further updates by their names."""
     auxiliary: Mapping[str, int] = field(default_factory=dict)
     """Names of further updates, each with the number of its backward passes."""
+    replay: str | None = None
+    """Off-policy: the name of what keeps the environment's steps."""
     updates: Mapping[str, int] = field(default_factory=dict)
     """Off-policy: the functions of the update regions by name, each with the number of its backward passes."""
     target_updates: tuple[str, ...] = ()

@@ -22,6 +22,10 @@ MADE_OF_ARRAYS = frozenset(
 """Functions that make tensors of what is on the host."""
 
 
+DRAWING = frozenset(("torch.randint", "torch.randperm"))
+"""Functions that draw indices, of numbers that the host counts."""
+
+
 @dataclass(frozen=True)
 class Region:
     """Consecutive statements of one block that compute losses and step optimizers on them."""
@@ -96,13 +100,15 @@ def _clips(stmt: ast.stmt) -> bool:
 
 
 def _is_host_work(tree: Tree, stmt: ast.stmt, replay: str) -> bool:
-    """Whether a statement reads the replay buffer, or makes tensors of what is on the host."""
+    """Whether a statement has the replay buffer sampled, draws indices, or makes tensors of what is on the host."""
     for node in walk(stmt):
         if isinstance(node, ast.Name) and node.id == replay:
-            return True
+            outer = tree.parents[node]
+            if not (isinstance(outer, ast.Subscript) and outer.value is node):  # rows of a tensor, which it may be
+                return True
         if isinstance(node, ast.Call):
             name = tree.qualified(node.func) or ""
-            if name.startswith(ON_HOST) or name in MADE_OF_ARRAYS:
+            if name.startswith(ON_HOST) or name in MADE_OF_ARRAYS | DRAWING:
                 return True
     return False
 
@@ -137,7 +143,8 @@ def _stores(stmt: ast.stmt, observed: Set[str]) -> Iterator[str]:
         given = [*stmt.value.args, *(k.value for k in stmt.value.keywords)]
         targets = [stmt.value.func.value] if names_in(given) & observed else []
     elif isinstance(stmt, ast.Assign) and names_in([stmt.value]) & observed:
-        targets = [t for t in stmt.targets if isinstance(t, ast.Subscript)]
+        parts = [e for t in stmt.targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
+        targets = [t for t in parts if isinstance(t, ast.Subscript)]
     for target in targets:
         while isinstance(target, (ast.Attribute, ast.Subscript)):
             target = target.value

@@ -188,7 +188,7 @@ class Roles:
         opts = [o for o in self.optimizer_steps if loop in self.tree.loops_around(o)]
         if self.tree.loops_around(step)[0] is not loop:
             return None
-        replay = off_policy.replay_buffer(self.tree, loop, step, opts)
+        replay = self.history.replay or off_policy.replay_buffer(self.tree, loop, step, opts)
         block = self._common_block(loop, step, opts[0])
         if replay is None or block is None:
             return None
@@ -196,7 +196,7 @@ class Roles:
         if block.index(learn) < block.index(collect):
             return None
         regions = off_policy.regions(self.tree, loop, opts, replay)
-        return Phases(loop, block, collect, learn, (), (), step, opts[0], regions)
+        return Phases(loop, block, collect, learn, (), (), step, opts[0], regions, replay)
 
     def _phases_of_rollouts(self) -> Phases:
         """The training loop of an on-policy script.
@@ -532,6 +532,8 @@ class Phases:
     """The first step of an optimizer."""
     regions: tuple[Region, ...] = ()
     """Off-policy, where there are neither `steps` nor `updates`: what is computed for each update."""
+    replay: str | None = None
+    """Off-policy: the name of what keeps the environment's steps."""
 
 
 def _without_with(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from transformer.recognition.arguments import holds_options
-from transformer.recognition.roles import Roles
+from transformer.recognition.roles import Kind, Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
 from transformer.syntax.query import statements, walk
@@ -55,27 +55,36 @@ def apply(state: State) -> Rewrite:
     edits = Edits(state.source)
     definition = _dataclass(tree) or _argparse(tree)
     reader = _reader(state.roles, definition.fields) if definition else None
+    kind = state.roles.kind
     if definition is None or reader is None:
-        reader, flags = _beside(tree, edits)
+        reader, flags = _beside(tree, edits, kind)
     else:
-        flags = _named(definition.fields)
-        edits.after(definition.last, render(definition.template, **flags, **definition.values))
+        flags = _named(definition.fields, kind)
+        edits.after(definition.last, _rendered(definition.template, flags, kind, definition.values))
     read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     return Rewrite(edits, replace(state.history, flags=read))
 
 
-def _named(taken: Collection[str]) -> dict[str, str]:
-    """What the flags are called beside arguments of these names."""
-    return {flag: flag if flag not in taken else f"lean_{flag}" for flag in FLAGS}
+def _named(taken: Collection[str], kind: Kind) -> dict[str, str]:
+    """What the flags are called beside arguments of these names; off-policy no speed is shown."""
+    flags = FLAGS if kind == "on-policy" else FLAGS[:2]
+    return {flag: flag if flag not in taken else f"lean_{flag}" for flag in flags}
 
 
-def _beside(tree: Tree, edits: Edits) -> tuple[str, dict[str, str]]:
+def _rendered(template: str, flags: dict[str, str], kind: Kind, values: dict[str, str]) -> str:
+    """The lines that define the flags."""
+    parts = "policy, advantages and update" if kind == "on-policy" else "policy and updates"
+    the_parts = "the policy, the advantages and the update" if kind == "on-policy" else "the policy and the updates"
+    return render(template, **{"measure_burnin": "", **flags, **values}, parts=parts, the_parts=the_parts)
+
+
+def _beside(tree: Tree, edits: Edits, kind: Kind) -> tuple[str, dict[str, str]]:
     """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
     taken |= {n.arg for n in tree.nodes if isinstance(n, ast.arg)}
     taken |= {ast.unparse(n.target) for n in tree.nodes if isinstance(n, ast.AnnAssign)}
-    flags, names = tree.names.fresh("flags"), _named(taken)
-    options = render("flags_argparse", parser=flags, **names)
+    flags, names = tree.names.fresh("flags"), _named(taken, kind)
+    options = _rendered("flags_argparse", names, kind, {"parser": flags})
     add_imports(tree.root, edits, "import argparse", "import sys")
     add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options))
     return flags, names

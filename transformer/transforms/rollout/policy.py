@@ -90,8 +90,9 @@ def acting_callee(roles: Roles) -> ast.expr | None:
     for _ in range(4):  # action -> clipped action -> numpy action: a short chain of assignments
         for stmt in statements(roles.phases.block):
             if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
-                if isinstance(stmt.value, ast.Call) and root(stmt.value.func) in roles.modules:
-                    return stmt.value.func
+                for call in walk(stmt.value) if roles.kind == "off-policy" else (stmt.value,):
+                    if isinstance(call, ast.Call) and root(call.func) in roles.modules:
+                        return call.func
                 wanted |= names_in([stmt.value])
     return None
 

@@ -10,7 +10,7 @@ from transformer.syntax.query import is_number
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="measure",
@@ -77,4 +77,4 @@ def _is_module(tree: Tree, name: str) -> bool:
     return tree.imports.get(name) == name and not rebound
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply)

@@ -104,7 +104,9 @@ def _extracted(state: State, region: Region) -> State:
 
 
 def _name(region: Region) -> str:
-    """`update_actor` for `actor_optimizer`; `update` for `optimizer`."""
+    """`update_actor` for `actor_optimizer`; `update` for `optimizer`, and for several."""
+    if len(region.steps) > 1:
+        return "update"
     receiver = region.steps[-1].func
     assert isinstance(receiver, ast.Attribute)
     name = ast.unparse(receiver.value).rpartition(".")[2]
