@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access, scope_access
-from transformer.syntax.query import names_in, statements, walk
+from transformer.syntax.query import names_in, statements, unparse, walk
 from transformer.syntax.tree import Loop, Tree
 
 ON_HOST = ("numpy.", "random.")
@@ -120,11 +120,19 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
     bound = {n for s in inside for n in access(s).binds}
     kept = dict.fromkeys(name for stmt in inside for name in _stores(stmt, observed) if name not in bound)
     lead = leading(inside, [tree.statement(step) for step in steps])
+    written = {unparse(n) for s in inside for n in walk(s) if isinstance(n, ast.Subscript) and _is_stored(n)}
     for name in kept:
         for stmt in inside:
-            if isinstance(stmt, ast.Assign) and name in names_in([stmt.value]) and access(stmt).binds & lead:
-                return name
+            if isinstance(stmt, ast.Assign) and access(stmt).binds & lead:
+                reads = (n for n in walk(stmt.value) if isinstance(n, ast.Name) and n.id == name)
+                # What is read where it has just been written is this step's, and no replay
+                if any(unparse(tree.parents[n]) not in written for n in reads):
+                    return name
     return None
+
+
+def _is_stored(node: ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 def _from_step(tree: Tree, loop: Loop, env_step: ast.Call) -> set[str]:
