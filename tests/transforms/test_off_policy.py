@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -261,7 +262,47 @@ def test_gradients_that_meet_are_left_to_torch(old: str, new: str, why: str) -> 
     assert why in reason("one-graph", replay(**{**TWO, "learn": learn}), "tensor-lr")
 
 
-@pytest.mark.parametrize("source", [replay(), replay(**TWO), with_rows()], ids=["one", "two", "rows"])
+TUNED = {
+    "make": changed("make", "optimizer = ", "log_alpha = torch.zeros(1, requires_grad=True)\noptimizer = ")
+    + "alpha = log_alpha.exp().item()\nalpha_optimizer = optim.SGD([log_alpha], lr=0.1)\n",
+    "learn": changed("learn", "F.mse_loss(values, goal)", "F.mse_loss(values, goal - alpha * values.detach())"),
+    "follow": """
+        alpha_loss = (log_alpha.exp() * (values.detach() - 0.5)).mean()
+        alpha_optimizer.zero_grad()
+        alpha_loss.backward()
+        alpha_optimizer.step()
+        alpha = log_alpha.exp().item()
+        print(global_step, alpha, f"{alpha:.3f}")
+    """,
+}
+
+
+def test_tensor_temperature() -> None:
+    assert made("tensor-temperature", replay(**TUNED)).splitlines() == [
+        "alpha = log_alpha.exp().detach().reshape(())",
+        "alpha = log_alpha.exp().detach().reshape(())",
+        'print(global_step, float(alpha), f"{alpha:.3f}")',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new", "why"),
+    [
+        ("learn", "alpha * values.detach()", "alpha * args.tau * values.detach()", "and no known tensor"),
+        ("learn", "alpha * values.detach()", "alpha**2 * values.detach()", "and no known tensor"),
+        ("follow", "alpha = log_alpha.exp().item()", "alpha = log_alpha.exp().item()\nalpha += 0.1", "another value"),
+        ("follow", "{alpha:.3f}", "{alpha + 1:.3f}", "inside an f-string"),
+        ("make", "torch.zeros(1, requires_grad=True)", "torch.zeros(1, dtype=torch.float64)", "to be float32"),
+        ("follow", "log_alpha.exp().item()", "log_alpha.item()", "no update's number is read"),
+    ],
+)
+def test_tensor_temperature_is_left_alone(part: str, old: str, new: str, why: str) -> None:
+    text = textwrap.dedent(TUNED[part])
+    assert old in text
+    assert why in reason("tensor-temperature", replay(**{**TUNED, part: text.replace(old, new)}))
+
+
+@pytest.mark.parametrize("source", [replay(), replay(**TWO), with_rows(), replay(**TUNED)])
 def test_the_converted_script_is_equal(source: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(source, encoding="utf-8")
