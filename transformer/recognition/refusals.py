@@ -159,7 +159,8 @@ def off_policy(tree: Tree, loop: Loop) -> str:
             if node.args and targets:
                 return (
                     f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
-                    f"kept: this looks like {_off_policy_kind(tree, loop)}, an off-policy algorithm, not PPO"
+                    f"kept: this looks like {_off_policy_kind(tree, loop)}, but it is not seen that what the loop stores "
+                    "leads to the losses of updates below the environment's step"
                 )
     return ""
 
