@@ -82,9 +82,10 @@ hostile: $(STAMP) ## convert and run hundreds of hostile scripts (JOBS; 20 minut
 mutants: $(STAMP) ## single edits of converted fixtures that verify should tell, MUTANTS= of each (an hour; goes on where it stopped)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/score.py --write $(if $(MUTANTS),--mutants $(MUTANTS))
 
-bench: $(STAMP) ## what a conversion and its verification cost: seconds and memory
+bench: $(STAMP) ## what a conversion, its verification and its start cost: seconds and memory
 	$(BIN)/python benchmarks/convert_cost.py
 	$(BIN)/python benchmarks/verify_cost.py
+	$(BIN)/python benchmarks/run_cost.py fixtures/gym_classic_discrete.py fixtures/gymnasium_continuous.py
 
 bench-speed: $(STAMP) ## how fast converted scripts train (15 minutes, nothing else running); LEANRL=checkout of theirs
 	$(BIN)/python benchmarks/speed.py $(if $(LEANRL),--leanrl $(LEANRL))

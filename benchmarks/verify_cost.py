@@ -2,7 +2,7 @@
 
 Processor seconds of the whole process tree, imports included, which other processes on the machine disturb less than
 wall time. The aim is at most three times the plain run. The figures depend on the machine, so they are printed, not
-tested.
+tested. With --rungs, what each run of a whole verification costs instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -19,7 +20,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from transformer import convert
 from transformer.verify import record
+from transformer.verify.run import Run
+from transformer.verify.verify import Task, verify
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,12 +33,43 @@ else:
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
+def spent() -> float:
+    """Processor seconds of all processes that were started here and have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def children_seconds(action: Callable[[], object]) -> float:
     """Processor seconds that the processes which `action` started took; they must have ended."""
-    before = os.times()
+    before = spent()
     action()
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    return spent() - before
+
+
+class Stopwatch:
+    """Is told of each run of a verification, and keeps what it cost."""
+
+    def __init__(self) -> None:
+        self.seconds: list[tuple[str, float]] = []
+
+    @contextmanager
+    def run(self, name: str, iterations: int | None) -> Iterator[Callable[[int], None]]:
+        """Measure what is done within the context."""
+        before = spent()
+        try:
+            yield lambda done: None
+        finally:
+            self.seconds.append((name, spent() - before))
+
+
+def rungs(script: Path, args: list[str], table: Table) -> None:
+    """Add a row for each run of a verification of a fixture and its conversion."""
+    watch = Stopwatch()
+    task = Task(Run(script, tuple(args)), convert(script.read_text(encoding="utf-8")).source)
+    whole = children_seconds(lambda: verify(task, watch))
+    named = sum(seconds for _, seconds in watch.seconds)
+    for name, seconds in (("finding the length", whole - named), *watch.seconds, ("all", whole)):
+        table.add_row(script.name, name, f"{seconds:.1f}")
 
 
 def plain_run(script: Path, args: list[str]) -> None:
@@ -50,16 +85,20 @@ def plain_run(script: Path, args: list[str]) -> None:
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FIXTURE...]")
 @click.option("--longer", default=1, show_default=True, help="Train so many times as long as the tests do.")
-def main(names: tuple[str, ...], longer: int) -> None:
+@click.option("--rungs", "by_rung", is_flag=True, help="Measure each run of a verification.")
+def main(names: tuple[str, ...], longer: int, by_rung: bool) -> None:
     """Print what recording costs on each FIXTURE (all where none is named)."""
     cases = tomllib.loads((FIXTURES / "ARGS.toml").read_text())
-    table = Table("fixture", "plain (s)", "recorded (s)", "ratio")
+    table = Table("fixture", *(("run", "seconds") if by_rung else ("plain (s)", "recorded (s)", "ratio")))
     for name in track(names or list(cases), description="running", console=Console(stderr=True)):
         args = [str(arg) for arg in cases[name]["args"]]
         if "--total-timesteps" in args:
             at = args.index("--total-timesteps") + 1
             args[at] = str(longer * int(args[at]))
         script = (FIXTURES / name).resolve()
+        if by_rung:
+            rungs(script, args, table)
+            continue
         plain = children_seconds(lambda script=script, args=args: plain_run(script, args))  # type: ignore[misc]
         recorded = children_seconds(lambda script=script, args=args: record(script, args))  # type: ignore[misc]
         table.add_row(name, f"{plain:.1f}", f"{recorded:.1f}", f"{recorded / plain:.2f}")

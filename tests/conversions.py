@@ -2,16 +2,26 @@
 
 from collections.abc import Iterable
 
-from transformer.conversion.pipeline import SelectionError
 from transformer.conversion.result import Applied, Conversion, Skipped, Step
+from transformer.conversion.selection import SelectionError
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.transforms.base import TransformInfo
 
 MARK = "# converted\n"
 
-FLAGS, STORAGE, COMPILE = (
-    TransformInfo(name, f"do {name}", f"to {name}", f"{name} is safe.", needs, "x = 1\n", "x = 2\n")
-    for name, needs in (("flags", ()), ("storage", ()), ("compile", ("flags",)))
+FLAGS, STORAGE, SHUFFLE, COMPILE = (
+    TransformInfo(
+        name=name,
+        brief=f"{name} is done",
+        summary=f"do {name}",
+        applies=f"to {name}",
+        safety=f"{name} is safe.",
+        costs=f"{name} costs.",
+        needs=needs,
+        before="x = 1\n",
+        after="x = 2\n",
+    )
+    for name, needs in (("flags", ()), ("storage", ()), ("shuffle", ()), ("compile", ("flags",)))
 )
 
 
@@ -36,6 +46,7 @@ def convert(
     steps = (
         Step(FLAGS, Applied(("Two flags.",)), source, marked),
         Step(STORAGE, Skipped("buffers of [unknown] shape"), marked, marked),
+        Step(SHUFFLE, Skipped("nothing to [see]", "not needed"), marked, marked),
         Step(COMPILE, Applied(), marked, compiled),
     )
     warnings = (Diagnostic(2, 9, "LC101", "loss.item() remains"),) if "WARN" in source else ()

@@ -21,7 +21,7 @@ import speed_page  # noqa: E402  (stands beside the results that it shows)
 EXAMPLE = "fixtures/gym_classic_discrete.py"
 SHOWN_STEP = "gae-hoist"
 """The step whose diff the README shows: short, and not a mere move of lines."""
-SHOWN_LINES = ("flags", "rollout", "gae", "update", "compile", "channels-last", "cudagraphs", "measure")
+SHOWN_LINES = ("flags", "rollout", "gae", "update", "one-graph", "compile", "cudagraphs")
 """The lines of the report that it shows, which are many more."""
 
 
@@ -30,7 +30,7 @@ def transforms_table() -> str:
     head = "| | transform | what it does | applies | why it is safe | needs |"
     rows = [
         f"| {number} | `{t.name}` | {_cell(t.summary)} | {_cell(t.applies)} | {_cell(t.safety)} | "
-        f"{', '.join(f'`{n}`' for n in t.needs)} |"
+        f"{', '.join([*([f'`--{t.option}`'] if t.option else []), *(f'`{n}`' for n in t.needs)])} |"
         for number, t in enumerate(all_transforms(), 1)
     ]
     return "\n".join([head, "|-|-|-|-|-|-|", *rows])
@@ -83,13 +83,13 @@ def example() -> str:
     report = io.StringIO()
     print_report(Console(file=report, width=118), [Result(EXAMPLE, conversion, output)])
     lines = [line.rstrip() for line in report.getvalue().splitlines()]
-    shown = [line for line in lines if line.split(" ")[0] in ("transform", *SHOWN_LINES)]
+    shown = [line for line in lines if line.strip().partition(" ")[0] in SHOWN_LINES]
     (step,) = (s for s in conversion.steps if s.transform.name == SHOWN_STEP)
     diff = difflib.unified_diff(step.before.splitlines(), step.after.splitlines(), n=2, lineterm="")
     return "\n".join(
         [
             f"```console\n$ lean-convert {EXAMPLE} -o {output}",
-            *(*shown, "...", *lines[-2:]),
+            *(lines[0], *shown, "...", *lines[-3:]),
             "```\n",
             f"What `{SHOWN_STEP}` did there, as a diff:\n",
             "```diff",

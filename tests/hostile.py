@@ -21,6 +21,16 @@ DELTA = "    delta = rewards[t] + args.gamma * nextvalues * nextnonterminal - va
 KEEP = "PAST = []\n\n\ndef keep(x):\n    PAST.append(x)\n\n\n"
 SHORTER = "args.num_steps = 8 if iteration < 3 else 4\nargs.batch_size = args.num_steps * args.num_envs"
 PLAN = "def plan(args, iteration):\n    " + SHORTER.replace("\n", "\n    ") + "\n\n\n"
+METER = """
+class Meter:
+    def __init__(self):
+        self.coef = 0.5
+
+    def log(self, x):
+        self.coef *= 0.9
+
+
+""".lstrip()
 
 
 @dataclass(frozen=True)
@@ -248,6 +258,49 @@ HOSTILE = [
             "minibatches": PARTS["minibatches"].replace("clipfracs = []\n", ""),
             "report": REPORT + "\nhistory.append(clipfracs)",
             "end": "    print(history)",
+        },
+        "still reads",
+    ),
+    Hostile(
+        "a log() of the file that changes what the loss reads",
+        "deferred-sync",
+        {
+            "agent": METER + AGENT,
+            "begin": PARTS["begin"] + "\nmeter = Meter()",
+            "minibatch": edited("minibatch", "0.5 * v_loss", "meter.coef * v_loss"),
+            "metrics": "kl = ((ratio - 1.0) - ratio.log()).mean()\nmeter.log(kl.item())",
+            "report": REPORT.replace("np.mean(clipfracs)", "meter.coef") + "\nmeter.log(1.0)",
+        },
+        "still reads",
+    ),
+    Hostile(
+        "a print() of the file that changes what the loss reads",
+        "deferred-sync",
+        {
+            "agent": "COEFS = [0.5]\n\n\ndef print(*args):\n    COEFS.append(0.9 * COEFS[-1])\n\n\n" + AGENT,
+            "minibatch": edited("minibatch", "0.5 * v_loss", "COEFS[-1] * v_loss"),
+            "metrics": "print(ratio.mean().item())",
+            "report": REPORT.replace("np.mean(clipfracs)", "COEFS[-1]"),
+        },
+        "still reads",
+    ),
+    Hostile(
+        "a method that changes what it is given, and is called as one of tensors",
+        "deferred-sync",
+        {
+            "agent": METER.replace("log(self, x)", "mean(self, x)").replace("self.coef *= 0.9", "x.add_(1)") + AGENT,
+            "begin": PARTS["begin"] + "\nmeter = Meter()",
+            "metrics": "stat = ratio.mean().detach()\nnumber = stat.item()\nmeter.mean(stat)",
+            "report": REPORT.replace("np.mean(clipfracs)", "number") + "\nmeter.mean(torch.zeros(()))",
+        },
+        "still reads",
+    ),
+    Hostile(
+        "the copy of a list, of which an element is changed",
+        "deferred-sync",
+        {
+            "metrics": "stat = ratio.mean().detach()\nboxes = [stat]\nothers = boxes.copy()\n"
+            "clipfracs.append(stat.item())\nothers[0].add_(1)",
         },
         "still reads",
     ),

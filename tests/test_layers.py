@@ -25,14 +25,14 @@ LAYERS = (
     ("transforms",),
     ("conversion",),
     ("",),  # the API: transformer/__init__.py
-    ("verify", "diff", "bench", "advise"),
+    ("verify", "diff", "bench", "advise", "run"),
     ("commands",),
     ("cli",),
     ("__main__",),
 )
 """From the lowest to the highest; those of one layer may use each other, as long as there is no circle."""
 
-MOST_AT_TOP = 15
+MOST_AT_TOP = 16
 """Files and folders of the package; whoever opens it first reads these names."""
 MOST_IN_A_FOLDER = 12
 OPENED_FIRST = ("syntax", "dataflow", "recognition", "values", "transforms", "conversion", "commands")

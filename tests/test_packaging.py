@@ -21,8 +21,30 @@ def _files(folder: Path) -> set[Path]:
     return {p.relative_to(folder) for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
 
 
+TORCH_FREE = (
+    ("convert", FIXTURE, "-o", "out.py"),
+    ("diff", FIXTURE),
+    ("diff", FIXTURE, "--html", "page.html"),
+    ("blame", FIXTURE),
+    ("advise", FIXTURE),
+    ("explain", "gae-hoist"),
+    ("transforms",),
+    ("run", "--help"),
+)
+"""What needs no torch; all that is not about running scripts."""
+
+
+def test_the_api_is_whole_and_costs_nothing_until_it_is_used() -> None:
+    code = (
+        "import sys, transformer; print('libcst' in sys.modules);"
+        "print([n for n in transformer.__all__ if getattr(transformer, n).__name__ != n], 'libcst' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "False\n[] True\n"
+
+
 @pytest.mark.slow
-def test_base_install_converts(tmp_path: Path) -> None:
+def test_base_install_converts_from_a_wheel(tmp_path: Path) -> None:
     environment = tmp_path / "venv"
     venv.create(environment, with_pip=True)
     scripts = environment / "bin"
@@ -32,7 +54,9 @@ def test_base_install_converts(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    subprocess.run([scripts / "pip", "install", "--quiet", source], check=True)
+    subprocess.run([scripts / "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, source], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    subprocess.run([scripts / "pip", "install", "--quiet", wheel], check=True)
 
     installed = subprocess.run([scripts / "pip", "list"], capture_output=True, text=True, check=True).stdout
     names = {line.split()[0].lower() for line in installed.splitlines()[2:]}
@@ -43,9 +67,30 @@ def test_base_install_converts(tmp_path: Path) -> None:
     assert shipped
     folder = environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     assert _files(folder / "transformer" / "templates") == shipped
+    assert {p for p in _files(folder / "transformer") if p.suffix == ".py"} == {
+        p for p in _files(ROOT / "transformer") if p.suffix == ".py"
+    } | {Path("templates", p) for p in shipped if p.suffix == ".py"}
 
-    clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    command = [scripts / "lean-convert", FIXTURE, "-o", tmp_path / "out.py"]
-    subprocess.run(command, cwd=tmp_path, env=clean, check=True)
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for command in TORCH_FREE:
+        done = subprocess.run(
+            [scripts / "lean-convert", *command], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, (command, done.stderr)
+    assert (tmp_path / "page.html").stat().st_size > 10_000
     converted = header.add(golden.convert_fixture(FIXTURE), FIXTURE.name)
     assert (tmp_path / "out.py").read_bytes() == converted.encode()
+
+    script = tmp_path / "stops.py"
+    content = FIXTURE.read_text(encoding="utf-8")
+    script.write_text(content.replace("import argparse", "import argparse\nraise SystemExit(__file__)", 1))
+    for _ in range(2):  # out of the conversion, and out of the cache
+        done = subprocess.run(
+            [scripts / "lean-convert", "run", script],
+            cwd=tmp_path,
+            env=clean,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (1, str(script))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from transformer.torch_api import OF, Kind, Row
+from transformer.torch_api import DRAWING, OF, OF_TYPE, Kind, Row
 
 ELSEWHERE = {
     ("tensor", "cuda"): "there is no such device here",
@@ -77,6 +78,7 @@ GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     "logsumexp": (lambda x: (-1,), lambda x: (())),
     "masked_fill": (lambda x: (x > 0.5, 0),),
     "masked_select": (lambda x: (x > 0.5,),),
+    "moveaxis": (lambda x: (0, -1),),
     "movedim": (lambda x: (0, -1),),
     "multinomial": (lambda x: (1,),),
     "narrow": (lambda x: (0, 0, 1),),
@@ -368,6 +370,45 @@ def faults_of_made(kind: Kind, name: str, row: Row) -> Iterator[str]:
             yield "it is made elsewhere"
 
 
+def faults_of_fills(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with a row's `fills`."""
+    if kind != "torch":
+        if row.fills:
+            yield "it fills no tensor"
+        return
+    number = (1.0,) if name.startswith("full") else ()
+    made: list[bool] = []
+    for given in ((4, 5), torch.tensor([[-1.5, 0.0, float("nan"), float("inf")]])):
+        try:
+            new = [getattr(torch, name)(x, *number) for x in (given, given)]
+        except (TypeError, RuntimeError, IndexError, AttributeError):
+            made.append(False)
+            continue
+        right = [isinstance(x, Tensor) and x.shape == getattr(given, "shape", given) for x in new]
+        alike = all(right) and len({float(e) for e in new[0].flatten()}) == 1
+        made.append(all(right) and (alike or name.startswith("empty")))
+    if made != [row.fills == "sizes", row.fills == "like"]:
+        yield "its sizes come from elsewhere, or its elements differ"
+
+
+ORDERS: dict[str, tuple[Any, ...]] = {"permute": ((2, 0, 1),), "t": ()}
+
+
+def faults_of_order(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with a row's `reorders`."""
+    if kind not in ("tensor", "torch") or (row.memory != "shared" and not row.reorders):
+        return
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    try:
+        found = function(kind, name)(x, *ORDERS.get(name, (0, -1)))
+    except (TypeError, RuntimeError, IndexError):
+        found = None
+    reordered = isinstance(found, Tensor) and found.shape != x.shape and sorted(found.shape) == sorted(x.shape)
+    reordered = reordered and found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    if reordered != row.reorders:
+        yield "the order of the dimensions is another, or it is not"
+
+
 CHECKS = {
     "memory": faults_of_memory,
     "changes": faults_of_changes,
@@ -377,6 +418,8 @@ CHECKS = {
     "draws": faults_of_draws,
     "waits": faults_of_waits,
     "made": faults_of_made,
+    "fills": faults_of_fills,
+    "order": faults_of_order,
 }
 
 
@@ -408,6 +451,11 @@ WRONG: dict[str, tuple[Kind, str, str, dict[str, Any]]] = {
     "one number called many": ("tensor", "median", "reduces", {"reduces": False}),
     "a condition called a float": ("tensor", "gt", "dtype", {"dtype": "kept"}),
     "integers called floats": ("torch", "randint", "dtype", {"dtype": "default"}),
+    "sizes of another tensor called given ones": ("torch", "zeros_like", "fills", {"fills": "sizes"}),
+    "a filled tensor denied": ("torch", "ones", "fills", {"fills": ""}),
+    "a diagonal called one number": ("torch", "eye", "fills", {"fills": "sizes"}),
+    "another order denied": ("tensor", "movedim", "order", {"reorders": False}),
+    "another order invented": ("tensor", "squeeze", "order", {"reorders": True}),
     "a draw denied": ("torch", "randn_like", "draws", {"draws": False}),
     "a draw invented": ("torch", "zeros_like", "draws", {"draws": True}),
     "a wait denied": ("tensor", "item", "waits", {"waits": ""}),
@@ -427,3 +475,49 @@ def test_a_wrong_row_is_found(kind: Kind, name: str, fact: str, facts: dict[str,
     except (TypeError, IndexError, RuntimeError):
         return  # the call that the row allows fails outright
     assert found
+
+
+@pytest.mark.parametrize("name", OF_TYPE)
+def test_a_type_of_tensors_has_its_dtype(name: str) -> None:
+    assert getattr(torch, name.removeprefix("torch."))([1]).dtype is getattr(torch, OF_TYPE[name])
+
+
+GIVEN_TO_DRAWS: tuple[tuple[Any, ...], ...] = (
+    *((), (2,), (2, 0.5), (1, 2, 3), (3, 2, 2), (2.0, 2.0), ([1, 2],)),
+    ([1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]]),
+)
+"""Arguments, of which most of what draws takes some."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("library", [random, np.random], ids=["random", "numpy"])
+def test_what_draws_does_not_set_the_state(library: Any) -> None:
+    """Two different states stay different, whatever is called; what sets one makes them the same."""
+    looks = library.getstate if library is random else lambda: str(np.random.get_state())
+    called = 0
+    for name in sorted(n for n in DRAWING if hasattr(library, n) and n[0].islower()):
+        for given in (
+            (),
+            (2,),
+            (2, 0.5),
+            (1, 2, 3),
+            (2.0, 2.0),
+            ([1, 2],),
+            ([1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]]),
+            (3, 2, 2),
+        ):
+            states = []
+            for seed in (1, 2):
+                library.seed(seed)
+                try:
+                    getattr(library, name)(*[list(g) if isinstance(g, list) else g for g in given])
+                except (TypeError, ValueError):
+                    break
+                states.append(looks())
+            assert len(states) < 2 or states[0] != states[1], name
+            called += len(states) == 2
+    assert called > 20
+
+
+def test_what_sets_the_state_is_not_called_a_draw() -> None:
+    assert DRAWING.isdisjoint({"seed", "set_state", "setstate", "set_bit_generator"})

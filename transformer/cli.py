@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
+
+from transformer.conversion.settings import SettingsError
+from transformer.run import Handover
 
 DEFAULT_COMMAND = "convert"
 
@@ -26,14 +31,33 @@ class Command(NamedTuple):
 COMMANDS = {
     "convert": Command("convert", "Convert scripts (the default command)."),
     "verify": Command("verify", "Run original and converted script and compare them."),
+    "run": Command("run", "Train with the conversion, as if it were the original."),
     "bench": Command("bench", "Measure how fast original and converted script train."),
     "diff": Command("diff", "Show what a conversion changes, transform by transform."),
     "blame": Command("diff", "Print the conversion, with the transform behind each line."),
     "advise": Command("advise", "Tell what costs time in scripts, without converting them."),
-    "transforms": Command("transforms", "List the transforms in order, one line each."),
+    "transforms": Command("explain", "List the transforms in order, one line each."),
     "explain": Command("explain", "Explain a transform, a diagnostic or a piece of advice."),
 }
 """In the order of `--help`."""
+
+
+def _choose_color(_: click.Context, __: click.Parameter, wanted: bool | None) -> None:
+    """Say so in the variables that Rich obeys, and what a script prints that is run."""
+    if wanted is not None:
+        chosen, other = ("FORCE_COLOR", "NO_COLOR") if wanted else ("NO_COLOR", "FORCE_COLOR")
+        os.environ[chosen] = "1"
+        os.environ.pop(other, None)
+
+
+COLOR = click.Option(
+    ["--color/--no-color"],
+    default=None,
+    expose_value=False,
+    callback=_choose_color,
+    help="Use colors, or none; else a terminal gets them, unless NO_COLOR is set, and all else with FORCE_COLOR.",
+)
+"""An option of every command."""
 
 
 class LazyGroup(click.Group):
@@ -52,12 +76,25 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             ctx.fail(f"{cmd_name} needs {error.name}, which is not installed: pip install 'lean-convert[run]'")
         command: click.Command = getattr(module, cmd_name)
+        if not any(param.name == COLOR.name for param in command.params):  # one object however often it is asked for
+            command.params.append(COLOR)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what is wrong with a project's settings is bad usage in every one that converts."""
+        try:
+            return super().invoke(ctx)
+        except SettingsError as error:
+            raise click.UsageError(str(error)) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer scripts beside the commands, for the default one."""
+        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command's name before arguments that name no command."""
@@ -66,6 +103,14 @@ class LazyGroup(click.Group):
             self._check_misspelled(ctx, args[0])
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command, and then what it hands the process over to."""
+        try:
+            return super().main(*args, **kwargs)
+        except Handover as handover:
+            start = handover.start
+        return start()
 
     @staticmethod
     def _check_misspelled(ctx: click.Context, word: str) -> None:

@@ -30,6 +30,8 @@ Waits: TypeAlias = Literal["", "value", "size", "check"]
 """What the host needs the device's values for: to return them, to know how large the result is, or to check them."""
 Made: TypeAlias = Literal["", "of host", "on host"]
 """of host: a tensor made of what the host holds; on host: a tensor made on the host, unless a device is named."""
+Fills: TypeAlias = Literal["", "sizes", "like"]
+"""What a new tensor, of one number or of nothing yet, has its sizes of: the first argument, or that tensor's."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class Row:
     """Whether it makes one number of all elements, unless it is told along which dimension."""
     draws: bool = False
     """Whether it draws random numbers."""
+    fills: Fills = ""
+    reorders: bool = False
+    """Whether it returns the dimensions in another order."""
     dim: int = 0
     """The place of the dimension among a method's arguments; a function of torch has the tensor before them."""
 
@@ -62,7 +67,7 @@ ROWS = (
     Row("gelu mish softplus", "functional", "new", "nearly", "kept"),
     Row("isfinite isinf isnan logical_not", "tensor torch", "new", "element", "bool"),
     Row("eq ge gt le logical_and logical_or logical_xor lt ne", "tensor torch", "new", "broadcast", "bool"),
-    Row("full_like ones_like zeros_like", "torch", "new", "element", "kept"),
+    Row("full_like ones_like zeros_like", "torch", "new", "element", "kept", fills="like"),
     Row("where", "torch", "new", "broadcast", "kept"),
     Row("clone", "tensor torch", "new", "element", "kept"),
     Row("bool byte double float half int long short to type_as", "tensor", "shared", "element", "cast"),
@@ -82,10 +87,11 @@ ROWS = (
     # other shapes of the same values
     Row("squeeze unsqueeze", "tensor torch", "shared", "inner", "kept"),
     Row("expand expand_as reshape_as view view_as", "tensor", "shared", dtype="kept"),
-    Row("flatten movedim permute ravel reshape t transpose", "tensor torch", "shared", dtype="kept"),
+    Row("flatten ravel reshape t", "tensor torch", "shared", dtype="kept"),
+    Row("moveaxis movedim permute swapaxes transpose", "tensor torch", "shared", dtype="kept", reorders=True),
     Row("flip gather index_select masked_fill", "tensor torch", "new", dtype="kept"),
     Row("repeat", "tensor", "new", dtype="kept"),
-    Row("broadcast_to chunk narrow select split swapaxes unbind", "torch", "shared"),
+    Row("broadcast_to chunk narrow select split unbind", "torch", "shared"),
     Row(JOINING, "torch", "new"),
     # products, losses, layers
     Row("bmm matmul mm", "torch", "new"),
@@ -101,14 +107,16 @@ ROWS = (
     Row("det inverse svd", "torch", "new", waits="check"),
     Row("cholesky", "torch", "new", waits="check"),
     # new tensors
-    Row("empty eye linspace logspace ones zeros", "torch", "new", dtype="default", made="on host"),
-    Row("arange full", "torch", "new", made="on host"),
+    Row("empty ones zeros", "torch", "new", dtype="default", made="on host", fills="sizes"),
+    Row("full", "torch", "new", made="on host", fills="sizes"),
+    Row("eye linspace logspace", "torch", "new", dtype="default", made="on host"),
+    Row("arange", "torch", "new", made="on host"),
     Row("rand randn", "torch", "new", dtype="default", made="on host", draws=True),
     Row("randint randperm", "torch", "new", made="on host", draws=True),
     Row("normal", "torch", "new", waits="check", made="on host", draws=True),
     Row("bernoulli rand_like randn_like", "torch", "new", draws=True),
     Row("multinomial", "torch", "new", waits="check", draws=True),
-    Row("empty_like", "torch", "new", dtype="kept"),
+    Row("empty_like", "torch", "new", dtype="kept", fills="like"),
     Row("tensor", "torch", "new", made="of host"),
     Row("as_tensor asarray from_numpy", "torch", "shared", made="of host"),
     Row("BoolTensor ByteTensor CharTensor DoubleTensor", "torch", "shared", dtype="cast", made="of host"),
@@ -185,3 +193,22 @@ JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
 """Functions of torch that put tensors together."""
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
+OF_TYPE = {
+    "torch.FloatTensor": "float32",
+    "torch.DoubleTensor": "float64",
+    "torch.HalfTensor": "float16",
+    "torch.LongTensor": "int64",
+    "torch.IntTensor": "int32",
+    "torch.ByteTensor": "uint8",
+    "torch.BoolTensor": "bool",
+}
+"""torch's types of tensors, each with the name of its dtype."""
+DRAWING = frozenset(
+    "beta betavariate binomial bytes choice choices chisquare default_rng dirichlet exponential expovariate f gamma "
+    "gammavariate gauss geometric get_state getrandbits getstate gumbel hypergeometric laplace logistic lognormal "
+    "lognormvariate logseries multinomial multivariate_normal normal normalvariate pareto permutation poisson power "
+    "rand randbytes randint randn random random_integers random_sample randrange ranf rayleigh sample shuffle "
+    "standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises "
+    "vonmisesvariate wald weibull weibullvariate zipf Generator Random RandomState SystemRandom".split()
+)
+"""What numpy.random and random have that draws from their state, or has a state of its own: all but what sets one."""

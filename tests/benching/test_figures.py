@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from transformer.bench.figures import BreakEven, Spread, break_even, figures, spread
+from transformer.bench.break_even import BreakEven, break_even
+from transformer.bench.figures import Spread, figures, spread
 from transformer.bench.measure import Measurement, Row
 
 

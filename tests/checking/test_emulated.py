@@ -47,6 +47,7 @@ def test_a_training_there(tmp_path: Path) -> None:
         ("torch.ones(1, device='cuda').unsqueeze_(0)", True),
         pytest.param("torch.ones(2, device='cuda') + torch.ones(2)", False, marks=pytest.mark.slow),
         pytest.param("raise SystemExit('needs no CUDA device')", True, marks=pytest.mark.slow),
+        pytest.param("torch.ones(1, device='cuda'); raise SystemExit('not on cuda')", False, marks=pytest.mark.slow),
         pytest.param("undefined", False, marks=pytest.mark.slow),
     ],
 )

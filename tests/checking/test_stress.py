@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from toy import edited
 from transformer.verify import Recording, RunFailed, compare
 from transformer.verify import verify as climbing
 from transformer.verify.exercised import not_exercised, sites_of
+from transformer.verify.harness.job import Episodes
 from transformer.verify.length import Length, find_length
 from transformer.verify.options import Option, with_option
 from transformer.verify.record import record_run
@@ -226,10 +226,10 @@ def test_the_rung_under_other_stress(
     site = Site("condition", 2, "if args.x", "", TWO, frozenset({"true"}), None, None)
     made: list[tuple[tuple[str, ...], object]] = []
 
-    def record_run(run: Run, episode_steps: int | None = None, **_: object) -> Recording:
-        if fails and episode_steps is not None:
-            raise RunFailed("the script ended", "TypeError: max_episode_steps")
-        made.append((run.args, episode_steps))
+    def record_run(run: Run, episodes: Episodes | None = None, **_: object) -> Recording:
+        if fails and episodes is not None:
+            raise RunFailed("the script ended", "TypeError: too short")
+        made.append((run.args, episodes))
         return dataclasses.replace(toy_recording, sites=(site,))
 
     options = options_of({"lr": 1e-3, "x": True})
@@ -237,37 +237,45 @@ def test_the_rung_under_other_stress(
     monkeypatch.setattr(climbing, "record_run", record_run)
     verification = verify(Task(Run(script), "pass", up_to="refactored"))
     both = ("--no-x", "--lr", "0.01", "--updates", "2")
-    other = [(both[1:], 4)] * (not fails)  # a rollout has four steps
+    more = (*both[1:-1], "3")
+    other = [(more, Episodes(4, 8))] * (not fails)  # a rollout has four steps
     assert made == [(("--updates", "3"), None)] * 2 + [(both, None), *other] * 2
     assert [r.name for r in verification.rungs][2:] == ["refactored (other stress)"] * (not fails)
     console = Console(record=True, width=150)
     print_verification(verification, console)
-    assert ("Under other stress: --lr 0.01 --updates 2, episodes" in console.export_text()) == (not fails)
+    assert ("Under other stress: --lr 0.01 --updates 3, episodes" in console.export_text()) == (not fails)
     assert as_json(verification, (), None)["other_stress"] == [
-        {"arguments": [*both[1:]], "episode_steps": 4} for _ in other
+        {"arguments": [*more], "episodes": {"truncated": 4, "barren": 8}} for _ in other
     ]
 
 
 EPISODES = """\
-import gymnasium, torch
-env, net = gymnasium.make("CartPole-v1"), torch.nn.Linear(4, 1)
+import GYM, torch
+env, net = GYM.make("CartPole-v1"), torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 env.reset(seed=1)
-for step in range(4):
-    print(env.step(step % 2)[2:4])
+for step in range(6):
+    _, reward, *ended, info = env.step(step % 2)
+    print(reward, *ended, info)
+    if any(ended):
+        env.reset()
 optimizer.step()
 env.close()
 """
+TRUNCATED = {
+    "gymnasium": ["1.0 False False {}"] * 2 + ["1.0 False True {}", *["0.0 False True {}"] * 3],
+    "gym": ["1.0 False {}"] * 2 + [f"{reward} True {{'TimeLimit.truncated': True}}" for reward in (1.0, 0.0, 0.0, 0.0)],
+}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("gymnasium") is None, reason="gymnasium is not installed")
-def test_truncated_episodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gym", TRUNCATED)
+def test_short_episodes(tmp_path: Path, gym: str) -> None:
+    pytest.importorskip(gym)
     script = tmp_path / "episodes.py"
-    script.write_text(EPISODES)
-    went_on, ended = "(False, False)", "(False, True)"
-    for steps, last in ((None, went_on), (4, ended)):
-        recorded = record_run(Run(script), episode_steps=steps)
-        assert [p.line for p in recorded.prints] == [went_on] * 3 + [last]
+    script.write_text(EPISODES.replace("GYM", gym))
+    usual, short = (record_run(Run(script), episodes=episodes) for episodes in (None, Episodes(3, 3)))
+    assert [p.line for p in usual.prints] == TRUNCATED[gym][:1] * 6
+    assert [p.line for p in short.prints] == TRUNCATED[gym]
 
 
 def test_an_original_that_does_not_repeat_itself_under_stress(

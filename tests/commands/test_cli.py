@@ -44,7 +44,7 @@ class TestStreams:
         result = run(script)
         assert result.exit_code == 0
         assert result.stdout == written("x = 1\n")
-        assert "do flags" in result.stderr
+        assert "flags is done" in result.stderr
         assert "python CONVERTED.py --compile" in result.stderr
 
     def test_standard_input(self) -> None:
@@ -246,7 +246,7 @@ class TestUsage:
 
         monkeypatch.setattr(pipeline, "convert", record)
         run(script, "--select", "flags, storage", "--select", "compile")
-        assert (seen["select"], seen["ignore"]) == (("flags", "storage", "compile"), None)
+        assert (seen["select"], seen.get("ignore")) == (("flags", "storage", "compile"), None)
 
     @pytest.mark.parametrize("args", [["convert", "ppo.py"], ["ppo.py"], ["-q", "ppo.py"], ["--", "ppo.py"]])
     def test_convert_is_the_default_command(self, script: Path, args: list[str]) -> None:
@@ -297,9 +297,17 @@ class TestUsage:
 class TestReport:
     def test_table(self, script: Path) -> None:
         rows = [line.split() for line in run(script, "-o", "out.py").stdout.splitlines()]
-        assert ["flags", "applied", "+1", "-0", "do", "flags"] in rows
+        assert ["flags", "+1", "-0", "flags", "is", "done"] in rows
         assert ["Two", "flags."] in rows
-        assert ["storage", "skipped", "buffers", "of", "[unknown]", "shape"] in rows
+        held = rows.index(["held", "back"])
+        assert rows[held + 1 : held + 3] == [["storage", "buffers", "of", "[unknown]", "shape"], ["storage", "costs."]]
+        assert ["next", "lean-convert", "verify", str(script), "out.py"] in rows
+
+    def test_what_is_not_needed_is_counted_and_told_on_demand(self, script: Path) -> None:
+        short, full = (run(script, "-o", "out.py", *more).stdout for more in ((), ("-v",)))
+        assert "1 not needed here; -v says why" in short and "nothing to [see]" not in short
+        assert "not needed here\n" in full and "nothing to [see]" in full
+        assert "do flags" in full and "do flags" not in short
 
     def test_warnings_have_positions_and_advice(self, script: Path) -> None:
         script.write_text("WARN\n")
@@ -349,7 +357,8 @@ class TestReport:
             "stale": None,
             "transforms": [
                 _transform("flags", "applied", "Two flags.", 1),
-                _transform("storage", "skipped", "buffers of [unknown] shape", 0),
+                _transform("storage", "skipped", "buffers of [unknown] shape", 0, "held back"),
+                _transform("shuffle", "skipped", "nothing to [see]", 0, "not needed"),
                 _transform("compile", "applied", "", 1),
             ],
             "diagnostics": [_diagnostic("LC101", "warning", 2, 9, "loss.item() remains")],
@@ -374,13 +383,13 @@ class TestReport:
         assert "--force" in entry["failure"]
 
 
-def _transform(name: str, outcome: str, reason: str, added: int) -> dict[str, object]:
+def _transform(name: str, outcome: str, reason: str, added: int, kind: str | None = None) -> dict[str, object]:
     return {
         "name": name,
         "summary": f"do {name}",
         "outcome": outcome,
         "reason": reason,
-        "kind": "held back" if outcome == "skipped" else None,
+        "kind": kind,
         "lines_added": added,
         "lines_removed": 0,
     }

@@ -15,6 +15,10 @@ import pytest
 from transformer import convert
 from transformer.dataflow.reaching import Reaching
 from transformer.syntax import layout, rewrite
+from transformer.values.arrays import KnownArrays
+from transformer.values.dtypes import Dtypes
+from transformer.values.shapes import Shapes
+from transformer.values.tensors import Tensors
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SOURCE = (FIXTURES / "gymnasium_continuous.py").read_text(encoding="utf-8")
@@ -57,6 +61,14 @@ def test_a_scope_is_analysed_once_per_state(counted: Callable[..., list[Any]]) -
     convert(SOURCE)
     assert bodies
     assert len({id(body) for body in bodies}) == len(bodies)  # the list keeps them alive
+
+
+@pytest.mark.parametrize("analysis", [Tensors, Shapes, Dtypes, KnownArrays])
+def test_an_analysis_is_made_once_per_state(analysis: type, counted: Callable[..., list[Any]]) -> None:
+    made = counted(analysis, "__init__")
+    convert(SOURCE)
+    assert made
+    assert len({id(roles) for roles in made}) == len(made)  # the list keeps them alive
 
 
 def test_the_formatter_is_asked_less_than_once_per_applied_transform(counted: Callable[..., list[Any]]) -> None:

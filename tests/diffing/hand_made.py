@@ -61,7 +61,15 @@ COMPILE = ROLLOUT.replace(
 def info(name: str, *needs: str) -> TransformInfo:
     """The description of a transform that exists only here."""
     return TransformInfo(
-        name, f"do what {name} does", "to nothing", f"Nothing that `{name}` touches is read.", needs, "x = 1", "x = 2"
+        name=name,
+        brief=f"{name} is done",
+        summary=f"do what {name} does",
+        applies="to nothing",
+        safety=f"Nothing that `{name}` touches is read.",
+        costs="Nothing.",
+        needs=needs,
+        before="x = 1",
+        after="x = 2",
     )
 
 

@@ -14,6 +14,7 @@ from test_verified import REPORT
 from transformer.cli import main
 from transformer.conversion import pipeline
 from transformer.conversion.result import Conversion
+from transformer.conversion.selection import SelectionError
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.transforms import ORDER
 
@@ -26,7 +27,7 @@ def script(tmp_path, monkeypatch):
 
     def convert(source, *, select=None, ignore=None, line_length=127):
         if "nonsense" in (select or ()):
-            raise pipeline.SelectionError("there is no transform named 'nonsense'")
+            raise SelectionError("there is no transform named 'nonsense'")
         if source == ORIGINAL:
             return hand_made()
         code = "LC002" if source == COMPILE else "LC004"

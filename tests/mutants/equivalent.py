@@ -9,11 +9,14 @@ These edits are proved to change nothing:
 - two flags in each other's place that are read as `a or b` alone;
 - the edits of a condition, and of what only it reads, that chooses between two ways to compute the same bits: rows as
   tensors or as numpy's views of them, a gradient bound anew or copied into the old one;
-- dropping what is done for distributions of a kind that the script never samples;
-- dropping the capture of a function;
-- what gradients are before the first backward pass, where each one sets all of them anew.
+- dropping what is done for distributions of a kind that the script never samples; drawing as a graph does, outside of
+  graphs too, what torch draws by the same formula;
+- whether a function is compiled, or captured, as long as what is captured is called with inputs of one size;
+- which of two forms of the backward pass sets the gradients, and what they were before, where all are set anew;
+- a learning rate that is a float where it was a tensor of float64, or the contrary, where no graph holds on to it.
 
-Each rests on what a few functions are known to do, as said where they are named. What raises instead is seen in a run.
+Each rests on what a few functions are known to do, as said where they are named, or as `test_mutants.py` shows. What
+raises instead is seen in a run.
 
 `score.py --proofs` runs what is proved all the same: one that is killed in spite of its proof shows a mistake here.
 """
@@ -21,6 +24,7 @@ Each rests on what a few functions are known to do, as said where they are named
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable
 
@@ -194,20 +198,21 @@ class _Script:
 
 def _one_spelling(mutant: Mutant, script: _Script) -> str:
     """Both texts, with one spelling for each thing, are the same."""
-    before, after = (_spelled(t, script) for t in (mutant.before, mutant.after))
+    scope = script.scope(script.statement(mutant.line))
+    before, after = (_spelled(t, script, scope) for t in (mutant.before, mutant.after))
     return "the same in another spelling" if before is not None and before == after else ""
 
 
-def _spelled(text: str, script: _Script) -> str | None:
+def _spelled(text: str, script: _Script, scope: ast.AST) -> str | None:
     statement = _statement(text)
-    return None if statement is None else ast.dump(_Spelling(script).visit(statement))
+    return None if statement is None else ast.dump(_Spelling(script, scope).visit(statement))
 
 
 class _Spelling(ast.NodeTransformer):
     """Gives each thing one spelling."""
 
-    def __init__(self, script: _Script) -> None:
-        self._script = script
+    def __init__(self, script: _Script, scope: ast.AST) -> None:
+        self._script, self._scope = script, scope
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -231,7 +236,7 @@ class _Spelling(ast.NodeTransformer):
                 func=ast.Attribute(value=ast.BinOp(left=ast.Name(id=name), op=ast.Div(), right=drawn), attr="argmax"),
                 args=[axis],
             ):
-                made = self._script.values(name)
+                made = self._script.values(name, self._scope)
                 if len(made) == 1 and re.search(r"\.reshape\(-1, [\w.]+\.shape\[-?1\]\)$", made[0]):  # two axes
                     node.args = [ast.Constant(1) if ast.unparse(axis) == "-1" else axis]
                 match drawn:  # halving all draws doubles all quotients
@@ -463,14 +468,54 @@ def _first_gradients(mutant: Mutant, script: _Script) -> str:
         return ""
     if not _sets(statement) or (isinstance(statement, ast.For) and mutant.kind != "drop"):
         return ""
+    return "each backward pass sets the gradients anew" if _sets_gradients_anew(function, script) else ""
+
+
+def _sets_gradients_anew(function: ast.FunctionDef, script: _Script) -> bool:
+    """Whether a function of the script alone has to do with gradients, all of which each backward pass sets anew."""
     anew = [n for n in ast.walk(function) if isinstance(n, ast.If) and "gradient" in _same_either_way(n, script)]
     blocks = [b for n in ast.walk(script.tree) if isinstance(b := getattr(n, "body", None), list)]
     calls = [b[:i] for b in blocks for i, s in enumerate(b) if ast.unparse(s).startswith("backward(")]
-    reads = [n for n in ast.walk(script.tree) if isinstance(n, ast.Attribute) and n.attr == "grad" and n not in sets]
+    reads = [n for n in ast.walk(script.tree) if isinstance(n, ast.Attribute) and n.attr == "grad"]
     inside = {id(n) for n in ast.walk(function)}
-    if len(anew) == 1 and calls and all("zero_grad()" in map(ast.unparse, before) for before in calls):
-        return "each backward pass sets the gradients anew" if all(id(n) in inside for n in reads) else ""
+    zeroed = bool(calls) and all("zero_grad()" in map(ast.unparse, before) for before in calls)
+    return len(anew) == 1 and zeroed and all(id(n) in inside for n in reads)
+
+
+def _either_backward(mutant: Mutant, script: _Script) -> str:
+    """Dropping `loss.backward()` before what autograd.grad does: the same gradients of the optimizer's parameters.
+
+    These are all that the network has, and none has a gradient before, so that nothing is added up.
+    """
+    statement = script.statement(mutant.line)
+    around = script.scope(statement)
+    outer = script.scope(around) if isinstance(around, ast.FunctionDef) else None
+    if mutant.kind != "drop" or not isinstance(around, ast.FunctionDef) or not isinstance(outer, ast.FunctionDef):
+        return ""
+    body = [s for s in around.body if not _is_docstring(s)]
+    ways = [" ".join(ast.unparse(s).split()) for s in body]
+    both = [
+        "if not torch.compiler.is_compiling(): loss.backward() return",
+        "for p, grad in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)): ",
+    ]
+    of_all = "[p for group in optimizer.param_groups for p in group['params'] if p.requires_grad]"
+    if (
+        len(body) == 2
+        and body[0] is statement
+        and all(map(str.startswith, ways, both))
+        and script.values("parameters", outer) == [of_all]
+        and _is_adam_of_all(script)
+        and _sets_gradients_anew(outer, script)
+    ):
+        return "gradients are the same numbers by backward() and by autograd.grad(), where there are none before"
     return ""
+
+
+def _is_adam_of_all(script: _Script) -> bool:
+    """Whether the script's one optimizer is Adam with all of the network's parameters."""
+    made = script.values("optimizer")
+    alone = len(made) == 1 and made[0].startswith("optim.Adam(agent.parameters(), ")
+    return alone and "add_param_group" not in script.text and script.text.count("optim.Adam") == 1
 
 
 def _other_kind(mutant: Mutant, script: _Script) -> str:
@@ -478,23 +523,142 @@ def _other_kind(mutant: Mutant, script: _Script) -> str:
     kinds = re.fullmatch(r"if \w+ and isinstance\((\w+), torch\.distributions\.(\w+)\):", mutant.before)
     if mutant.kind != "drop" or kinds is None:
         return ""
-    around = script.scope(script.statement(mutant.line))
+    drawn = _drawn(script.scope(script.statement(mutant.line)), script)
+    others = {"Categorical", "Normal", "Independent"} - {kinds[2]}
+    return "the script samples distributions of another kind" if drawn and drawn <= others else ""
+
+
+def _drawn(around: ast.AST, script: _Script) -> set[str]:
+    """The kinds of distributions that a function of the script is given by others; `unknown` among them."""
     name = getattr(around, "name", "")
     calls = [n for n in ast.walk(script.tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == name]
     outside = [c for c in calls if script.scope(c) is not around]
-    drawn = [v for c in outside for a in c.args for v in script.values(ast.unparse(a), script.scope(c)) or ["unknown"]]
-    others = {"Categorical", "Normal", "Independent"} - {kinds[2]}
-    if drawn and all(v.partition("(")[0] in others for v in drawn):
-        return "the script samples distributions of another kind"
+    values = [v for c in outside for a in c.args for v in script.values(ast.unparse(a), script.scope(c)) or ["unknown"]]
+    return {v.partition("(")[0] for v in values}
+
+
+def _drawn_outside_graphs(mutant: Mutant, script: _Script) -> str:
+    """An edit of `captured and isinstance(...)` that comes out the same, or draws outside of graphs as within them."""
+    statement = script.statement(mutant.line)
+    condition = r"if captured (and|or) (isinstance\(\w+, torch\.distributions\.(\w+)\)):"
+    before, after = re.fullmatch(condition, mutant.before), re.fullmatch(r"if captured (and|or) (.*):", mutant.after)
+    around = script.scope(statement)
+    if before is None or after is None or not isinstance(around, ast.FunctionDef) or before[1] != "and":
+        return ""
+    drawn, earlier = _drawn(around, script), set()
+    for sibling in around.body[: around.body.index(statement)]:
+        match sibling, re.match(condition, ast.unparse(sibling)):
+            case ast.If(body=[*_, ast.Return()]), found if found and found[1] == "and":
+                earlier.add(found[3])
+    same = after[2] == before[2]
+    if drawn and drawn <= earlier and before[3] not in drawn and (after[1] == "and" or same):
+        return "in a graph the function has returned before, and outside of one it is the same"
+    if same and after[1] == "or" and drawn in ({"Categorical"}, {"Normal"}) and drawn == {before[3]}:
+        return "torch draws from this distribution by the same formula"
     return ""
 
 
 def _uncaptured(mutant: Mutant, script: _Script) -> str:
-    """Dropping nothing but captures leaves the functions themselves, which is what a capture has to compute."""
+    """Whether a function is compiled or captured: both have to compute what the function itself does.
+
+    A graph holds one size of inputs, so that another capture has to be shown to see no other.
+    """
     statement = script.statement(mutant.line)
     leaves = [n for n in ast.walk(statement) if isinstance(n, ast.stmt) and not isinstance(n, ast.If)]
-    captures = [re.fullmatch(r"(\w+) = CudaGraphModule\(\1(, warmup=\d+)?\)", ast.unparse(n)) for n in leaves]
-    return "captured or not, a function computes the same" if mutant.kind == "drop" and all(captures) else ""
+    if not all(map(_accelerated, leaves)):
+        return ""
+    if mutant.kind == "drop":
+        return "captured or compiled or not, a function computes the same"
+    edited = _statement(f"{mutant.after.removesuffix(':')}: pass")
+    if not (isinstance(statement, ast.If) and isinstance(edited, ast.If) and _is_pure(edited.test)):
+        return ""
+    captures = [n for n in leaves if "CudaGraphModule" in ast.unparse(n)]
+    if not captures and not any(isinstance(n, ast.If) for s in statement.body for n in ast.walk(s)):
+        return "compiled or not, a function computes the same"
+    parts = re.fullmatch(r"(\w+\.\w+) % (\w+\.\w+) == 0", ast.unparse(statement.test))
+    if parts and _is_cut(parts[1], parts[2], script) and len(leaves) == 1 and not statement.orelse:
+        one = f"{parts[1]} // {parts[2]} == 0", f"{parts[2]} % {parts[1]} == 0", f"{parts[1]} % {parts[2]} == -1"
+        if ast.unparse(edited.test) in one:
+            return "captured or not, it computes the same; captured it is where the batch is one minibatch, or nowhere"
+    return _first_capture(statement, edited, script)
+
+
+def _accelerated(node: ast.AST) -> str:
+    """The function that a statement compiles or captures, and does nothing else; empty where it does something else."""
+    found = re.fullmatch(
+        r"(\w+) = (CudaGraphModule\(\1(, warmup=\d+)?\)|torch\.compile\(\1, options=\w+\))", ast.unparse(node)
+    )
+    return found[1] if found else ""
+
+
+def _is_cut(whole: str, part: str, script: _Script) -> bool:
+    """Whether something of one size is cut in parts of another, which are positive then."""
+    calls = {ast.unparse(n) for n in ast.walk(script.tree) if isinstance(n, ast.Call)}
+    return f"range(0, {whole}, {part})" in calls or any(
+        c.endswith(f".split({part})") and f"torch.randperm({whole}, " in c for c in calls
+    )
+
+
+def _first_capture(statement: ast.If, edited: ast.If, script: _Script) -> str:
+    """Always the first of two captures, where what it captures is only called under the condition that was."""
+    outer, test = script.parent(statement), ast.unparse(statement.test)
+    always = isinstance(outer, ast.If) and statement in outer.body and ast.dump(outer.test) == ast.dump(edited.test)
+    names = {_accelerated(s) for s in statement.body}
+    inside = {id(n) for n in ast.walk(statement)}
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == test:
+            inside |= {id(n) for s in node.body for n in ast.walk(s)}
+    calls = [n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and n.id in names and _is_load(n)]
+    if always and re.fullmatch(r"args\.\w+", test) and f"{test} = " not in script.text:
+        if all(id(n) in inside for n in calls):
+            return "captured or not, it computes the same; what is captured beside is not called"
+    return ""
+
+
+def _either_rate(mutant: Mutant, script: _Script) -> str:
+    """An edit of the condition under which Adam's learning rate is in a tensor, where no function is captured.
+
+    It is a float that is set where there is a tensor, or a tensor that is made where a float would do; the contrary
+    fails.
+    """
+    statement, edited = script.statement(mutant.line), _statement(f"{mutant.after.removesuffix(':')}: pass")
+    if mutant.kind in ("drop", "repeat") or not (isinstance(statement, ast.If) and isinstance(edited, ast.If)):
+        return ""
+    if ast.unparse(statement.test) != "args.compile or args.cudagraphs" or not _is_adam_of_all(script):
+        return ""
+    body, other = (" ".join("; ".join(map(ast.unparse, s)).split()) for s in (statement.body, statement.orelse))
+    rate = "optimizer.param_groups[0]['lr']"
+    filled = re.fullmatch(rf"{re.escape(rate)}\.fill_\((.*)\)", body)
+    makes = "for group in optimizer.param_groups: group['lr'] = torch.tensor(group['lr'], dtype=torch.float64, device="
+    if filled is not None and other == f"{rate} = {filled[1]}":
+        allowed = False  # the float
+    elif (
+        body.startswith(makes) and isinstance(loop := statement.body[0], ast.For) and len(loop.body) == 1 and not other
+    ):
+        allowed = True  # the tensor
+    else:
+        return ""
+    words = {
+        w for s in (statement, edited) for n in ast.walk(s.test) if re.fullmatch(r"args\.\w+", w := ast.unparse(n))
+    }
+    for values in itertools.product((False, True), repeat=len(words)):
+        known = dict(zip(sorted(words), values, strict=True))
+        was, is_ = (_truth(s.test, known) for s in (statement, edited))
+        if is_ is None or (was != is_ and (known["args.cudagraphs"] or is_ is not allowed)):
+            return ""
+    return "Adam computes the same with a rate in a tensor of float64 and with a float, and no graph holds on to it"
+
+
+def _truth(test: ast.expr, known: dict[str, bool]) -> bool | None:
+    """What a condition comes out as; None where it holds more than options, `and`, `or` and `not`."""
+    match test:
+        case ast.BoolOp(op=op, values=values):
+            truths = [_truth(v, known) for v in values]
+            return None if None in truths else (any if isinstance(op, ast.Or) else all)(truths)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            truth = _truth(operand, known)
+            return None if truth is None else not truth
+    return known.get(ast.unparse(test))
 
 
 _RULES: tuple[Callable[[Mutant, _Script], str], ...] = (
@@ -503,6 +667,9 @@ _RULES: tuple[Callable[[Mutant, _Script], str], ...] = (
     _either_flag,
     _two_ways,
     _first_gradients,
+    _either_backward,
     _other_kind,
+    _drawn_outside_graphs,
     _uncaptured,
+    _either_rate,
 )

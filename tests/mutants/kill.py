@@ -174,7 +174,7 @@ class Range:
         return Run(self.target.original, arguments, source, timeout=PATIENCE)
 
     def _how(self, place: Place) -> dict[str, Any]:
-        return {"emulated": place.emulated, "episode_steps": self._configurations[place.name].episode_steps}
+        return {"emulated": place.emulated, "episodes": self._configurations[place.name].episodes}
 
     def _record(self, place: Place, run: Run, **options: Any) -> Recording:
         options |= {"values_limit": VALUES, **self._how(place)}

@@ -36,10 +36,13 @@ Nor are edits made that nothing could tell: the other order of a sum, a product,
 another thing of the same shape where only that is read, `non_blocking` and the like. Statements that no run reaches are
 counted, and left aside.
 
-Score = killed / (all - proved equivalent). Proved is from the text alone (`tests/mutants/equivalent.py`): repeating
-what has no other effect and reads nothing that it binds, editing what nothing reads, and a few edits of which that file
-shows that both texts compute the same. What survives beside these is
-listed below, with a reason that somebody has written down (`benchmarks/mutants.toml`).
+Score = killed / (all - proved equivalent). Proved is from the text alone (`tests/mutants/equivalent.py`, by rules that
+have tests of what they must not prove): repeating what has no other effect and reads nothing that it binds; editing
+what nothing reads; and edits of which that file shows that both texts compute the same. Among these is whether a
+function is compiled at all, or captured where it is called with one size: torch.compile and CudaGraphModule are to
+compute what the function does, so such an edit costs time alone. What survives beside these is listed below, with a
+reason that somebody has written down (`benchmarks/mutants.toml`): *equivalent* by a reason that is no proof, or *not
+seen*.
 """
 
 
@@ -83,6 +86,10 @@ def _page(scores: Sequence[Score]) -> Iterator[str]:
             yield f"- `{one.script}`, {name}: `{' '.join(words)}`"
     yield "\n## Survivors\n"
     yield f"{_summary(scores)}\n"
+    yield "Proved equivalent, by reason:\n"
+    for why, count in Counter(s.proof for one in scores for s in one.scored if s.proof).most_common():
+        yield f"- {count}: {why}"
+    yield ""
     for one in scores:
         yield f"### {one.script}\n"
         yield from _survivors(one)

@@ -4,6 +4,7 @@ import ast
 from dataclasses import replace
 
 import pytest
+import torch
 from equivalent import proof
 from figures import Score, Scored
 from forking import preload
@@ -233,11 +234,158 @@ def test_what_is_proved_of_a_script(scope: str, before: str, after: str, proved:
     assert bool(proof(_edit(scope, before, after), HELPERS)) == proved
 
 
-def _edit(scope: str, before: str, after: str) -> Mutant:
+def _edit(scope: str, before: str, after: str, text: str = HELPERS) -> Mutant:
     kind = {"(dropped)": "drop", "(repeated)": "repeat"}.get(after, "other")
-    lines = [number for number, line in enumerate(HELPERS.splitlines(), start=1) if line.strip() == before]
-    line = lines[scope == "Other.__init__"]
+    lines = [number for number, line in enumerate(text.splitlines(), start=1) if line.strip() == before]
+    line = lines[-(scope in ("", "Other.__init__"))]  # the last one of those that read the same
     return Mutant(kind, scope, before, after, line, line, ())
+
+
+GRAPHS = """\
+class Agent(nn.Module):
+
+    def act(self, x):
+        probs = Normal(self.mean(x), self.std)
+        return sample(probs)
+
+def sample(d):
+    if captured and isinstance(d, torch.distributions.Normal):
+        return torch.randn(d.loc.shape) * d.scale + d.loc
+    if captured and isinstance(d, torch.distributions.Categorical):
+        probs = d.probs.reshape(-1, d.probs.shape[-1])
+        drawn = (probs / torch.empty_like(probs).exponential_(1)).argmax(-1)
+        return drawn
+    return d.sample()
+
+def traceable(optimizer):
+    parameters = [p for group in optimizer.param_groups for p in group['params'] if p.requires_grad]
+
+    def backward(loss):
+        if not torch.compiler.is_compiling():
+            loss.backward()
+            return
+        for p, grad in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)):
+            if p.grad is None or grad is None:
+                p.grad = grad
+            else:
+                p.grad.copy_(grad)
+    return backward
+
+def rollout(x):
+    if args.compile:
+        act(x)
+    else:
+        policy(x)
+
+def update(x):
+    zero_grad()
+    backward(loss)
+optimizer = optim.Adam(agent.parameters(), lr=0.1)
+if args.compile or args.cudagraphs:
+    for group in optimizer.param_groups:
+        group['lr'] = torch.tensor(group['lr'], dtype=torch.float64, device='cpu')
+backward = traceable(optimizer)
+if torch.device(device).type != 'cpu':
+    gae = torch.compile(gae, options=options)
+if args.cudagraphs:
+    if args.compile:
+        act = CudaGraphModule(act, warmup=20)
+    else:
+        policy = CudaGraphModule(policy, warmup=20)
+    if args.batch_size % args.minibatch_size == 0:
+        update = CudaGraphModule(update, warmup=20)
+if args.cudagraphs or args.compile:
+    optimizer.param_groups[0]['lr'].fill_(args.lr * 2)
+else:
+    optimizer.param_groups[0]['lr'] = args.lr * 2
+for x in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):
+    update(x)
+"""
+RATE, CUT = "if args.compile or args.cudagraphs:", "if args.batch_size % args.minibatch_size == 0:"
+NORMAL, CATEGORICAL = (f"if captured and isinstance(d, torch.distributions.{k}):" for k in ("Normal", "Categorical"))
+DRAWN = "drawn = (probs / torch.empty_like(probs).exponential_(1)).argmax(-1)"
+PROVED_OF_GRAPHS = [
+    ("traceable.backward", "if not torch.compiler.is_compiling():", "(dropped)", True),
+    ("traceable.backward", "if not torch.compiler.is_compiling():", "if torch.compiler.is_compiling():", False),
+    ("", "if torch.device(device).type != 'cpu':", "if torch.device(device).type == 'cpu':", True),
+    ("", "if torch.device(device).type != 'cpu':", "(dropped)", True),
+    ("", "if torch.device(device).type != 'cpu':", "if torch.device(device).pop() != 'cpu':", False),
+    ("", CUT, "if args.batch_size // args.minibatch_size == 0:", True),
+    ("", CUT, "if args.minibatch_size % args.batch_size == 0:", True),
+    ("", CUT, "if args.batch_size % args.minibatch_size == -1:", True),
+    ("", CUT, "if args.batch_size % args.minibatch_size == 1:", False),
+    ("", CUT, "if args.minibatch_size % args.minibatch_size == 0:", False),
+    ("", CUT, "if args.batch_size % args.minibatch_size != 0:", False),
+    ("", "if args.compile:", "if args.cudagraphs:", True),
+    ("", "if args.compile:", "if not args.compile:", False),
+    ("", RATE, "if args.compile or args.cudagraphs or args.x:", True),
+    ("", RATE, "if args.cudagraphs or args.cudagraphs:", False),
+    ("", "if args.cudagraphs or args.compile:", "if args.cudagraphs or args.cudagraphs:", False),
+    ("sample", NORMAL, NORMAL.replace("and", "or"), True),
+    ("sample", CATEGORICAL, CATEGORICAL.replace("and", "or"), True),
+    ("sample", CATEGORICAL, "if captured and isinstance(torch.distributions.Categorical, d):", True),
+    ("sample", NORMAL, "if captured and isinstance(torch.distributions.Normal, d):", False),
+    ("sample", DRAWN, DRAWN.replace("(-1)", "(1)"), True),
+    ("sample", DRAWN, DRAWN.replace("(-1)", "(0)"), False),
+]
+
+
+@pytest.mark.parametrize(("scope", "before", "after", "proved"), PROVED_OF_GRAPHS)
+def test_what_is_proved_of_graphs(scope: str, before: str, after: str, proved: bool) -> None:
+    assert bool(proof(_edit(scope, before, after, GRAPHS), GRAPHS)) == proved
+
+
+@pytest.mark.parametrize(
+    ("scope", "before", "after", "old", "new"),
+    [
+        ("traceable.backward", "if not torch.compiler.is_compiling():", "(dropped)", "    zero_grad()\n", ""),
+        ("traceable.backward", "if not torch.compiler.is_compiling():", "(dropped)", "agent.parameters()", "some"),
+        ("", CUT, "if args.batch_size // args.minibatch_size == 0:", "split(args.minibatch_size", "split(args.size"),
+        ("", "if args.compile:", "if args.cudagraphs:", "    else:\n        policy(x)", "    act(x)"),
+        ("", RATE, "if args.compile or args.cudagraphs or args.x:", "optim.Adam(", "optim.SGD("),
+        ("sample", CATEGORICAL, CATEGORICAL.replace("and", "or"), "probs = Normal(", "probs = Other("),
+        (
+            "sample",
+            CATEGORICAL,
+            CATEGORICAL.replace("and", "or"),
+            "captured and isinstance(d, torch.distributions.N",
+            "no(",
+        ),
+    ],
+)
+def test_what_another_text_of_graphs_does_not_show(scope: str, before: str, after: str, old: str, new: str) -> None:
+    other = GRAPHS.replace(old, new)
+    assert other != GRAPHS and not proof(_edit(scope, before, after, other), other)
+
+
+def test_facts_that_proofs_rest_on() -> None:
+    """Learning rates as floats and as tensors, gradients in two ways, draws in two ways: the same bits."""
+    torch.manual_seed(1)
+    x, rates = torch.randn(9, 4), [torch.tensor(3e-3, dtype=torch.float64), 3e-3]
+    nets = [torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)) for _ in rates]
+    nets[1].load_state_dict(nets[0].state_dict())
+    adams = [torch.optim.Adam(n.parameters(), lr=r, eps=1e-5) for n, r in zip(nets, rates, strict=True)]
+    for _ in range(5):
+        for net, adam in zip(nets, adams, strict=True):
+            adam.zero_grad()
+            loss = (net(x) ** 2).mean()
+            if net is nets[0]:
+                loss.backward()
+            else:
+                for p, grad in zip(net.parameters(), torch.autograd.grad(loss, [*net.parameters()]), strict=True):
+                    p.grad = grad
+            adam.step()
+        assert all(map(torch.equal, nets[0].parameters(), nets[1].parameters()))
+    probs, scale = torch.rand(64, 7).softmax(-1), torch.rand(64, 7)
+    for drawn in (
+        lambda: torch.distributions.Categorical(probs).sample(),
+        lambda: (probs / torch.empty_like(probs).exponential_(1)).argmax(-1),
+    ), (
+        lambda: torch.distributions.Normal(probs, scale).sample(),
+        lambda: torch.randn(probs.shape) * scale + probs,
+    ):  # fmt: skip
+        first, second = ((torch.manual_seed(2), draw())[1] for draw in drawn)
+        assert torch.equal(first, second)
 
 
 def test_what_another_text_does_not_show() -> None:

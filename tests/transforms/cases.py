@@ -14,9 +14,8 @@ from transformer.transforms.base import SkipKind
 Parts = Mapping[str, str]
 
 ADDED = """\
-parser.add_argument("--compile", action="store_true", help="compile policy, advantages and update with torch.compile")
+parser.add_argument("--compile", action="store_true", help="compile policy and update with torch.compile")
 parser.add_argument("--cudagraphs", action="store_true", help="replay policy, advantages and update as CUDA graphs")
-parser.add_argument("--measure-burnin", type=int, default=3, help="iterations before the speed is measured")
 """
 FLAGS: Parts = {"flags": ADDED}
 """What the flags transform adds, for the transforms that need it."""

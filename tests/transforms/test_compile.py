@@ -4,79 +4,38 @@ from pathlib import Path
 
 import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, turn
-from scripts import PARTS, edited, script
+from scripts import edited, script
 
 from transformer import Applied, convert
 
-
-def compiled(*functions: str, steady: bool = False) -> str:
-    """The block above the training loop; the policy, among the functions, needs fewer guards, or only its input's."""
-    unguarded = STEADY if steady else UNGUARDED
-    forms = {"policy": unguarded, "gae": GAE}
-    crashes = CRASHES if any(f.startswith("update") for f in functions) else ""
-    return """\
-if args.compile:
-    # Checking a distribution's arguments reads tensors on the host, which breaks the compiled graph
+CHECKS = """\
+    # Checking a distribution's arguments reads tensors on the host, which no graph holds
     torch.distributions.Distribution.set_default_validate_args(False)
-    # Draw the eager run's random numbers; Dynamo's guards have checked the inputs that Inductor would check again
-    options = {"fallback_random": True, "size_asserts": False}
-    if torch.backends.cpu.get_cpu_capability() == "AVX512":
-        # torch's own kernels use AVX-512 here, so Inductor need not build three programs to see that it works
-        options["cpp.vec_isa_ok"] = True
-""" + "".join([crashes, *(forms.get(f.partition("_")[0], PLAINLY).format(f) for f in functions)])
-
-
-CRASHES = """\
-    if torch.__version__ < "2.12" and torch.device(device).type == "cuda":
-        # Before 2.12, Inductor crashes where it would reorder the loops of fused optimizer steps (pytorch #176591)
-        options["loop_ordering_after_fusion"] = False
 """
+OPTIONS = """\
+    # The eager run's random numbers; before 2.12, Inductor crashes where it reorders fused steps (pytorch #176591)
+    options = {"fallback_random": True, "size_asserts": False, "loop_ordering_after_fusion": torch.__version__ >= "2.12"}
+"""  # noqa: E501
 UNGUARDED = """\
     # Nothing changes the network but its parameters' values, so its attributes need no guards
-    unguarded = {{"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}}
-    {0} = torch.compile({0}, options={{**options, **unguarded}})
+    {0} = torch.compile(
+        {0}, options={{**options, "guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}}
+    )
 """
-GAE = """\
-    if torch.device(device).type != "cpu":  # on a CPU, a call per rollout saves less than compiling takes
-        {0} = torch.compile({0}, options=options)
-"""
-PLAINLY = "    {0} = torch.compile({0}, options=options)\n"
 STEADY = """\
     # All else that the policy reads stays as it is, but for parameters' values: only its input needs guards
-    unguarded = {{"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}}
-    {0} = torch.compile({0}, options={{**options, **unguarded}})
+    {0} = torch.compile({0}, options={{**options, "guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}})
 """
+PLAINLY = "    {0} = torch.compile({0}, options=options)\n"
 
 
-LOOP_IN_GAE = {
-    "functions": '''
-        def gae(next_obs, next_done):
-            """Estimate the advantages and returns of the rollout, backwards in time."""
-            <advantages>
-            return advantages, returns
+def compiled(*functions: str, steady: bool = False, checks: str = CHECKS) -> str:
+    """The block above the training loop; the policy, among the functions, needs fewer guards, or only its input's."""
+    forms = {"policy": STEADY if steady else UNGUARDED}
+    calls = [forms.get(f.partition("_")[0], PLAINLY).format(f) for f in functions]
+    return "".join(["if args.compile:\n", checks, OPTIONS, *calls])
 
 
-    ''',
-    "estimate": "advantages, returns = gae(next_obs, next_done)",
-}
-RECURRENCE = {
-    **LOOP_IN_GAE,
-    "functions": '''
-        @torch.compiler.disable
-        def recurrence(next_done, next_value, advantages, lastgaelam):
-            """Accumulate backwards in time; torch.compile would unroll this loop over the whole rollout."""
-            <gae>
-
-
-        def gae(next_obs, next_done):
-            """Estimate the advantages and returns of the rollout, backwards in time."""
-            <without_loop>
-            return advantages, returns
-
-
-    ''',
-    "without_loop": edited("advantages", "<gae>", "recurrence(next_done, next_value, advantages, lastgaelam)"),
-}
 PLAIN = {"metrics": "", "report": "print(iteration, global_step)"}
 UPDATE = {
     "functions": '''
@@ -91,7 +50,6 @@ UPDATE = {
 
 REWRITES = [
     Rewrite("the policy", {}, {**NAMED, "before_loop": compiled("policy") + "\n"}, also=("policy",)),
-    Rewrite("the loop over time stays eager", {}, {**RECURRENCE, "before_loop": compiled("gae") + "\n"}, also=("gae",)),
     Rewrite("the update", PLAIN, {**UPDATE, "before_loop": compiled("update") + "\n"}, also=("update",)),
     Rewrite(
         "names that were taken",
@@ -114,7 +72,7 @@ REWRITES = [
     ),
 ]
 
-NONE = "neither policy nor gae() nor update() could be made a function"
+NONE = "neither policy nor update() could be made a function"
 
 NOOPS = [
     NoOp("nothing was extracted", {}, NONE),
@@ -129,12 +87,7 @@ NOOPS = [
         also=("policy",),
     ),
     NoOp("the minibatch loop is left early", {"metrics": "if ratio.max() > 100:\n    break"}, NONE, also=("update",)),
-    NoOp(
-        "the loop over time is a function of the script's own",
-        {"estimate": "advantages = returns = rewards"},
-        NONE,
-        also=("gae",),
-    ),
+    NoOp("only the advantages were extracted: they stay eager", {}, NONE, also=("gae",)),
 ]
 
 
@@ -157,10 +110,10 @@ def test_a_function_that_makes_a_list_longer_stays_eager(grow: str) -> None:
         "before_loop": "norms = {'all': []}" if "'all'" in grow else "norms = []",
         "metrics": f"norm = ratio.norm()\nif args.seed:\n    {grow}",
     }
-    step = turn("compile", script({**parts, "report": "print(norms)"}), ("gae", "update"))
+    step = turn("compile", script({**parts, "report": "print(norms)"}), ("policy", "update"))
     assert isinstance(step.outcome, Applied), step.outcome
     assert step.outcome.notes == ("update() stays eager: norms grows, each length would be compiled anew",)
-    assert "torch.compile(gae" in step.after and "torch.compile(update" not in step.after
+    assert "policy = torch.compile(" in step.after and "torch.compile(update" not in step.after
 
 
 NORM = """
@@ -182,7 +135,7 @@ def test_a_function_that_counts_in_python_stays_eager(count: str, called: str) -
     # Dynamo's guards see the numbers of objects, and another number is another program
     functions = NORM.format(count=count) + "def seen(x):\n    norm.update(x)\n\n\n"
     parts = {"functions": functions, "before_loop": "norm = Norm()", "metrics": called, "report": "print(norm.mean)"}
-    step = turn("compile", script(parts), ("gae", "update"))
+    step = turn("compile", script(parts), ("policy", "update"))
     assert isinstance(step.outcome, Applied), step.outcome
     counts = f"{count.split('.')[0]}.count counts in Python, each number would be compiled anew"
     assert step.outcome.notes == (f"update() stays eager: {counts}",)
@@ -198,29 +151,6 @@ def test_a_function_that_sets_other_attributes_is_compiled(change: str) -> None:
     step = turn("compile", script({**parts, "report": "print(norm.mean)"}), ("gae", "update"))
     assert isinstance(step.outcome, Applied), step.outcome
     assert not step.outcome.notes and "torch.compile(update" in step.after
-
-
-def test_other_loops_of_functions_that_are_called_are_compiled() -> None:
-    parts = {
-        "functions": "def doubled(x, times):\n    for _ in range(times):\n        x = x * 2\n    return x\n\n\n",
-        "advantages": edited("advantages", ".reshape(1, -1)", ".reshape(1, -1)\nnext_value = doubled(next_value, 2)"),
-    }
-    after = turn("compile", script(parts), ("gae",)).after
-    assert after.count("@torch.compiler.disable") == 1
-    assert parts["functions"] in after
-
-
-def test_the_loop_of_a_function_that_is_called_stays_eager() -> None:
-    loop = PARTS["gae"].replace("next_value", "last").replace("\n", "\n    ")
-    parts = {
-        "functions": "def estimate(last):\n    advantages = torch.zeros_like(rewards)\n    lastgaelam = 0\n"
-        f"    {loop}\n    return advantages\n\n\n",
-        "advantages": edited("advantages", "<gae>", "advantages = estimate(next_value)"),
-    }
-    after = turn("compile", script(parts), ("gae",)).after
-    disabled, estimate = after.index("@torch.compiler.disable\ndef recurrence("), after.index("def estimate(last):")
-    assert disabled < estimate
-    assert "for t in" not in after[estimate : after.index("return advantages", estimate)]
 
 
 RETAINED = edited("optimize", "loss.backward()", "loss.backward(retain_graph=True)")

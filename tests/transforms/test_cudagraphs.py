@@ -4,23 +4,21 @@ from collections.abc import Callable
 import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
-from test_compile import compiled
+from test_compile import CHECKS, compiled
 
 from transformer import Applied, Skipped, convert
 
 IMPORT = {"third_party": "from tensordict.nn import CudaGraphModule"}
 
 
-def captured(*lines: str) -> str:
+def captured(*lines: str, checks: str = CHECKS) -> str:
     """What stands above the training loop, between the compiled functions and the loop."""
     return """\
 
 if args.cudagraphs:
     if torch.device(device).type != "cuda":
         raise SystemExit(f"--cudagraphs needs a CUDA device, but this run is on {device}")
-    # Checking a distribution's arguments reads tensors on the host, which no graph can be captured with
-    torch.distributions.Distribution.set_default_validate_args(False)
-""" + "".join(f"    {line}\n" for line in lines)
+""" + "".join([checks, *(f"    {line}\n" for line in lines)])
 
 
 GREEDY = {"agent": edited("agent", "probs.sample()", "probs.logits.argmax(-1)")}

@@ -1,8 +1,19 @@
+import sys
+import warnings
+
+import numpy as np
 import pytest
 from cases import NoOp, Rewrite
-from scripts import PARTS, edited
+from programs import printed
+from scripts import PARTS, edited, script
+
+from transformer import convert
 
 STACKED = {"report": edited("report", "clipfracs", "torch.stack(clipfracs).tolist()")}
+SINGLY = {"report": edited("report", "clipfracs", "[x.item() for x in clipfracs]")}
+MEAN = "print(np.mean({}))"
+TOGETHER = "torch.stack(clipfracs).tolist()"
+ONE_BY_ONE = "[x.item() for x in clipfracs]"
 AFTER = {
     "metrics": """
         with torch.no_grad():
@@ -11,6 +22,7 @@ AFTER = {
     "optimize": PARTS["optimize"] + "\nclipfracs += [clipfrac]",
     **STACKED,
 }
+BEGIN = PARTS["begin"]
 COLLECTED = "\nwith torch.no_grad():\n    clipfracs += [((ratio - 1.0).abs() > args.clip_coef).float().mean().item()]"
 KL = "kl = ((ratio - 1.0) - ratio.log()).mean().item()"
 
@@ -42,7 +54,75 @@ REWRITES = [
     Rewrite(
         "a minibatch that is left before its computation",
         {"learn": "if len(mb_inds) < args.minibatch_size:\n    break\n<minibatch>"},
-        {**AFTER, "learn": "if len(mb_inds) < args.minibatch_size:\n    break\n<minibatch>"},
+        {**AFTER, **SINGLY, "learn": "if len(mb_inds) < args.minibatch_size:\n    break\n<minibatch>"},
+    ),
+    Rewrite(
+        "a list that may be empty, and then the script goes on",
+        {"report": MEAN.format("clipfracs")},
+        {**AFTER, "report": MEAN.format(ONE_BY_ONE)},
+    ),
+    Rewrite(
+        "a list that an f-string shows and that may be empty",
+        {"report": "print(f'{np.mean(clipfracs):.3f}')"},
+        {
+            **{k: v for k, v in AFTER.items() if k != "report"},
+            "minibatches": PARTS["minibatches"] + f"\nclipfracs = {ONE_BY_ONE}",
+        },
+    ),
+    Rewrite(
+        "a list that may be empty in a later turn",
+        {"minibatches": edited("minibatches", "range(args.update_epochs)", "range(3 - iteration)")},
+        {
+            **AFTER,
+            **SINGLY,
+            "minibatches": edited("minibatches", "range(args.update_epochs)", "range(3 - iteration)"),
+        },
+    ),
+    Rewrite(
+        "a list whose loop is as long in each turn, by a number of this turn",
+        {"minibatches": edited("minibatches", "range(args.update_epochs)", "range(epochs)"), "head": "epochs = 1 + 1"},
+        {**AFTER, "minibatches": edited("minibatches", "range(args.update_epochs)", "range(epochs)")},
+    ),
+    Rewrite(
+        "a list whose loop's length changes in the loop",
+        {"report": PARTS["report"] + "\nargs.update_epochs -= 1"},
+        {**AFTER, "report": SINGLY["report"] + "\nargs.update_epochs -= 1"},
+    ),
+    Rewrite(
+        "a result that is read with the list, under a condition",
+        {"report": "if iteration > 1:\n    print(v_loss.item())\n    print(np.mean(clipfracs))"},
+        {**AFTER, "report": f"if iteration > 1:\n    print(v_loss.item())\n    {MEAN.format(TOGETHER)}"},
+    ),
+    Rewrite(
+        "a result that is read under another condition",
+        {"report": "if iteration > 1:\n    print(v_loss.item())\nprint(np.mean(clipfracs))"},
+        {**AFTER, "report": f"if iteration > 1:\n    print(v_loss.item())\n{MEAN.format(ONE_BY_ONE)}"},
+    ),
+    Rewrite(
+        "a result that may be left out",
+        {"report": "print(args.seed and v_loss.item())\nprint(np.mean(clipfracs))"},
+        {**AFTER, "report": f"print(args.seed and v_loss.item())\n{MEAN.format(ONE_BY_ONE)}"},
+    ),
+    Rewrite(
+        "a result that is bound before as well",
+        {"begin": BEGIN + "\nv_loss = torch.zeros(())"},
+        {**AFTER, **SINGLY},
+    ),
+    Rewrite(
+        "a result behind what leaves the turn",
+        {"report": "print(np.mean(clipfracs))\nif iteration > 5:\n    continue\nprint(v_loss.item())"},
+        {
+            **AFTER,
+            "report": f"{MEAN.format(ONE_BY_ONE)}\nif iteration > 5:\n    continue\nprint(v_loss.item())",
+        },
+    ),
+    Rewrite(
+        "a result that may be missing",
+        {"report": "try:\n    print(np.mean(clipfracs), v_loss.item())\nexcept NameError:\n    pass"},
+        {
+            **AFTER,
+            "report": f"try:\n    print(np.mean({ONE_BY_ONE}), v_loss.item())\nexcept NameError:\n    pass",
+        },
     ),
     Rewrite(
         "a number under a name",
@@ -77,8 +157,6 @@ REWRITES = [
 NOTHING = "the minibatch loop reads no tensor on the host"
 LEAVES = "line {line} may leave a minibatch before the optimizer's step"
 STILL = "line {line} still reads a tensor on the host"
-BEGIN = PARTS["begin"]
-
 NOOPS = [
     NoOp("nothing is read", reading(""), NOTHING, kind="not needed"),
     NoOp(
@@ -200,3 +278,13 @@ def test_rewrite(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noop(noop: NoOp) -> None:
     noop.check("deferred-sync")
+
+
+def test_no_minibatch_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no epoch, the mean of an empty list is printed, as before."""
+    monkeypatch.setattr(sys, "argv", ["script.py", "--update-epochs", "0"])
+    before = script({"report": "print(iteration, np.mean(clipfracs))"})
+    after = convert(before).source
+    assert "clipfracs += [clipfrac]" in after
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        assert printed(before) == printed(after) == "1 nan\n2 nan\n3 nan\n"

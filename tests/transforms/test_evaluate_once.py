@@ -13,15 +13,14 @@ from scripts import PARTS, edited, script
 from transformer import Applied, convert
 
 EVALUATED = """\
-        if args.compile:
+        if "logprobs" not in transition:
             # What the steps left out, for the whole rollout in one call
             with torch.no_grad():
-                _, logprob, _, value = policy(
-                    torch.cat([t["obs"] for t in transitions]),
-                    action=torch.cat([t["actions"] for t in transitions]),
+                _, logprob, _, value = agent.get_action_and_value(
+                    torch.cat([t["obs"] for t in transitions]), action=torch.cat([t["actions"] for t in transitions])
                 )
-            late = [logprob.chunk(len(transitions)), value.chunk(len(transitions))]
-            for transition, logprob, value in zip(transitions, *late):
+            rows = [result.chunk(len(transitions)) for result in (logprob, value)]
+            for transition, logprob, value in zip(transitions, *rows):
 """
 STEP = """\
                 if args.compile:
@@ -29,14 +28,12 @@ STEP = """\
                 else:
                     action, logprob, _, value = policy(next_obs)
 """
-ACT = '''\
-    policy = agent.get_action_and_value
+ACT = """\
+def act(observation):
+    return agent.get_action_and_value(observation)[0]  # what else it returns can wait
 
-    def act(observation):
-        """Draw the actions; the other results of policy() can wait."""
-        return agent.get_action_and_value(observation)[0]
 
-'''
+"""
 NORMAL = """
     class Agent(nn.Module):
         def __init__(self):
@@ -106,7 +103,7 @@ def test_the_results_are_those_of_the_steps(parts: dict[str, str], monkeypatch: 
 
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     text = convert(script({})).source
-    wrong = text.replace("late = [logprob.chunk(", "late = [(logprob + 0.01).chunk(")
+    wrong = text.replace("for result in (logprob, value)]", "for result in (logprob + 0.01, value)]")
     assert wrong != text
     at_once, _ = trained(wrong, monkeypatch, "--compile")
     stepwise, _ = trained(text, monkeypatch)

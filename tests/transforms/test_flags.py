@@ -40,9 +40,8 @@ TYRO = {
 }
 TYRO_FLAGS = {
     "flags": """
-        compile: bool = False  # compile policy, advantages and update with torch.compile
+        compile: bool = False  # compile policy and update with torch.compile
         cudagraphs: bool = False  # replay policy, advantages and update as CUDA graphs
-        measure_burnin: int = 3  # iterations before the speed is measured
     """
 }
 REWRITES = [
@@ -64,10 +63,10 @@ REWRITES = [
         "names that are taken",
         {
             "parser": edited("parser", "<options>", "<options>\n<taken>"),
-            "taken": 'parser.add_argument("--compile", default=1)\nparser.add_argument("-b", dest="measure_burnin")',
+            "taken": 'parser.add_argument("--compile", default=1)\nparser.add_argument("-b", dest="cudagraphs")',
         },
         {
-            "flags": ADDED.replace("--compile", "--lean-compile").replace("--measure-burnin", "--lean-measure-burnin"),
+            "flags": ADDED.replace("--compile", "--lean-compile").replace("--cudagraphs", "--lean-cudagraphs"),
         },
     ),
     Rewrite(
@@ -86,11 +85,9 @@ REWRITES = [
         {
             "flags": '''
                 compile: bool = False
-                """if toggled, the policy, the advantages and the update are compiled with torch.compile"""
+                """if toggled, the policy and the update are compiled with torch.compile"""
                 cudagraphs: bool = False
                 """if toggled, the policy, the advantages and the update are replayed as CUDA graphs"""
-                measure_burnin: int = 3
-                """the number of iterations before the speed is measured"""
             '''
         },
     ),
@@ -145,9 +142,9 @@ def test_flags_are_taken_off_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "given.py"
     text = script({**OTHERS["words of the command line"], "parse": "print(sys.argv)\nraise SystemExit"})
     path.write_text(turn("flags", text).after.replace("print(", "print(flags, "), encoding="utf-8")
-    command = [sys.executable, str(path), "5", "--compile", "--comp", "--measure-burnin", "4", "--seed=2"]
+    command = [sys.executable, str(path), "5", "--compile", "--comp", "--cudagraphs", "--seed=2"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.startswith("Namespace(compile=True, cudagraphs=False, measure_burnin=4) ")
+    assert result.stdout.startswith("Namespace(compile=True, cudagraphs=True) ")
     assert result.stdout.strip().endswith("given.py', '5', '--comp', '--seed=2']")
 
 

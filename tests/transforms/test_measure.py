@@ -1,7 +1,10 @@
 import pytest
-from cases import FLAGS, NoOp, Rewrite
+from cases import ADDED, NoOp, Rewrite
 from scripts import PARTS, edited
 
+BURNIN = """\
+parser.add_argument("--measure-burnin", type=int, default=3, help="iterations before the speed is measured")
+"""
 IMPORTS = {"stdlib": "import time", "third_party": "import tqdm"}
 
 
@@ -158,7 +161,7 @@ NOOPS = [
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
 def test_rewrite(rewrite: Rewrite) -> None:
-    rewrite.check("measure", FLAGS)
+    rewrite.check("measure", {"flags": ADDED + BURNIN})
 
 
 @pytest.mark.parametrize("noop", NOOPS, ids=str)

@@ -10,6 +10,7 @@ from torch.distributions import Categorical, Independent, Normal
 
 from transformer import Applied, Skipped
 from transformer.syntax.templates import render
+from transformer.values.networks.draws import BY_CLASS
 
 
 @pytest.fixture
@@ -23,8 +24,28 @@ def sample() -> Any:
 def test_the_networks_draws() -> None:
     step = turn("sampling", script({}))
     assert isinstance(step.outcome, Applied), step.outcome
-    assert "action = sample(probs)" in step.after
-    assert "probs.sample()" not in step.after
+    comment = "            # As probs.sample() draws, but for its checks, which read tensors on the host\n"
+    draw = "(probs.probs / torch.empty_like(probs.probs).exponential_(1)).argmax(-1)"
+    assert f"{comment}            action = {draw}\n" in step.after
+    assert "def sample(" not in step.after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("probs = Categorical(logits=self.actor(x))", "probs = Categorical(logits=self.actor(x).mT.mT)"),
+        ("probs = Categorical(logits=self.actor(x))", "probs = Categorical(probs=self.actor(x).softmax(-1))"),
+        ("probs = Categorical(logits=self.actor(x))", "probs = self.distribution(x)"),
+        ("action = probs.sample()", "action = probs.sample()\n            probs = probs"),
+        ("action = probs.sample()", "action = probs.sample() + 0"),
+        ("def get_value(", "def swap(self, actor):\n        self.actor = actor\n\n    def get_value("),
+    ],
+)
+def test_what_is_not_shown_to_lie_in_memory_row_by_row_is_asked_when_it_runs(old: str, new: str) -> None:
+    assert old in PARTS["agent"]
+    step = turn("sampling", script({"agent": PARTS["agent"].replace(old, new)}))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "sample(probs)" in step.after
     assert step.after.index("def sample(distribution):") < step.after.index("class Agent(")
 
 
@@ -108,3 +129,23 @@ def test_other_distributions_draw_as_they_do(sample: Any, monkeypatch: pytest.Mo
     expected = torch.distributions.Beta(SCALE, SCALE).sample()
     torch.manual_seed(3)
     assert torch.equal(sample(torch.distributions.Beta(SCALE, SCALE)), expected)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (17,), (16, 6), (5, 7), (300, 4), (2, 3, 40)])
+@pytest.mark.parametrize("kind", ["Normal", "Categorical"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_one_line_draws_the_bits_of_the_distribution(kind: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """On the torch that is installed: what CPU kernels do with fewer than 16 numbers differs from what they do else."""
+    torch.manual_seed(len(shape))
+    given = torch.randn(shape, dtype=dtype)
+    scale = torch.rand(shape[-1:], dtype=dtype) + 0.1
+    probs = Normal(given, scale.expand_as(given)) if kind == "Normal" else Categorical(logits=given)
+    draw = BY_CLASS[kind][0].format(torch="torch", x="probs")
+    for seed in range(20):
+        torch.manual_seed(seed)
+        expected, after = probs.sample(), torch.get_rng_state()
+        torch.manual_seed(seed)
+        drawn = eval(draw)
+        assert torch.equal(drawn, expected)
+        assert (drawn.shape, drawn.dtype) == (expected.shape, expected.dtype)
+        assert torch.equal(torch.get_rng_state(), after)

@@ -19,7 +19,11 @@ TENSORS = """
 
 
 def filled(target: str, value: str) -> str:
-    return f"{IN_A_FLAG}\n    {target}.fill_({value})\nelse:\n    {target} = {value}"
+    short = target.startswith("g[")
+    name = target if short else "lr"
+    made = f"{name}.fill_({value}) if torch.is_tensor({name}) else {value}"
+    written = f"{target} = {made}" if len(f"{target} = {made}") < 112 else f"{target} = (\n    {made}\n)"
+    return written if short else f"{name} = {target}\n{written}"
 
 
 GROUP_RATE = 'g["lr"]'
@@ -327,7 +331,7 @@ NOOPS += [
 
 
 ANNEAL = "def anneal(opt, rate):\n    for g in opt.param_groups:\n        {write}\n\n\n"
-SHARED = 'if isinstance(g["lr"], torch.Tensor):\n    g["lr"].fill_(rate)\nelse:\n    g["lr"] = rate'
+SHARED = filled(GROUP_RATE, "rate")
 TWO = "first = optim.SGD(agent.actor.parameters(), lr=0.1)\nsecond = optim.SGD(agent.critic.parameters(), lr=0.1)"
 TWO_TENSORS = "\n".join(
     line + tensors(line.split()[0]).rstrip().replace("group", group).replace(f".param_{group}", ".param_group")

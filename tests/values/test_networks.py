@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from scripts import PARTS, script
 
+from transformer import convert
 from transformer.conversion.first_state import read, recognise
 from transformer.values.networks.attributes import CONTAINERS, LAYERS
 from transformer.values.networks.parts import OF_TORCH
@@ -67,6 +68,23 @@ STEADY = {
         "before_loop": "for p in agent.critic.parameters():\n    p.requires_grad = False"
     },
 }
+
+
+@pytest.mark.parametrize(
+    ("functions", "value"),
+    [
+        ("def deeper(n):\n    return deeper(n + 1) if n < 3 else n\n\n\n", "deeper(1)"),
+        ("def one(n):\n    return two([n])\n\n\ndef two(n):\n    return one([n, n])\n\n\n", "one(1)"),
+    ],
+)
+def test_functions_that_call_themselves(functions: str, value: str) -> None:
+    told = reason(functions=functions, **kept(value))
+    assert told is not None and told.endswith("reached by too many calls within each other")
+    assert convert(script({"functions": functions, **kept(value)})).converted
+
+
+def test_an_expression_may_be_long() -> None:
+    assert reason(**kept(" + ".join(["1"] * 100))) is None
 
 
 @pytest.mark.parametrize("name", STEADY)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in, walk
+from transformer.syntax.query import method, names_in, walk
 from transformer.syntax.tree import Loop, Tree
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -146,8 +146,8 @@ class Heats:
             for target in stmt.targets if isinstance(stmt, ast.Assign) else ():
                 if isinstance(target, ast.Tuple):
                     found |= {e.id for e in target.elts[2:] if isinstance(e, ast.Name)}
-        for node in self._tree.nodes:
-            if isinstance(node, ast.For) and found & names_in([node.iter]):
+        for node in self._tree.of(ast.For):
+            if found & names_in([node.iter]):
                 found |= names_in([node.target])
         return found
 
@@ -167,7 +167,7 @@ class Heats:
     def _steps(self) -> dict[str, list[ast.AST]]:
         optimizer: list[ast.AST] = list(self._roles.optimizer_steps)
         if not optimizer:  # an optimizer from elsewhere
-            optimizer = [n for n in self._tree.nodes if isinstance(n, ast.Call) and _method(n) == "backward"]
+            optimizer = [n for n in self._tree.of(ast.Call) if method(n) == "backward"]
         return {"environment": list(self._roles.env_steps), "update": optimizer}
 
     @cached_property
@@ -201,8 +201,8 @@ class Heats:
     def _instances(self) -> dict[str, ast.ClassDef]:
         """Names that are assigned an instance of a class of the file."""
         found: dict[str, ast.ClassDef] = {}
-        for node in self._tree.nodes:
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        for node in self._tree.of(ast.Assign):
+            if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 made = self._tree.constructor(node.value)
                 if made is not None and isinstance(made.func, ast.Name):
                     found[node.targets[0].id] = self._tree.classes[made.func.id]
@@ -221,7 +221,7 @@ class Heats:
     @cached_property
     def _calls(self) -> list[tuple[ast.Call, list[Function]]]:
         """The calls that enter functions of the file."""
-        calls = ((n, list(self._callees(n))) for n in self._tree.nodes if isinstance(n, ast.Call))
+        calls = ((n, list(self._callees(n))) for n in self._tree.of(ast.Call))
         return [(call, entered) for call, entered in calls if entered]
 
     @cached_property
@@ -308,10 +308,6 @@ def is_network(tree: Tree, kind: ast.ClassDef) -> bool:
             if isinstance(base, ast.Name) and base.id in tree.classes:
                 stack.append(tree.classes[base.id])
     return False
-
-
-def _method(call: ast.Call) -> str | None:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else None
 
 
 def _is_counted(loop: Loop) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 from transformer.advise.heat import Heat, Heats, is_network
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in, parameters, statements, walk
+from transformer.syntax.query import method, names_in, parameters, statements, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 from transformer.torch_api import names
 from transformer.values.tensors import Tensors, values
@@ -47,8 +47,8 @@ class _View(Roles):
 
     def _made(self) -> dict[str, str]:
         made: dict[str, str] = {}
-        for node in self.tree.nodes:
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        for node in self.tree.of(ast.Assign):
+            if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 call = self.tree.constructor(node.value)
                 if call is not None and isinstance(call.func, ast.Name):
                     made[node.targets[0].id] = call.func.id
@@ -88,7 +88,7 @@ class Study:
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         """All calls."""
-        return tuple(n for n in self.tree.nodes if isinstance(n, ast.Call))
+        return tuple(self.tree.of(ast.Call))
 
     @cached_property
     def uses_device(self) -> bool:
@@ -233,17 +233,6 @@ class Study:
     def steps_environment(self, loop: Loop) -> bool:
         """Whether a loop steps the environment."""
         return any(loop in self.tree.loops_around(s) for s in self.roles.env_steps)
-
-
-def method(node: ast.AST) -> str | None:
-    """The name of the method that a call calls; None for another node."""
-    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-
-
-def receiver(call: ast.Call) -> ast.expr:
-    """What the method of a call is called on."""
-    assert isinstance(call.func, ast.Attribute)
-    return call.func.value
 
 
 def keyword(call: ast.Call, name: str) -> object:

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from transformer import convert
-from transformer.conversion.line_length import line_length_of
-from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
+from transformer.conversion.of_file import convert_script
 from transformer.syntax import text
 from transformer.verify.flags import find_flags
 from transformer.verify.run import Run
@@ -71,8 +69,7 @@ def _converted_source(original: Path, converted: Path | None) -> str:
     try:
         if converted is not None:
             return text.read(converted).content
-        length = line_length_of(original.parent) or DEFAULT_LINE_LENGTH
-        conversion = convert(text.read(original).content, line_length=length)
+        _, conversion = convert_script(str(original))
     except text.NotText as error:
         raise CannotBench(str(error)) from None
     if not conversion.converted:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from transformer.bench.break_even import BreakEven, break_even
 from transformer.bench.measure import Measurement
 
 CONFIDENCE = 0.95
@@ -20,16 +21,6 @@ class Spread:
     low: float
     high: float
     """Between `low` and `high` the true median lies, with the probability CONFIDENCE; see :func:`spread`."""
-
-
-@dataclass(frozen=True)
-class BreakEven:
-    """When a script that is slower to start has overtaken the original."""
-
-    steps: float
-    """Steps of all environments that both have done by then."""
-    seconds: float
-    """Since their start."""
 
 
 @dataclass(frozen=True)
@@ -103,18 +94,6 @@ def spread(values: Sequence[float]) -> Spread:
         outside += 1
     cut = max(outside - 1, 0)
     return Spread(statistics.median(ordered), ordered[cut], ordered[n - 1 - cut])
-
-
-def break_even(warmup: float, per_step: float, other_warmup: float, other_per_step: float) -> BreakEven | None:
-    """When a script that takes `warmup + n * per_step` seconds for n steps has done as many as another; None: never.
-
-    The extra seconds of warm-up divided by the seconds saved per step. One that is faster and starts no later is
-    ahead from the first step.
-    """
-    if per_step >= other_per_step:
-        return None
-    steps = max(0.0, (warmup - other_warmup) / (other_per_step - per_step))
-    return BreakEven(steps, warmup + steps * per_step)
 
 
 def _break_even(ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> BreakEven | None:

@@ -82,8 +82,8 @@ class _Phases:
             if name == "step":
                 return
             kind = ast.Attribute
-        for node in self._tree.nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, kind) and _last_name(node.func) == name:
+        for node in self._tree.of(ast.Call):
+            if isinstance(node.func, kind) and _last_name(node.func) == name:
                 yield node
 
     def _training_block(
@@ -120,7 +120,7 @@ class _Phases:
 
     def _estimating(self, block: list[ast.stmt]) -> list[ast.stmt]:
         """The statements that loop backwards in time or call a function that does, or one that is named for it."""
-        loops = [n for n in self._tree.nodes if isinstance(n, ast.For) and backwards(n.iter) is not None]
+        loops = [n for n in self._tree.of(ast.For) if backwards(n.iter) is not None]
         sites = set(self._with_callers(loops))
         found = [stmt for stmt in block if any(node in sites for node in ast.walk(stmt))]
         return found or [stmt for stmt in block if any(_is_named_for_it(node) for node in ast.walk(stmt))]

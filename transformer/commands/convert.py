@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 from functools import partial
@@ -16,29 +16,16 @@ import click
 
 from transformer.commands import output
 from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report
-from transformer.conversion import pipeline
+from transformer.commands.selection import selection_options
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
+from transformer.conversion.selection import SelectionError
 from transformer.syntax import header, text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
-
-
-def transform_names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...] | None:
-    """Click callback: the names in a repeatable, comma-separated option; None where it was not given."""
-    names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
-    return names or None
-
-
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --select and --ignore, for every command that converts."""
-    for flag, does in (("--ignore", "Leave these transforms out."), ("--select", "Apply only these transforms.")):
-        help_text = f"{does} Repeatable, comma-separated; see `lean-convert transforms`."
-        command = click.option(flag, multiple=True, metavar="NAME", callback=transform_names, help=help_text)(command)
-    return command
 
 
 @click.command()
@@ -49,7 +36,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="SCRIPT...",
 )
-@click.option("-o", "--output", "target", metavar="OUT", help="Write the converted script to this file.")
+@click.option("-o", "--output", "file", metavar="OUT", help="Write the converted script to this file.")
 @click.option("--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write each script to DIR/NAME.")
 @selection_options
 @click.option(
@@ -66,19 +53,20 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Form of the report.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Report errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Report in full, with what was not needed.")
 @click.option("--check", is_flag=True, help="Write nothing; fail if the output is not what converting gives now.")
 @click.option("--diff", is_flag=True, help="Write nothing; print what would change as a patch of each script.")
 def convert(
     scripts: tuple[str, ...],
-    target: str | None,
+    file: str | None,
     output_dir: Path | None,
-    select: tuple[str, ...] | None,
-    ignore: tuple[str, ...] | None,
     force: bool,
     form: str,
     quiet: bool,
+    verbose: bool,
     check: bool,
     diff: bool,
+    **selection: Any,
 ) -> None:
     """Convert each SCRIPT (`-` is standard input).
 
@@ -89,7 +77,7 @@ def convert(
     Exit codes: 0 converted, 1 a script cannot be converted (or --check found an output that is not today's), 2 bad
     usage or a file that cannot be read or written.
     """
-    targets = _targets(scripts, target, output_dir) if target or output_dir or not diff else [None] * len(scripts)
+    targets = _targets(scripts, file, output_dir) if file or output_dir or not diff else [None] * len(scripts)
     if check and None in targets:
         raise click.UsageError("--check needs the file that it looks at; name it with -o or --output-dir")
     put = _check if check else _print_diff if diff else partial(_write, force=force)
@@ -103,10 +91,11 @@ def convert(
     results = []
     for script, path in _with_progress(list(zip(scripts, targets, strict=True)), shown=len(scripts) > 1 and not quiet):
         try:
-            results.append(_convert_one(script, path, select=select, ignore=ignore, put=put))
-        except pipeline.SelectionError as error:
+            results.append(_convert_one(script, path, selection, put))
+        except SelectionError as error:
             raise click.UsageError(str(error)) from None
-    _report(results, form=form, quiet=quiet or (check and form == "text"), to_stderr=diff or targets == [None])
+    quiet = quiet or (check and form == "text")
+    _report(results, form=form, quiet=quiet, verbose=verbose, to_stderr=diff or targets == [None])
     if any(r.failure is not None for r in results):
         sys.exit(2)
     if not all(r.done for r in results):
@@ -134,19 +123,12 @@ def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None
     return [Path(target)]
 
 
-def _convert_one(
-    script: str,
-    target: Path | None,
-    *,
-    select: Iterable[str] | None,
-    ignore: Iterable[str] | None,
-    put: Put,
-) -> Result:
+def _convert_one(script: str, target: Path | None, selection: Mapping[str, Any], put: Put) -> Result:
     """Read, convert and put one script. What goes wrong is in the result, but for an impossible selection."""
     path = None if script == STDIN else Path(script)
     name = "<stdin>" if path is None else script
     try:
-        original, conversion = convert_script(script, select=select, ignore=ignore)
+        original, conversion = convert_script(script, **selection)
     except OSError as error:
         return Result(name, Conversion(""), failure=f"{name} cannot be read: {error.strerror or error}")
     if not conversion.converted:
@@ -198,14 +180,14 @@ def _with_progress(work: Sequence[tuple[str, Path | None]], *, shown: bool) -> I
     yield from track(work, description="Converting", console=_console(to_stderr=True), transient=True)
 
 
-def _report(results: Sequence[Result], *, form: str, quiet: bool, to_stderr: bool) -> None:
+def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool, to_stderr: bool) -> None:
     """Print the report where the converted script did not go, and in text form the errors on standard error."""
     if form == "json":
         if not quiet:
             click.echo(json.dumps(as_json(results), indent=2), err=to_stderr)
         return
     if not quiet:
-        print_report(_console(to_stderr=to_stderr), results)
+        print_report(_console(to_stderr=to_stderr), results, verbose=verbose)
     if not all(r.done for r in results):
         print_errors(_console(to_stderr=True), results)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import webbrowser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -14,11 +14,13 @@ import click
 from rich.console import Console
 
 from transformer.commands import output
-from transformer.commands.convert import SCRIPT, selection_options, transform_names
+from transformer.commands.convert import SCRIPT
 from transformer.commands.report import print_diagnostics
+from transformer.commands.selection import selection_options, transform_names
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
+from transformer.conversion.selection import SelectionError
 from transformer.diff import patches
 from transformer.diff.compare import Stats, compare
 from transformer.diff.edited import NotKnown, read_edited
@@ -95,6 +97,7 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
 @click.pass_context
 def diff(
     ctx: click.Context,
+    /,
     script: str | None,
     names: tuple[str, ...] | None,
     total: bool,
@@ -108,8 +111,7 @@ def diff(
     html: Path | None,
     open_page: bool,
     verified: Path | None,
-    select: tuple[str, ...] | None,
-    ignore: tuple[str, ...] | None,
+    **selection: Any,
 ) -> None:
     """Show what a conversion of SCRIPT (`-` is standard input) changes, transform by transform; nothing is converted.
 
@@ -120,11 +122,11 @@ def diff(
     """
     _check_usage(ctx.params)
     if edits is not None:
-        _show_edits(edits, script, select, ignore, patch=patch, context=context, side_by_side=side_by_side)
+        _show_edits(edits, script, selection, patch=patch, context=context, side_by_side=side_by_side)
         return
     if script is None:
         raise click.MissingParameter(param_hint="'SCRIPT'", param_type="argument")
-    source, conversion = _read_and_convert(script, select, ignore)
+    source, conversion = _read_and_convert(script, selection)
     if check and [d.code for d in conversion.errors] == [ALREADY_CONVERTED]:
         return
     _refuse(script, conversion)
@@ -154,12 +156,12 @@ def diff(
 @click.command()
 @click.argument("script", type=SCRIPT)
 @selection_options
-def blame(script: str, select: tuple[str, ...] | None, ignore: tuple[str, ...] | None) -> None:
+def blame(script: str, **selection: Any) -> None:
     """Print what SCRIPT is converted to, with the transform that last touched each line and the line it came from.
 
     Exit codes: 0 done, 1 the script cannot be converted, 2 bad usage or a file that cannot be read.
     """
-    _, conversion = _read_and_convert(script, select, ignore)
+    _, conversion = _read_and_convert(script, selection)
     _refuse(script, conversion)
     _show(lambda console: print_blame(console, conversion))
 
@@ -167,16 +169,15 @@ def blame(script: str, select: tuple[str, ...] | None, ignore: tuple[str, ...] |
 def _show_edits(
     file: Path,
     script: str | None,
-    select: Iterable[str] | None,
-    ignore: Iterable[str] | None,
+    selection: Mapping[str, Any],
     *,
     patch: bool,
     context: int,
     side_by_side: bool,
 ) -> None:
     try:
-        edited = read_edited(file, script, select=select, ignore=ignore)
-    except (NotKnown, pipeline.SelectionError) as error:
+        edited = read_edited(file, script, **selection)
+    except (NotKnown, SelectionError) as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
         raise click.UsageError(f"{error.filename} cannot be read: {error.strerror or error}") from None
@@ -207,14 +208,12 @@ def _check_usage(params: dict[str, Any]) -> None:
         raise click.UsageError("--verified goes with --html or --open")
 
 
-def _read_and_convert(
-    script: str, select: Iterable[str] | None, ignore: Iterable[str] | None
-) -> tuple[text.Text, Conversion]:
+def _read_and_convert(script: str, selection: Mapping[str, Any]) -> tuple[text.Text, Conversion]:
     try:
-        return convert_script(script, select=select, ignore=ignore)
+        return convert_script(script, **selection)
     except OSError as error:
         raise click.UsageError(f"{script} cannot be read: {error.strerror or error}") from None
-    except pipeline.SelectionError as error:
+    except SelectionError as error:
         raise click.UsageError(str(error)) from None
 
 
@@ -237,7 +236,7 @@ def _show(render: Callable[[Console], None], side_by_side: bool = False) -> None
     if terminal and buffer.getvalue().count("\n") >= screen.height:
         click.echo_via_pager(buffer.getvalue())
     else:
-        click.echo(buffer.getvalue(), nl=False)
+        click.echo(buffer.getvalue(), nl=False, color=True)  # or not: Rich has decided
 
 
 def _write_stdout(data: bytes) -> None:

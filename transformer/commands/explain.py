@@ -1,8 +1,9 @@
-"""`lean-convert explain`: what a transform does and why it is safe, or what a diagnostic or a piece of advice means."""
+"""`lean-convert transforms` lists the transforms; `explain` tells of one, of a diagnostic or of a piece of advice."""
 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,22 @@ if TYPE_CHECKING:
 
     from transformer.advise import Rule
     from transformer.transforms.base import TransformInfo
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the list.")
+def transforms(form: str) -> None:
+    """List the transforms in order, one line each."""
+    infos = pipeline.all_transforms()
+    if form == "json":
+        entries = [{"name": i.name, "summary": i.summary, "needs": list(i.needs), "option": i.option} for i in infos]
+        click.echo(json.dumps(entries, indent=2))
+        return
+    width = max(len(i.name) for i in infos)
+    for info in infos:
+        needs = f" (needs {', '.join(info.needs)})" if info.needs else ""
+        asked = f" (with --{info.option})" if info.option else ""
+        click.echo(f"{info.name:<{width}}  {info.summary}{asked}{needs}")
 
 
 @click.command()
@@ -47,6 +64,9 @@ def _explain_transform(console: Console, info: TransformInfo) -> None:
     console.print(Text(f"\nApplies {info.applies}."))
     if info.regroups:
         console.print(Text(f"\nUnder the flags in another order of arithmetic: {info.regroups}."))
+    console.print(Text(f"\nWhere it is held back: {info.costs}"))
+    if info.option:
+        console.print(Text(f"\nApplied with --{info.option}."))
     if info.needs:
         console.print(Text(f"\nNeeds: {', '.join(info.needs)}"))
     _print_examples(console, (("Before", info.before), ("After", info.after)))

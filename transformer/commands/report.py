@@ -116,19 +116,27 @@ def diagnostic_as_json(d: Diagnostic) -> dict[str, Any]:
     }
 
 
-def print_report(console: Console, results: Sequence[Result]) -> None:
-    """Print what was done: one script's transforms in full, or several scripts one a row; warnings; what to run."""
+def print_report(console: Console, results: Sequence[Result], *, verbose: bool = False) -> None:
+    """Print what was done: one script's transforms, or several scripts one a row; warnings; what to run next.
+
+    Args:
+        console: where to.
+        results: the scripts in the order given.
+        verbose: tell of each transform that is not needed why it is not, and of each applied one what it did in full.
+    """
     only = results[0] if len(results) == 1 else None
     if only is None:
         console.print(_overview(results))
     elif only.applied:
-        console.print(_transforms_table(only.conversion.steps))
+        _print_steps(console, only, verbose=verbose)
     for result in results:
         print_diagnostics(console, result.script, result.conversion.warnings)
     if only is not None and only.done:
         console.print()
         for hardware, command in only.commands.items():
             print_line(console, (f"{hardware.upper():<5}", "dim"), (command, "bold"))
+        if only.output is not None:
+            print_line(console, ("next ", "dim"), shlex.join(["lean-convert", "verify", only.script, only.output]))
 
 
 def print_errors(console: Console, results: Sequence[Result]) -> None:
@@ -158,23 +166,43 @@ def _table(*headings: str) -> Table:
     from rich.table import Column, Table
 
     columns = (Column(h, overflow="fold") for h in headings)  # a long path is broken, not shortened
-    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headings))
 
 
-def _transforms_table(steps: Sequence[Step]) -> Table:
-    """One row a transform: what it did and how much it changed, or why it did not apply."""
+def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
+    """What was applied, a line each; what was held back, why, and what that costs; how many were not needed."""
+    added, removed = result.lines_changed
+    what = f"{len(result.applied)} transforms applied"
+    print_line(console, (what, "bold"), "  ", (f"+{added}", "green"), " ", (f"-{removed}", "red"))
+    applied, held, rest = _table(), _table(), _table()
+    unneeded = []
+    for step in result.conversion.steps:
+        outcome, reason = describe(step)
+        name = f"  {step.transform.name}"
+        if step.applied:
+            did = step.transform.summary if verbose else step.transform.brief
+            applied.add_row(name, _lines(*step.changed), _told(did, reason))
+        elif isinstance(step.outcome, Skipped) and step.outcome.chosen and step.outcome.kind == "held back":
+            costs = "" if reason.startswith("needs ") else step.transform.costs
+            held.add_row(name, _told(reason, costs))
+        elif outcome != "not selected":
+            unneeded.append(step.transform.name)
+            rest.add_row(name, _told("", reason))
+    console.print(applied)
+    if held.row_count:
+        print_line(console, ("held back", "bold yellow"))
+        console.print(held)
+    if unneeded and verbose:
+        print_line(console, ("not needed here", "bold"))
+        console.print(rest)
+    elif unneeded:
+        print_line(console, (f"{len(unneeded)} not needed here; -v says why", "dim"))
+
+
+def _told(what: str, more: str) -> Text:
     from rich.text import Text
 
-    table = _table("transform", "outcome", "lines", "what, or why not")
-    for step in steps:
-        outcome, reason = describe(step)
-        if step.applied:
-            about = Text.assemble(step.transform.summary, (f"\n{reason}" if reason else "", "dim"))
-            row = Text(step.transform.name, "bold"), Text(outcome, "green"), _lines(*step.changed), about
-        else:
-            row = Text(step.transform.name, "dim"), Text(outcome, "dim"), Text(), Text(reason, "dim")
-        table.add_row(*row)
-    return table
+    return Text.assemble(what, (f"{chr(10) if what and more else ''}{more}", "dim"))
 
 
 def _overview(results: Sequence[Result]) -> Table:

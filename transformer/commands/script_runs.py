@@ -6,11 +6,12 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SCRIPT_ARGS = "transformer.script_args"
@@ -24,7 +25,11 @@ class WithScriptArgs(click.Command):
         if "--" in args:
             at = args.index("--")
             args, ctx.meta[_SCRIPT_ARGS] = args[:at], tuple(args[at + 1 :])
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            message = f"{error.message} Arguments of the script stand after `--`."
+            raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Add the scripts' arguments to the usage line."""
@@ -41,8 +46,10 @@ class Bars:
     """A progress bar for each run, on standard error, where that is a terminal."""
 
     def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
         columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
-        self._progress = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self._progress = Progress(*columns, console=console, disable=not console.file.isatty(), transient=True)
 
     def __enter__(self) -> Bars:
         self._progress.start()

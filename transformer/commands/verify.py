@@ -12,10 +12,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from transformer import convert
 from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
-from transformer.conversion.line_length import line_length_of
-from transformer.conversion.pipeline import DEFAULT_LINE_LENGTH
+from transformer.conversion.of_file import convert_script
 from transformer.conversion.result import Conversion
 from transformer.syntax import text
 from transformer.verify import plots, show
@@ -140,8 +138,7 @@ def _sources(original: Path, converted: Path | None, each_transform: bool) -> tu
     try:
         if converted is not None:
             return text.read(converted).content, ()
-        length = line_length_of(original.parent) or DEFAULT_LINE_LENGTH
-        conversion = convert(text.read(original).content, line_length=length)
+        _, conversion = convert_script(str(original))
     except text.NotText as error:
         raise CannotVerify(str(error)) from None
     if not conversion.converted:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from transformer.recognition import refusals
+from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
 from transformer.syntax.query import walk
@@ -18,7 +19,7 @@ PRECISIONS = frozenset(
 )
 
 
-def read(code: str, line_length: int) -> State:
+def read(code: str, line_length: int, asked: Asked | None = None) -> State:
     """A script of a kind that can be converted, whose training loop is yet to be found.
 
     Raises:
@@ -31,7 +32,7 @@ def read(code: str, line_length: int) -> State:
     found = refusals.unsuitable(state.tree)
     if found:
         raise Unconvertible(*found)
-    return state
+    return state if asked is None else state.knowing(replace(state.history, asked=asked))
 
 
 def recognise(state: State) -> State:

@@ -6,13 +6,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+DEFAULT_LINE_LENGTH = 127
+"""cleanrl's own line length, used where the script's project does not say."""
 
 FORMATTER_DEFAULT = 88
 """What ruff and black use where their configuration names no length."""
+
+
+def parse_toml(content: str) -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Raises:
+        ValueError: it is no TOML.
+    """
+    if sys.version_info >= (3, 11):  # imported here: a run out of the cache, where no file is read, need not pay for it
+        import tomllib
+    else:
+        import tomli as tomllib
+    tables: dict[str, Any] = tomllib.loads(content)
+    return tables
 
 
 def line_length_of(directory: Path) -> int | None:
@@ -41,8 +53,8 @@ def line_length_of(directory: Path) -> int | None:
 def _table(file: Path, *keys: str) -> dict[str, Any] | None:
     """The table under `keys` of a TOML file; None where there is none."""
     try:
-        table: Any = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        table: Any = parse_toml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
     for key in keys:
         table = table.get(key) if isinstance(table, dict) else None

@@ -12,7 +12,11 @@ from typing import NamedTuple
 import libcst as cst
 
 from transformer.conversion.first_state import read, recognise
+from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
+from transformer.conversion.selection import Selection
+from transformer.conversion.settings import Target
+from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic, at
@@ -20,14 +24,7 @@ from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.gathering import dissolve
 
-DEFAULT_LINE_LENGTH = 127
-"""cleanrl's own line length, used where the script's project does not say."""
-
 BYTE_ORDER_MARK = "\ufeff"
-
-
-class SelectionError(ValueError):
-    """`select` or `ignore` names an unknown transform, or leaves out one that a selected transform needs."""
 
 
 def all_transforms() -> tuple[TransformInfo, ...]:
@@ -40,14 +37,20 @@ def convert(
     *,
     select: Iterable[str] | None = None,
     ignore: Iterable[str] | None = None,
+    tune: bool = False,
+    measure: bool = False,
+    target: Target = "any",
     line_length: int = DEFAULT_LINE_LENGTH,
 ) -> Conversion:
     """Convert one script.
 
     Args:
         source: the text of the script.
-        select: names of the transforms to apply; all where None.
+        select: names of the transforms to apply; all but those that an option asks for where None.
         ignore: names of the transforms to leave out.
+        tune: apply transforms that set up the host too.
+        measure: let the script show its speed.
+        target: what the converted script is to run on.
         line_length: columns that emitted lines may take.
 
     Returns:
@@ -57,13 +60,23 @@ def convert(
     Raises:
         SelectionError: `select`/`ignore` is impossible.
     """
-    chosen = _choose(select, ignore)
+    return convert_selected(source, Selection(select, ignore, tune, measure, target), line_length)
+
+
+def convert_selected(source: str, selection: Selection, line_length: int = DEFAULT_LINE_LENGTH) -> Conversion:
+    """`convert()`, with what the user asks of it in one object.
+
+    Raises:
+        SelectionError: the selection is impossible.
+    """
+    asked = Asked(selection.names(), selection.target)
     if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
-        return _marked(convert(source[1:], select=select, ignore=ignore, line_length=line_length))
+        return _marked(convert_selected(source[1:], selection, line_length))
     try:
         with _without_collections():
-            conversion = _run(source, chosen, line_length)
-            return conversion if select is not None else _with_the_object(conversion, source, chosen, line_length)
+            conversion = _run(source, asked, line_length)
+            whole = selection.select is not None
+            return conversion if whole else _with_the_object(conversion, source, asked, line_length)
     except RecursionError:
         return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
 
@@ -84,14 +97,14 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _with_the_object(conversion: Conversion, source: str, chosen: set[str], line_length: int) -> Conversion:
+def _with_the_object(conversion: Conversion, source: str, asked: Asked, line_length: int) -> Conversion:
     """A conversion that leaves the object that trains as it is, where that is no obstacle to the others."""
     name = dissolve.TRANSFORM.info.name
     others = sum(s.applied and s.transform.name != name for s in conversion.steps)
     if not any(s.applied and s.transform.name == name for s in conversion.steps):
         return conversion
     try:
-        whole = _run(source, chosen - {name}, line_length, others)
+        whole = _run(source, replace(asked, transforms=asked.transforms - {name}), line_length, others)
     except _Fewer:
         return conversion
     if not whole.converted:
@@ -113,7 +126,7 @@ class _Fewer(Exception):
     """Fewer transforms apply than were asked for."""
 
 
-def _run(source: str, chosen: set[str], line_length: int, at_least: int = 0) -> Conversion:
+def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conversion:
     """One run through the transforms.
 
     Raises:
@@ -122,9 +135,9 @@ def _run(source: str, chosen: set[str], line_length: int, at_least: int = 0) -> 
     steps: list[Step] = []
     diagnostics: list[Diagnostic] = []
     try:
-        state = read(source, line_length)
+        state = read(source, line_length, asked)
         for transform in GATHERING:
-            turn = _turn(transform, state, chosen, steps)
+            turn = _turn(transform, state, steps)
             steps.append(turn.step)
             diagnostics += turn.warnings
             state = turn.state
@@ -137,9 +150,9 @@ def _run(source: str, chosen: set[str], line_length: int, at_least: int = 0) -> 
     for place, transform in enumerate(order):
         applied = {s.transform.name for s in steps if s.applied}
         try:
-            if len(applied) + _still_possible(order[place:], chosen, applied) < at_least:
+            if len(applied) + _still_possible(order[place:], asked.transforms, applied) < at_least:
                 raise _Fewer
-            turn = _turn(transform, state, chosen, steps)
+            turn = _turn(transform, state, steps)
             state = turn.state
             _ = state.roles.phases
         except (Unconvertible, *_BROKEN) as broken:
@@ -159,7 +172,7 @@ def _run(source: str, chosen: set[str], line_length: int, at_least: int = 0) -> 
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
 
 
-def _still_possible(order: Sequence[Transform], chosen: set[str], applied: set[str]) -> int:
+def _still_possible(order: Sequence[Transform], chosen: frozenset[str], applied: set[str]) -> int:
     """How many of the transforms that are left may apply, as far as what they need tells."""
     met = set(applied)
     for transform in order:
@@ -184,11 +197,11 @@ class _Turn(NamedTuple):
     warnings: Sequence[Diagnostic]
 
 
-def _turn(transform: Transform, state: State, chosen: set[str], steps: Sequence[Step]) -> _Turn:
+def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
     info, before, after = transform.info, state.tree.code, state
     outcome: Outcome
     warnings: Sequence[Diagnostic] = ()
-    if info.name not in chosen:
+    if info.name not in state.history.asked.transforms:
         outcome = Skipped("not selected", chosen=False)
     elif missing := _missing(info, steps):
         outcome = missing
@@ -232,19 +245,3 @@ def _recognise(turn: _Turn) -> State:
             found = [replace(d, message=f"{d.message}; {outcome.reason}") for d in found]
         raise Unconvertible(*found) from refusal
     return recognise(turn.state)
-
-
-def _choose(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:
-    """The names to apply; dependencies are checked here, before anything runs."""
-    known = {t.info.name: t.info for t in ORDER}
-    wanted = set(known) if select is None else set(select)
-    unwanted = set(ignore or ())
-    for name in sorted((wanted | unwanted) - set(known)):
-        raise SelectionError(f"there is no transform named {name!r}; the names are: {', '.join(known)}")
-    chosen = wanted - unwanted
-    for name in (n for n in known if n in chosen):
-        for need in known[name].needs:
-            if need not in chosen:
-                how = f"drop --ignore {need}" if need in unwanted else f"add --select {need}"
-                raise SelectionError(f"{name} needs {need}: {how}, or leave {name} out too (--ignore {name})")
-    return chosen

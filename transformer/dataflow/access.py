@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
 
 from transformer.syntax.query import TRY, children, parameters, statements, walk
 
@@ -30,18 +29,35 @@ def access(node: ast.AST) -> Access:
 
     A nested function, lambda or class counts with its free names: it may be called at once.
     """
-    kept = node.__dict__.get("_access")  # as the children of a node are
+    kept: Access | None = node.__dict__.get("_access")  # as the children of a node are
     if kept is None:
         visitor = _Access()
         visitor.top(node)
         kept = node.__dict__["_access"] = Access(frozenset(visitor.reads), frozenset(visitor.binds))
-    return cast(Access, kept)
+    return kept
+
+
+_SPECIAL = frozenset(
+    {ast.AugAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda}
+    | {ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp}
+)
+"""Nodes with names that are not all read or bound as they stand."""
 
 
 class _Access(ast.NodeVisitor):
     def __init__(self) -> None:
         self.reads: set[str] = set()
         self.binds: set[str] = set()
+
+    def visit(self, node: ast.AST) -> None:
+        """Visit a node; without visiting what is below where only names are."""
+        below = walk(node)
+        if not _SPECIAL.isdisjoint(n.__class__ for n in below):
+            super().visit(node)
+            return
+        for part in below:
+            if isinstance(part, ast.Name):
+                (self.reads if isinstance(part.ctx, ast.Load) else self.binds).add(part.id)
 
     def top(self, node: ast.AST) -> None:
         """Visit a statement without its blocks."""
@@ -57,9 +73,6 @@ class _Access(ast.NodeVisitor):
             self.visit(node.subject)
         elif not isinstance(node, TRY):
             self.visit(node)
-
-    def visit_Name(self, node: ast.Name) -> None:
-        (self.reads if isinstance(node.ctx, ast.Load) else self.binds).add(node.id)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterable
 
 from transformer.syntax.query import children, pairwise, statements, walk
-from transformer.torch_api import NEW, OTHERWISE
+from transformer.torch_api import NEW, OTHERWISE, VIEWS
 
 HARMLESS = frozenset(
     "print len float int bool str repr range enumerate zip isinstance type list tuple min max sum sorted abs any all "
@@ -33,11 +33,18 @@ def roots(node: ast.expr) -> set[str]:
         return roots(node.operand) if isinstance(node.op, ast.UAdd) else set()  # +tensor is the tensor itself
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in NEW and not may_be_given(node):
-            return set()
+            if node.func.attr != "copy" or is_array(node.func.value):
+                return set()
         parts: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
         parts += [node.func.value] if isinstance(node.func, ast.Attribute) else []
         return {name for part in parts for name in roots(part)}
     return {name for part in children(node) if isinstance(part, ast.expr) for name in roots(part)}
+
+
+def is_array(node: ast.expr) -> bool:
+    """Whether a method of tensors gives it; a list or a dictionary has a copy(), too, which holds the same objects."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr in (NEW | VIEWS | {"numpy"}) - {"copy", "add"}
 
 
 def may_be_given(call: ast.Call) -> bool:

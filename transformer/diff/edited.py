@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformer.conversion.of_file import convert_script
 from transformer.conversion.result import Conversion
@@ -28,16 +28,13 @@ class Edited:
         return self.written == self.found.content
 
 
-def read_edited(
-    file: Path, script: str | None, *, select: Iterable[str] | None, ignore: Iterable[str] | None
-) -> Edited | Conversion:
+def read_edited(file: Path, script: str | None, **selection: Any) -> Edited | Conversion:
     """Read a converted script, and convert its source again to know what was written.
 
     Args:
         file: the converted script.
         script: its source as the user names it; None for the file of the name in the header, beside `file`.
-        select: as given for the conversion.
-        ignore: as given for the conversion.
+        selection: arguments of `convert`, as given for the conversion.
 
     Returns:
         what was written and what is there now, or the conversion of a source that is refused.
@@ -45,7 +42,7 @@ def read_edited(
     Raises:
         NotKnown: the file carries no header, its source is not to be had, or gives another text.
         OSError: a file cannot be read.
-        SelectionError: `select`/`ignore` is impossible.
+        SelectionError: the selection is impossible.
     """
     try:
         found = text.read(file)
@@ -57,7 +54,7 @@ def read_edited(
     if header.is_unedited(found.content):
         return Edited(found.content, found)
     source = _source_beside(file, head) if script is None else script
-    _, conversion = convert_script(source, select=select, ignore=ignore)
+    _, conversion = convert_script(source, **selection)
     if not conversion.converted:
         return conversion
     written = header.add(conversion.source, head.source, head.version)
@@ -67,7 +64,7 @@ def read_edited(
         other = "" if head.version == running else f", by version {head.version}, this is {running}"
         raise NotKnown(
             f"{source} is not converted to what {file} was{other}: it was changed since, or other transforms were "
-            "chosen. Give it as it was then (`-` reads standard input), with the same --select and --ignore"
+            "chosen. Give it as it was then (`-` reads standard input), with the same options"
         )
     return Edited(text.with_line_ends_of(found.content, written), found)
 

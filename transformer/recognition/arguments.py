@@ -74,8 +74,8 @@ def _passed(tree: Tree, function: ast.FunctionDef, param: str) -> Iterator[tuple
     """What the calls of a function, or of the class whose `__init__` it is, give one of its parameters."""
     owner = tree.parents[function]
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
-    for call in tree.nodes:
-        if not isinstance(call, ast.Call) or name not in (ast.unparse(call.func), getattr(call.func, "attr", None)):
+    for call in tree.of(ast.Call):
+        if name not in (ast.unparse(call.func), getattr(call.func, "attr", None)):
             continue
         bound = bind_arguments(function, call, call.func if isinstance(owner, ast.ClassDef) else None)
         given = bound.given.get(param) if bound is not None else None

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, statements
 from transformer.syntax.tree import Tree
+from transformer.torch_api import names
 
-ALLOCATIONS = ("torch.zeros", "torch.empty", "torch.ones", "torch.zeros_like")
+ALLOCATIONS = frozenset(f"torch.{name}" for name in names("torch", fills="sizes") - {"full"} | {"zeros_like"})
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,7 @@ DEFAULTS = DEFAULT_DTYPES | {"set_default_device"}
 
 def sets_default(tree: Tree, functions: frozenset[str] = DEFAULTS) -> bool:
     """Whether a script says of which dtype, or where, a tensor is made for which it does not say so."""
-    return any(
-        (tree.qualified(n) or (n.attr if isinstance(n, ast.Attribute) else n.id)).rpartition(".")[2] in functions
-        for n in tree.nodes
-        if isinstance(n, (ast.Attribute, ast.Name))
-    )
+    return not functions.isdisjoint(tree.mentioned)
 
 
 def _allocation(roles: Roles, value: ast.expr) -> ast.Call | None:

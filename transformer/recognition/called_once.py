@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.syntax.query import bind_arguments, parameters, statements, walk
 from transformer.syntax.tree import Scope, Tree
 
@@ -53,8 +54,8 @@ def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dic
     functions = {n.name: n for n in tree.root.body if isinstance(n, ast.FunctionDef) and n is not scope}
     calls: dict[str, ast.Call] = {}
     uses: dict[str, list[ast.Name]] = {}
-    for node in tree.nodes:
-        if isinstance(node, ast.Name) and node.id in functions:
+    for node in tree.of(ast.Name):
+        if node.id in functions:
             uses.setdefault(node.id, []).append(node)
     for name, (use, *others) in uses.items():
         call = tree.parents[use]
@@ -66,7 +67,7 @@ def find_called_once(tree: Tree, scope: Scope, networks: Collection[str]) -> dic
     found = {}
     for name, call in calls.items():
         function, given = functions[name], _given(functions[name], call)
-        if given is None or any(not tree.calls(d, *HARMLESS) for d in function.decorator_list):
+        if given is None or any(not tree.calls(d, *NO_GRAD) for d in function.decorator_list):
             continue
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function)):
             continue
@@ -88,7 +89,3 @@ def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.Assign] |
         for name, value in (bound.defaults | bound.given).items()
         if name in bound.given or isinstance(value, ast.Constant)  # others are as the definition saw them
     }
-
-
-HARMLESS = ("torch.no_grad", "torch.inference_mode")
-"""Decorators that leave a function's parameters and results as they are."""

@@ -20,9 +20,8 @@ def is_vector(roles: Roles, sizes: Collection[str]) -> bool:
         return False
     told = [
         node
-        for node in roles.tree.nodes
-        if isinstance(node, ast.Attribute)
-        and node.attr in ("single_observation_space", "single_action_space")
+        for node in roles.tree.of(ast.Attribute)
+        if node.attr in ("single_observation_space", "single_action_space")
         and ast.unparse(node.value) == ast.unparse(step.func.value)
     ]
     return bool(told and all(isinstance(node.ctx, ast.Load) for node in told)) or is_made_with(roles, sizes)

@@ -22,6 +22,16 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the user asked of the conversion."""
+
+    transforms: frozenset[str] = frozenset()
+    """The names of those that are to be applied."""
+    target: str = "any"
+    """The device that the script is to run on, cpu or cuda; both where any."""
+
+
+@dataclass(frozen=True)
 class History:
     """What earlier transforms did that later ones need to know; names, never nodes.
 
@@ -39,7 +49,7 @@ class History:
     target_updates: tuple[str, ...] = ()
     """Off-policy: functions without arguments or results that move the target networks' parameters."""
     flags: Mapping[str, str] = field(default_factory=dict)
-    """Flag name (compile, cudagraphs, measure_burnin) to the expression that reads it (`args.compile`)."""
+    """Flag name (compile; cudagraphs and measure_burnin where asked for) to what reads it (`args.compile`)."""
     unsteady: Mapping[str, str] = field(default_factory=dict)
     """Networks that are not known to change in nothing but their parameters' values, each with the reason."""
     restructured: Mapping[str, str] = field(default_factory=dict)
@@ -66,8 +76,14 @@ class History:
     """The sizes that each of its entries begins with, as written, and whether they are all of its sizes."""
     on_device: frozenset[str] = frozenset()
     """Functions that earlier transforms wrote, and that wait for nothing where they work on a device."""
+    unchecked: bool = False
+    """Whether distributions no longer check their arguments under either flag."""
+    options: str | None = None
+    """The name for what torch.compile is told."""
+    drawn: frozenset[str] = frozenset()
+    """Expressions, as `ast.unparse` writes them, that draw what a distribution's sample() draws."""
     sampler: str | None = None
-    """The one of them that draws from distributions."""
+    """The one of on_device that draws from distributions."""
     even_minibatches: str | None = None
     """An expression that is true where all minibatches have one size, of names that are bound above the training loop;
     None where unknown."""
@@ -75,8 +91,6 @@ class History:
     """Whether a smaller last minibatch is possible, and cannot be told from what is bound above the training loop."""
     stop: str | None = None
     """The condition under which the minibatch loop is left, and the optimizer not stepped."""
-    recurrence: bool = False
-    """Whether GAE's loop holds only the recurrence."""
     backwards: int = 0
     """Backward passes in update()."""
     traced: bool = False
@@ -96,6 +110,7 @@ class History:
     """
     tensor_env: str | None = None
     """The environment, as written, where its steps are known to take and return torch tensors."""
+    asked: Asked = Asked()
     original: str = ""
     """The text of the script before any transform; warnings point into it."""
 
@@ -104,6 +119,11 @@ class History:
         """update(), or off-policy all functions that update; by name, each with the number of its backward passes."""
         update = self.functions.get("update")
         return self.updates or ({update.name: self.backwards} if update else {})
+
+    @property
+    def any_flag(self) -> str:
+        """The condition that something is compiled or captured."""
+        return " or ".join(self.flags[flag] for flag in ("compile", "cudagraphs") if flag in self.flags)
 
     def with_function(self, role: str, function: Function) -> History:
         """With a function that was extracted for a role."""

@@ -6,7 +6,7 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, parameters, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, walk
 from transformer.syntax.tree import Scope
 
 SCHEDULERS = "torch.optim.lr_scheduler."
@@ -50,7 +50,7 @@ class Uses:
             if isinstance(node, ast.Call) and (tree.qualified(node.func) or "").startswith(SCHEDULERS):
                 self._scheduler(node)
         for node in nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_last_lr":
+            if calls_method(node, "get_last_lr"):
                 self._last_rate(node, node.func)
             elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr":
                 if self._is_group(node.value):
@@ -231,7 +231,7 @@ class Uses:
 
     def _is_kept(self, made: ast.AST) -> bool:
         """Whether parameter groups are used anywhere but by the optimizer's own name."""
-        uses = [n for n in self._tree.nodes if isinstance(n, ast.Attribute) and n.attr == "param_groups"]
+        uses = [n for n in self._tree.of(ast.Attribute) if n.attr == "param_groups"]
         return isinstance(made, ast.ClassDef) and any(not self._is_it(n.value) for n in uses)
 
     def _passed(self, call: ast.Call, node: ast.expr, function: ast.FunctionDef) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from transformer.dataflow.access import access
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.query import children, names_in, pairwise, statements, walk
+from transformer.syntax.query import calls_method, children, names_in, pairwise, statements, walk
 
 DETACHED = frozenset("item tolist numpy detach".split())
 """Methods of a tensor whose results carry no gradient."""
@@ -56,7 +56,7 @@ def _stepped(block: list[ast.stmt]) -> str | None:
     """The optimizer of the first statement that is its step()."""
     for stmt in block:
         call = stmt.value if isinstance(stmt, ast.Expr) else None
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+        if calls_method(call, "step"):
             return ast.unparse(call.func.value)
     return None
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
-from transformer.syntax.query import walk
+from transformer.syntax.query import calls_method, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
 
@@ -102,8 +102,8 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
 
 def _no_optimizer(tree: Tree) -> Diagnostic:
     """Nothing that this file makes with torch.optim is stepped by its name."""
-    for node in tree.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+    for node in tree.of(ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "step":
             stepped = ast.unparse(node.func.value)
             if re.search(r"opt", stepped.rpartition(".")[2], re.IGNORECASE):
                 message = (
@@ -151,7 +151,7 @@ def no_minibatches(tree: Tree, loop: Loop, opt: ast.Call) -> Diagnostic:
 def off_policy(tree: Tree, loop: Loop) -> str:
     """A sentence that names an off-policy algorithm, or nothing."""
     for node in walk(loop):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
+        if calls_method(node, "sample"):
             receiver = ast.unparse(node.func.value)
             if receiver in tree.imports and node.args:
                 receiver = ast.unparse(node.args[0])  # random.sample(buffer, n)
@@ -159,8 +159,8 @@ def off_policy(tree: Tree, loop: Loop) -> str:
             if node.args and targets:
                 return (
                     f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
-                    f"kept: this looks like {_off_policy_kind(tree, loop)}, but it is not seen that what the loop stores "
-                    "leads to the losses of updates below the environment's step"
+                    f"kept: this looks like {_off_policy_kind(tree, loop)}, but it is not seen that what the loop "
+                    "stores leads to the losses of updates below the environment's step"
                 )
     return ""
 
@@ -180,8 +180,8 @@ SEEING = ("locals", "vars", "dir", "eval", "exec")
 
 def all_names_seen(tree: Tree, scope: Scope, outermost: Loop) -> list[Diagnostic]:
     """What the training loop, or what follows it, calls by any name of the training: it must find each as it was."""
-    for node in tree.nodes:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
+    for node in tree.of(ast.Call):
+        if not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
             continue
         alone = node.func.id in ("locals", "eval", "exec") or not node.args
         if alone and tree.scope_of(node) is scope and node.lineno >= outermost.lineno:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeGuard
+from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.reaching import Reaching
@@ -22,18 +22,11 @@ from transformer.recognition.history import History
 from transformer.recognition.off_policy import Region
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
-from transformer.syntax.query import (
-    backwards,
-    is_number,
-    names_in,
-    pairwise,
-    statements,
-    unparse,
-    walk,
-)
+from transformer.syntax.query import backwards, calls_method, is_number, names_in, pairwise, statements, unparse, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
 Kind: TypeAlias = Literal["on-policy", "off-policy"]
+A = TypeVar("A")
 
 
 @dataclass(frozen=True)
@@ -53,6 +46,13 @@ class Roles:
         self.tree = tree
         self.history = history
         self._reaching: dict[Scope, Reaching] = {}
+        self._analyses: dict[Callable[[Roles], object], object] = {}
+
+    def get(self, analysis: Callable[[Roles], A]) -> A:
+        """An analysis of the script, as `roles.get(Tensors)`: it is made once, and what it finds out stays known."""
+        if analysis not in self._analyses:
+            self._analyses[analysis] = analysis(self)
+        return cast(A, self._analyses[analysis])
 
     def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
         """Whether a node is a block of the training scope that computes in another precision."""
@@ -503,7 +503,7 @@ class Roles:
         """The name of the device that the networks are moved to with `.to(device)`."""
         counts: dict[str, int] = {}
         for node in walk(self.scope):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+            if calls_method(node, "to"):
                 if node.args and isinstance(node.args[0], (ast.Name, ast.Attribute)):
                     text = unparse(node.args[0])
                     if not text.startswith("torch."):

@@ -15,7 +15,7 @@ BY_NAME = frozenset("getattr hasattr setattr delattr methodcaller attrgetter ope
 
 def texts_of(tree: Tree) -> set[str]:
     """The texts of a script."""
-    return {n.value for n in tree.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return {n.value for n in tree.of(ast.Constant) if isinstance(n.value, str)}
 
 
 def looks_up_names(tree: Tree, owner: ast.AST) -> bool:

@@ -16,10 +16,10 @@ class Names:
         read: set[str] = set()
         methods = {id(m) for c in nodes if isinstance(c, ast.ClassDef) for m in c.body}
         for node in nodes:
-            if id(node) in methods:
-                continue  # reached through an object only
             if isinstance(node, ast.Name):
                 (read if isinstance(node.ctx, ast.Load) else taken).add(node.id)
+            elif isinstance(node, ast.expr) or id(node) in methods:
+                continue  # a method is reached through an object only
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 taken.add(node.name)
             elif isinstance(node, ast.arg):

@@ -6,31 +6,43 @@ Nothing here needs more than the node itself; what needs the whole file is asked
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeGuard, TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 N = TypeVar("N", bound=ast.AST)
 
 
-def children(node: ast.AST) -> tuple[ast.AST, ...]:
-    """The nodes right below a node, as `ast.iter_child_nodes` gives them.
+_NOT_PARTS = frozenset("ctx op ops id attr arg asname module level kind conversion type_comment".split())
+"""Fields that hold operators, contexts, or no nodes."""
+PARTS: dict[type, tuple[str, ...]] = {
+    kind: tuple(name for name in kind._fields if name not in _NOT_PARTS)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+"""The fields of each kind of node that may hold others."""
 
-    They are kept on the node itself, so that they live as long as it does, and no longer. What changes a node
-    changes a copy (:func:`copied`), on which nothing is kept yet.
+
+def children(node: ast.AST) -> tuple[ast.AST, ...]:
+    """The nodes right below a node, as `ast.iter_child_nodes` gives them, but for operators and contexts.
+
+    These (`ast.Add`, `ast.Load`) hold nothing, and are a third of all nodes. What is found is kept on the node itself,
+    so that it lives as long as the node does, and no longer. What changes a node changes a copy (:func:`copied`), on
+    which nothing is kept yet.
     """
-    kept = node.__dict__.get("_children")
+    fields = node.__dict__
+    kept: tuple[ast.AST, ...] | None = fields.get("_children")
     if kept is None:
-        found: list[ast.AST] = []
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                found.append(value)
-            elif value.__class__ is list:
-                found += [part for part in value if isinstance(part, ast.AST)]
-        kept = node.__dict__["_children"] = tuple(found)
-    return cast(tuple[ast.AST, ...], kept)
+        kept = ()
+        for name in PARTS.get(node.__class__, node._fields):
+            value = fields.get(name)
+            if value.__class__ is list:
+                kept += tuple([part for part in value if isinstance(part, ast.AST)])
+            elif isinstance(value, ast.AST):
+                kept += (value,)
+        fields["_children"] = kept
+    return kept
 
 
 def walk(node: ast.AST) -> tuple[ast.AST, ...]:
@@ -50,10 +62,10 @@ def unparse(node: ast.AST) -> str:
     """The text that `ast.unparse` gives of a node; kept as :func:`children` are."""
     if isinstance(node, ast.Name):
         return node.id
-    kept = node.__dict__.get("_text")
+    kept: str | None = node.__dict__.get("_text")
     if kept is None:
         kept = node.__dict__["_text"] = ast.unparse(node)
-    return cast(str, kept)
+    return kept
 
 
 def copied(node: N) -> N:
@@ -157,13 +169,23 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) ->
     return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))]
 
 
-def statements(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+def statements(body: Iterable[ast.stmt]) -> list[ast.stmt]:
     """The statements of a block and of the blocks inside it, in order; nested functions are not entered."""
+    found: list[ast.stmt] = []
     for stmt in body:
-        yield stmt
-        if not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for block in blocks(stmt):
-                yield from statements(block)
+        found.append(stmt)
+        found += _inside(stmt)
+    return found
+
+
+def _inside(stmt: ast.stmt) -> tuple[ast.stmt, ...]:
+    """The statements of a statement's blocks; kept as :func:`children` are."""
+    kept: tuple[ast.stmt, ...] | None = stmt.__dict__.get("_inside")
+    if kept is None:
+        opens = not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        kept = tuple(s for block in blocks(stmt) for s in statements(block)) if opens else ()
+        stmt.__dict__["_inside"] = kept
+    return kept
 
 
 def blocks(stmt: ast.stmt) -> Iterable[list[ast.stmt]]:
@@ -211,6 +233,54 @@ def is_number(node: ast.AST, value: float) -> bool:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return is_number(node.operand, -value)
     return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == value
+
+
+class MethodCall(ast.Call):
+    """A call of a method, as type checkers see it: the parser makes plain calls."""
+
+    func: ast.Attribute
+
+
+def calls_method(node: ast.AST | None, *names: str) -> TypeGuard[MethodCall]:
+    """Whether a node is a call `x.method(...)` of a method of one of these names; of any, where none is given."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return not names or node.func.attr in names
+
+
+def method(node: ast.AST) -> str | None:
+    """The name of the method that a call calls; None for another node."""
+    return node.func.attr if calls_method(node) else None
+
+
+def receiver(call: ast.Call) -> ast.expr:
+    """What the method of a call is called on."""
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.value
+
+
+def without_methods(value: ast.expr, names: Collection[str]) -> ast.expr:
+    """`x` in `x.to(device).eval()`, where these are the methods' names."""
+    while calls_method(value) and value.func.attr in names:
+        value = value.func.value
+    return value
+
+
+def root(node: ast.AST) -> str:
+    """The name that a chain of attributes, elements and stars begins with, `a` in `a.b[0].c`; "" for another chain."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def is_read(name: ast.Name) -> bool:
+    """Whether a name is read where it stands, and neither bound nor deleted."""
+    return isinstance(name.ctx, ast.Load)
+
+
+def assigns(stmt: ast.stmt, name: str) -> bool:
+    """Whether an assignment gives its whole value to a name, and does not unpack it."""
+    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
 
 
 def names_in(nodes: Iterable[ast.AST]) -> set[str]:

@@ -73,7 +73,8 @@ def _pair(body: Sequence[ast.stmt], lines: Sequence[CstStatement], pairs: dict[a
             flat.append(Pair(line, cast(Line, line)))
     for stmt, pair in zip(body, flat, strict=True):
         pairs[stmt] = pair
-        _pair_parts(stmt, pair.node, pairs)
+        if pair.node is pair.line:  # a simple statement has no parts
+            _pair_parts(stmt, pair.node, pairs)
 
 
 def _pair_parts(stmt: Any, node: Any, pairs: dict[ast.stmt, Pair]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 if TYPE_CHECKING:
     import jinja2
@@ -31,10 +30,10 @@ def render(template: str, **values: object) -> str:
 
     Raises:
         jinja2.UndefinedError: a placeholder has no value.
-        libcst.ParserSyntaxError: the filled template is not Python.
+        SyntaxError: the filled template is not Python.
     """
     text = _environment().get_template(f"{template}.py.j2").render(**values)
-    cst.parse_module(text)
+    ast.parse(text)
     return text
 
 

@@ -36,7 +36,14 @@ class Tree:
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Every node's parent, in breadth-first order."""
-        return {child: node for node in walk(self.root) for child in children(node)}
+        found: dict[ast.AST, ast.AST] = {}
+        nodes: list[ast.AST] = [self.root]
+        for node in nodes:  # grows
+            below = children(node)
+            nodes += below
+            for child in below:
+                found[child] = node
+        return found
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
@@ -144,14 +151,23 @@ class Tree:
     def imports(self) -> dict[str, str]:
         """Local name to qualified name, for every import in the file."""
         found: dict[str, str] = {}
-        for node in self.nodes:
+        nodes: list[ast.Import | ast.ImportFrom] = [*self.of(ast.Import), *self.of(ast.ImportFrom)]
+        for node in sorted(
+            nodes, key=lambda n: (len(list(self.ancestors(n))), n.lineno, n.col_offset)
+        ):  # as in `nodes`
             if isinstance(node, ast.Import):
                 for a in node.names:
                     found[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            elif node.module and not node.level:
                 for a in node.names:
                     found[a.asname or a.name] = f"{node.module}.{a.name}"
         return found
+
+    @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """The last parts of all names, through imports: of `np.random.shuffle` and of `x.shuffle` it is shuffle."""
+        names = (self.imports.get(n.id, n.id).rpartition(".")[2] for n in self.of(ast.Name))
+        return frozenset((*names, *(n.attr for n in self.of(ast.Attribute))))
 
     def qualified(self, node: ast.AST) -> str | None:
         """The dotted name that an expression stands for, through imports: `optim.Adam` is torch.optim.Adam."""

@@ -5,7 +5,7 @@ the loop's own statements follow, while everything stands in one place; then the
 the functions' signatures follow from what the rewrites left; then the functions are compiled and captured.
 """
 
-from transformer.transforms.advantages import gae, gae_hoist, last_step, numpy_recurrence
+from transformer.transforms.advantages import gae, gae_hoist, last_step
 from transformer.transforms.base import Transform
 from transformer.transforms.compiling import compile, cudagraphs, flags, float_arrays, one_graph
 from transformer.transforms.gathering import dissolve, inline
@@ -28,6 +28,7 @@ from transformer.transforms.tuning import (
     measure,
     on_device,
     transfers,
+    trust_vectors,
 )
 from transformer.transforms.update import auxiliary_update, deferred_sync, late_exit, shuffle, tensor_lr, update
 
@@ -63,9 +64,9 @@ ORDER: tuple[Transform, ...] = (
     one_graph.TRANSFORM,
     compile.TRANSFORM,
     float_arrays.TRANSFORM,
-    numpy_recurrence.TRANSFORM,
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
+    trust_vectors.TRANSFORM,
     collect_once.TRANSFORM,
     keep_memory.TRANSFORM,
     idle_threads.TRANSFORM,

@@ -68,17 +68,23 @@ class TransformInfo:
     """What is told of a transform everywhere: `--help`, `transforms`, `explain`, the diff view, docs/transforms.md."""
 
     name: str
+    brief: str
+    """What the script has then, in at most 50 characters: the report's words."""
     summary: str
     """One line, imperative, no full stop."""
     applies: str
     """The condition under which it is right, as the end of a sentence that begins with "Applies"."""
     safety: str
     """Why the results stay equal: a short paragraph."""
+    costs: str
+    """What it costs where it is held back, and what to write instead: told below the reason."""
     needs: tuple[str, ...]
     """Names of the transforms that must be applied before it."""
     before: str
     after: str
     """A small before/after example, Python source."""
+    option: Literal["", "tune", "measure"] = ""
+    """The option that asks for it; the core, which makes a script fast anywhere, is applied without one."""
     regroups: str = ""
     """What it computes in another order of arithmetic on purpose, so that bits differ there under the flags; `verify`
     gives the script what the original's order gives, and compares all else bit by bit."""

@@ -17,6 +17,7 @@ import libcst as cst
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.assignment import Assignment
 from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, late_reads
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.liveness import Liveness, exposed
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
@@ -242,7 +243,7 @@ def extract(
     """
     tree, roles = state.tree, state.roles
     sig = signature(roles, region, above=above)
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     name = tree.names.fresh(role)
     begin, end = region[0], region[-1]
     region = [s for s in region if s not in above]
@@ -323,36 +324,7 @@ def _rejoin(state: State, edits: Edits, region: Sequence[ast.stmt], shift: int) 
 def _without_graph(tree: Tree, region: Sequence[ast.stmt], name: str) -> bool:
     """Whether a region binds a name under torch.no_grad() alone."""
     binding = [s for s in statements(region) if name in access(s).binds]
-    return all(
-        any(
-            isinstance(n, ast.With) and any(tree.calls(i.context_expr, "torch.no_grad") for i in n.items)
-            for n in tree.ancestors(s)
-        )
-        for s in binding
-    )
-
-
-def extract_inner(
-    state: State, edits: Edits, function: ast.FunctionDef, stmt: ast.stmt, role: str, doc: str, decorator: str
-) -> None:
-    """Move one statement of an extracted function into a function of its own above it.
-
-    Everything that the statement reads and `function` binds becomes a parameter.
-
-    Raises:
-        Skip: it cannot be moved.
-    """
-    own = scope_access(function.body).binds | set(parameters(function))
-    sig = signature(state.roles, [stmt], function, own)
-    name = state.tree.names.fresh(role)
-    call = f"{', '.join(sig.results)} = " if sig.results else ""
-    call += f"{name}({', '.join(sig.params)})"
-    indent = function.col_offset
-    _rejoin(state, edits, [stmt], indent + 4 - stmt.col_offset)
-    lines = [without_blank_lines(edits.move(stmt, call))]
-    definition = define(state, name, sig.params, doc, lines, sig.results, indent)
-    mark = cst.Decorator(cst.parse_expression(decorator.removeprefix("@")))
-    edits.before(function, [definition.with_changes(decorators=[mark])], gap=1 if indent else 2)
+    return all(without_gradients(tree, stmt) for stmt in binding)
 
 
 def define(

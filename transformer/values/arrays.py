@@ -32,7 +32,7 @@ class KnownArrays:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
-        self._tensors = Tensors(roles)
+        self._tensors = roles.get(Tensors)
         self._entered: set[tuple[str, Scope]] = set()
 
     def kind(self, value: ast.expr) -> Kind | None:
@@ -113,9 +113,9 @@ class KnownArrays:
         names, size = {function.name}, 0
         while len(names) > size:
             size = len(names)
-            for node in self._tree.nodes:
-                if isinstance(node, ast.Assign) and self._last(node.value) in names:
-                    names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+            for stmt in self._tree.of(ast.Assign):
+                if self._last(stmt.value) in names:
+                    names |= {t.id for t in stmt.targets if isinstance(t, ast.Name)}
         for node in self._tree.nodes:
             if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
                 continue

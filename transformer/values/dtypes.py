@@ -20,7 +20,7 @@ class Dtypes:
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
-        self._tensors = Tensors(roles)
+        self._tensors = roles.get(Tensors)
         self._busy: set[tuple[str, ast.stmt]] = set()
         self._networks_are_float32 = roles.history.single_precision
 

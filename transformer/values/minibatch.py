@@ -8,14 +8,14 @@ from collections.abc import Sequence, Set
 
 from transformer.dataflow.access import scope_access
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import names_in, walk
+from transformer.syntax.query import calls_method, names_in, walk
 from transformer.syntax.tree import Tree
 from transformer.values.tensors import Tensors
 
 
 def first_computation(roles: Roles) -> int | None:
     """The place, in the loop's body, of the first statement that computes with tensors; None where none does."""
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     body = roles.minibatch_loop.body
     computing = {i for i, s in enumerate(body) if _computes(tensors, s) or _calls_network(roles, s)}
     return min(computing | _makes_loss(roles.tree, body, computing), default=None)
@@ -36,7 +36,7 @@ def last_step(roles: Roles) -> int | None:
 def _clears(stmt: ast.stmt) -> bool:
     """Whether a statement does nothing but clear gradients."""
     call = stmt.value if isinstance(stmt, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"
+    return calls_method(call, "zero_grad")
 
 
 def _computes(tensors: Tensors, stmt: ast.stmt) -> bool:
@@ -59,7 +59,7 @@ def _makes_loss(tree: Tree, body: Sequence[ast.stmt], computing: Set[int]) -> se
             else:
                 needed |= own.reads
         for node in walk(body[i]):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+            if calls_method(node, "backward"):
                 needed |= names_in([node.func.value])
     return found
 

@@ -23,7 +23,7 @@ class Shapes:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
-        self._tensors = Tensors(roles)
+        self._tensors = roles.get(Tensors)
         self._allocations = find_allocations(roles)
         self._busy: set[tuple[str, ast.stmt]] = set()
 

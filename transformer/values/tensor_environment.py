@@ -20,7 +20,7 @@ def find_tensor_env(roles: Roles) -> str | None:
     stmt = roles.tree.statement(step)
     if not isinstance(stmt, ast.Assign) or stmt.value is not step or not isinstance(step.func, ast.Attribute):
         return None
-    tensors, target = Tensors(roles), stmt.targets[0]
+    tensors, target = roles.get(Tensors), stmt.targets[0]
     if not step.args or not tensors.tensor(step.args[0]) or not isinstance(target, ast.Tuple) or len(target.elts) < 4:
         return None
     observed = target.elts[0]

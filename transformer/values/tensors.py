@@ -6,13 +6,13 @@ What cannot be told is not a tensor, so a transform that needs one leaves it alo
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, copied, parameters, statements, walk
+from transformer.syntax.query import assigns, bind_arguments, copied, parameters, statements, walk
 from transformer.torch_api import names
 from transformer.values.networks.results import Results
 
@@ -141,13 +141,26 @@ class Tensors:
         )
         return function is not None and name in (function.tuple_results if tuples else function.tensor_results)
 
+    def _once(self, what: str, stmt: ast.stmt, holds: Callable[[], bool]) -> bool:
+        """Whether something holds at a statement, asked once; a cycle (x = x + 1) does not speak against it."""
+        known = (what, stmt)
+        if known not in self._known:
+            self._known[known] = True
+            before = len(self._known)
+            if not holds():
+                # What else was found to hold may only do so where this does
+                for later in [k for k, held in list(self._known.items())[before:] if held]:
+                    del self._known[later]
+                self._known[known] = False
+        return self._known[known]
+
     def _binds_tensor(self, name: str, stmt: ast.stmt) -> bool:
-        if (name, stmt) not in self._known:
-            self._known[name, stmt] = True  # a cycle (x = x + 1) does not speak against it
+        def holds() -> bool:
             found = list(values(stmt, name))
             several = any if isinstance(stmt, ast.AugAssign) else all  # a tensor divided by a number is one
-            self._known[name, stmt] = bool(found) and several(self._yields(name, v, stmt) for v in found)
-        return self._known[name, stmt]
+            return bool(found) and several(self._yields(name, v, stmt) for v in found)
+
+        return self._once(name, stmt, holds)
 
     def _yields(self, name: str, value: ast.expr, stmt: ast.stmt) -> bool:
         """Whether a value, or what it is unpacked or iterated into under a name, is a tensor."""
@@ -166,7 +179,7 @@ class Tensors:
             place, count = _place(stmt, name)
             returned = helper.returned(place, count)
             return bool(returned) and all(self._tensor(part, at) for part, at in returned)
-        if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not _is_whole(stmt, name):
+        if isinstance(value, (ast.GeneratorExp, ast.ListComp)) and not assigns(stmt, name):
             return self._tensor(value.elt, stmt)
         place, count = _place(stmt, name)
         if place is not None and isinstance(value, ast.Call):
@@ -181,18 +194,19 @@ class Tensors:
     def _is_dict_of_tensors(self, node: ast.expr, stmt: ast.stmt) -> bool:
         """Whether all values of a dict, made by a comprehension or a display, are tensors."""
         if isinstance(node, ast.Name):
-            known = (f"{node.id}.values()", stmt)
-            if known not in self._known:
-                self._known[known] = True  # as for names
-                bindings = list(self.bindings(node.id, stmt))
-                self._known[known] = bool(bindings) and all(
+            name = node.id
+
+            def holds() -> bool:
+                bindings = list(self.bindings(name, stmt))
+                made = bool(bindings) and all(
                     b is not None
-                    and bool(found := list(values(b, node.id)))
+                    and bool(found := list(values(b, name)))
                     and all(_is_empty(v) or self._is_dict_of_tensors(v, b) for v in found)
                     for b in bindings
                 )
-                self._known[known] = self._known[known] and self._only_tensors_enter(node.id)
-            return self._known[known]
+                return made and self._only_tensors_enter(name)
+
+            return self._once(f"{name}.values()", stmt, holds)
         if isinstance(node, ast.DictComp):
             return self._tensor(node.value, stmt)
         return isinstance(node, ast.Dict) and bool(node.values) and all(self._tensor(v, stmt) for v in node.values)
@@ -200,8 +214,8 @@ class Tensors:
     def _only_tensors_enter(self, name: str) -> bool:
         """Whether all that is written into the dicts of a name, anywhere, are tensors; others may only read them."""
         parents = self._tree.parents
-        for node in self._tree.nodes:
-            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+        for node in self._tree.of(ast.Name):
+            if node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
             if not self._roles.is_ours(node):
                 continue
@@ -296,17 +310,16 @@ class Tensors:
         return bool(bindings) and all(b is not None and self._binds_element(name, at, b) for b in bindings)
 
     def _binds_element(self, name: str, at: object, stmt: ast.stmt) -> bool:
-        known = (f"{name}[{at}]", stmt)
-        if known not in self._known:
-            self._known[known] = True  # as for names
+        def holds() -> bool:
             found = list(values(stmt, name))
-            self._known[known] = bool(found) and all(
+            return bool(found) and all(
                 self._tensor(v.elts[at], stmt)
                 if isinstance(v, ast.Tuple) and isinstance(at, int) and at in range(len(v.elts))
                 else self._returned(name, v, tuples=True) or self._yields(name, v, stmt)
                 for v in found
             )
-        return self._known[known]
+
+        return self._once(f"{name}[{at}]", stmt, holds)
 
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
         if self.produced(node) or self._is_env(node, "reset"):
@@ -350,11 +363,6 @@ def _place(stmt: ast.stmt, name: str) -> tuple[int | None, int]:
 def _is_empty(value: ast.expr) -> bool:
     """Whether a value is a dict without entries."""
     return ast.unparse(value) in ("{}", "dict()")
-
-
-def _is_whole(stmt: ast.stmt, name: str) -> bool:
-    """Whether an assignment gives its whole value to a name, and does not unpack it."""
-    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
 
 
 def inlined(function: ast.FunctionDef, call: ast.Call) -> list[ast.expr]:

@@ -70,6 +70,11 @@ class Origins:
                 self._assign(part, parts[i] if len(parts) == len(target.elts) else value)
 
     def _pass(self, signature: Signature, call: ast.Call) -> None:
+        """Note what a call gives to parameters, as far as this can be told.
+
+        `bind_arguments` of syntax/ is for proofs: it knows the function, and gives up on a call that it cannot bind
+        whole. Here any function of the name may be meant, in a script that runs, and what is given in part is noted.
+        """
         if any(isinstance(a, ast.Starred) for a in call.args):
             return
         try:

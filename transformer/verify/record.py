@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from transformer.verify.harness.job import Episodes
 from transformer.verify.recording import Recording, load
 from transformer.verify.run import Run
 
@@ -62,7 +63,7 @@ def record_run(
     emulated: bool = False,
     clock_rate: int = 1,
     watch: bool = False,
-    episode_steps: int | None = None,
+    episodes: Episodes | None = None,
     stepwise: bool = False,
 ) -> Recording:
     """As `record`, for a run that is described already.
@@ -70,8 +71,9 @@ def record_run(
     Where `uncompiled`, torch.compile and CudaGraphModule hand back the function itself: everything behind a converted
     script's flags, which are to be among the arguments, runs, and bits stay equal. Where `emulated`, the script finds
     a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
-    recording tells which ways the training code took. Episodes of gymnasium's environments are truncated after
-    `episode_steps`. Where training is `stepwise`, the clock stands still between steps of the environment.
+    recording tells which ways the training code took. Where `episodes` is given, episodes of environments that gym or
+    gymnasium makes are cut short. Where training is `stepwise`, the clock stands still between steps of the
+    environment.
     """
     options: dict[str, Any] = {
         "values_limit": values_limit,
@@ -79,7 +81,7 @@ def record_run(
         "emulated": emulated,
         "clock_rate": clock_rate,
         "watch": watch,
-        "episode_steps": episode_steps,
+        "episodes": episodes,
         "stepwise": stepwise,
     }
     with run.under_harness("record", on_iteration, iterations=iterations, **options) as scratch:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from transformer.verify.harness.job import Episodes
 from transformer.verify.rungs import Row, Rung
 from transformer.verify.seeds import SeedsResult
 from transformer.verify.verify import Verification
@@ -28,11 +29,18 @@ def print_verification(verification: Verification, console: Console) -> None:
     for sentence in verification.not_exercised:
         console.print(Text(f"  {sentence}", style="yellow"))
     for name, stress in zip(("stress", "other stress"), verification.stress, strict=False):
-        steps = stress.episode_steps
-        truncated = "" if steps is None else f", episodes of gymnasium's environments truncated after {steps} steps"
-        console.print(Text(f"Under {name}: {' '.join(stress.args)}{truncated}", style="dim"))
+        console.print(Text(f"Under {name}: {' '.join(stress.args)}{_cut_short(stress.episodes)}", style="dim"))
     for note in verification.notes:
         console.print(Text(note, style="dim"))
+
+
+def _cut_short(episodes: Episodes | None) -> str:
+    if episodes is None:
+        return ""
+    return (
+        f", episodes of gym's and gymnasium's environments truncated after {episodes.truncated} steps; after "
+        f"{episodes.barren}, each step ends one without a reward"
+    )
 
 
 def print_seeds(result: SeedsResult, console: Console) -> None:
@@ -50,7 +58,8 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
         "arguments": list(verification.args),
         "stress_arguments": list(verification.stress[0].args) if verification.stress else None,
         "other_stress": [
-            {"arguments": list(other.args), "episode_steps": other.episode_steps} for other in verification.stress[1:]
+            {"arguments": list(other.args), "episodes": other.episodes and other.episodes._asdict()}
+            for other in verification.stress[1:]
         ],
         "not_exercised": list(verification.not_exercised),
         "iterations": verification.original.iterations,

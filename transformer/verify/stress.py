@@ -32,7 +32,8 @@ _OFTEN = 7
 _BOUNDS = ("min", "max", "a_min", "a_max")
 
 STRESS_ITERATIONS = 2
-"""Iterations of a run under stress: annealing has an end there, and the second sees what the first has left."""
+"""Iterations of a run under stress: annealing has an end there, and the second sees what the first has left. Under the
+other stress, one more."""
 
 _Outcome = TypeVar("_Outcome")
 _Changes = tuple[tuple[str, ...], ...]

@@ -13,6 +13,7 @@ from transformer.verify.compare import compare
 from transformer.verify.exercised import not_exercised, sites_of
 from transformer.verify.first_iteration import OTHER_CLOCK, compare_first_log
 from transformer.verify.flags import find_flags
+from transformer.verify.harness.job import Episodes
 from transformer.verify.length import Length, find_length
 from transformer.verify.lockstep import EVERY, run_in_lockstep
 from transformer.verify.options import with_option
@@ -88,8 +89,8 @@ class Stress:
     """What both scripts got under stress."""
 
     args: tuple[str, ...]
-    episode_steps: int | None
-    """After so many steps episodes were truncated; None where they were not."""
+    episodes: Episodes | None
+    """How episodes were cut short; None where they were not."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class _Climb:
             self._usual.original,
             self._usual.run.args,
             tuple(self._notes),
-            tuple(Stress(comparison.run.args, comparison.episode_steps) for comparison in stressed),
+            tuple(Stress(comparison.run.args, comparison.episodes) for comparison in stressed),
             not_exercised(sites_of(c.original for c in (self._usual, *stressed))),
         )
 
@@ -171,15 +172,15 @@ class _Climb:
         failures: list[str] = []
 
         def run(
-            changes: tuple[tuple[str, ...], ...], suffix: str = UNDER_STRESS, steps: int | None = None
+            changes: tuple[tuple[str, ...], ...], suffix: str = UNDER_STRESS, episodes: Episodes | None = None
         ) -> _Comparison:
             args = original.args
             for change in changes:
                 args = with_option(args, change)
             run = replace(original, args=args)
             try:
-                iterations = STEPS if self._length.stepwise else STRESS_ITERATIONS
-                return _Comparison(self._task, self._progress, self._length, run, iterations, suffix, steps)
+                iterations = STEPS if self._length.stepwise else STRESS_ITERATIONS + (episodes is not None)
+                return _Comparison(self._task, self._progress, self._length, run, iterations, suffix, episodes)
             except RunFailed as failure:
                 failures.append(str(failure).splitlines()[-1])
                 raise
@@ -194,7 +195,7 @@ class _Climb:
         if other in ((), kept):
             return [stressed]
         try:
-            return [stressed, run(other, UNDER_OTHER_STRESS, _episode_steps(self._usual.original))]
+            return [stressed, run(other, UNDER_OTHER_STRESS, _episodes(self._usual.original))]
         except RunFailed:  # the one says more than the other
             return [stressed]
 
@@ -215,10 +216,15 @@ class _Climb:
         return rungs
 
 
-def _episode_steps(original: Recording) -> int:
-    """After how many steps to truncate episodes so that one is with a rollout's last step, rather soon."""
+def _episodes(original: Recording) -> Episodes:
+    """Episodes so short that one is truncated with a rollout's last step, rather soon; an iteration of barren ones.
+
+    A barren iteration has what a usual one lacks: returns that do not vary, advantages that hardly do, and values above
+    their targets as well as below.
+    """
     steps = original.steps[0].moment.env_steps
-    return next((n for n in range(_FEW_STEPS, steps) if steps % n == 0), steps)
+    truncated = next((n for n in range(_FEW_STEPS, steps) if steps % n == 0), steps)
+    return Episodes(truncated, STRESS_ITERATIONS * steps)
 
 
 class _Comparison:
@@ -232,9 +238,9 @@ class _Comparison:
         run: Run,
         iterations: int,
         suffix: str = "",
-        episode_steps: int | None = None,
+        episodes: Episodes | None = None,
     ) -> None:
-        """Run the original, whose rungs get names that end in `suffix`, with episodes of so many steps at the most.
+        """Run the original, whose rungs get names that end in `suffix`, with episodes cut short if asked for.
 
         Raises:
             RunFailed: it ended with an error, or ran out of time.
@@ -243,7 +249,7 @@ class _Comparison:
         self._progress = progress
         self._iterations = iterations
         self.suffix = suffix
-        self.episode_steps = episode_steps
+        self.episodes = episodes
         self._before = run.source or text.read(run.script).content
         self.run = length.shortened(run, iterations)
         self._stepwise = length.stepwise
@@ -301,7 +307,7 @@ class _Comparison:
                 run,
                 iterations=iterations or self._stop_after,
                 on_iteration=on_iteration,
-                episode_steps=self.episode_steps,
+                episodes=self.episodes,
                 stepwise=self._stepwise,
                 **options,
             )

@@ -6,15 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
-from transformer.advise.study import Study, method, receiver
-from transformer.syntax.query import walk
+from transformer.advise.study import Study
+from transformer.syntax.query import method, receiver, walk
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Loops over a tensor whose elements are asked for their values."""
-    for node in study.tree.nodes:
-        if not isinstance(node, ast.For):
-            continue
+    for node in study.tree.of(ast.For):
         heat = study.hot(node.iter)
         if heat is None:
             continue

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
-from transformer.advise.study import Study, keyword, method, receiver
+from transformer.advise.study import Study, keyword
+from transformer.syntax.query import method, receiver
 
 COPYING = ("torch.Tensor", "torch.FloatTensor", "torch.tensor")
 SHARING = ("torch.as_tensor", "torch.from_numpy")

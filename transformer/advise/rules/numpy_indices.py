@@ -15,8 +15,8 @@ ARRAYS = ("numpy.arange", "numpy.random.permutation", "numpy.random.choice", "nu
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Tensors indexed with an array; one finding for each array."""
     seen: set[tuple[str, int]] = set()
-    for node in study.tree.nodes:
-        if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Name) or not study.tensor(node.value):
+    for node in study.tree.of(ast.Subscript):
+        if not isinstance(node.slice, ast.Name) or not study.tensor(node.value):
             continue
         heat = study.hot(node)
         if heat is None or not _is_array(study, node.slice):

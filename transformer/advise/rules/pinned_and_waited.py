@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
-from transformer.advise.study import Study, is_copy_to_host, keyword, method, receiver
+from transformer.advise.study import Study, is_copy_to_host, keyword
+from transformer.syntax.query import method, receiver
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
-from transformer.advise.study import Study, method
+from transformer.advise.study import Study
+from transformer.syntax.query import method
 
 LOGGING = frozenset("add_scalar add_scalars add_histogram log debug info warning error log_metric log_metrics".split())
 

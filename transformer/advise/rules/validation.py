@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
-from transformer.advise.study import Study, keyword, method
+from transformer.advise.study import Study, keyword
+from transformer.syntax.query import method
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:

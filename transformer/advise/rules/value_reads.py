@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
-from transformer.advise.study import Study, method, receiver
+from transformer.advise.study import Study
+from transformer.syntax.query import method, receiver
 
 CONVERSIONS = ("float", "int", "bool")
 

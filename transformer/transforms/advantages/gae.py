@@ -14,12 +14,17 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="gae",
+    brief="the advantages are gae()",
     summary="extract the advantage estimation into gae()",
     applies=(
         "to the statements that estimate advantages, where nothing jumps out of them, what is made in them and "
         "may outlive them reads none of their variables, and no other function sets these"
     ),
     safety="The same statements run in the same order; parameters and results follow from liveness.",
+    costs=(
+        "The advantages are neither extracted nor captured: let nothing jump out of them, and other functions "
+        "set none of their names."
+    ),
     needs=(),
     before=(
         "with torch.no_grad():\n    next_value = agent.get_value(next_obs)\n"
@@ -53,7 +58,7 @@ def apply(state: State) -> Rewrite:
 
 def _widen(roles: Roles, block: list[ast.stmt], first: int, last: int) -> tuple[int, int]:
     """Include the tensors computed just above for the loop alone, and sums of its results just below."""
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     lowest = block.index(roles.phases.collect) + 1
     while first > lowest:
         stmt = block[first - 1]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, shared
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import backwards, is_number, names_in, statements
+from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
-from transformer.torch_api import NEW, VIEWS, methods
+from transformer.torch_api import NEW, VIEWS, methods, names
 from transformer.transforms.advantages.time_loop import choices, is_one_more, tests_for_last_step
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.values.dtypes import Dtypes
@@ -22,6 +22,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="gae-hoist",
+    brief="advantages: all but the recurrence at once",
     summary="remove the boundary branch of the advantage loop and compute all but the recurrence for all steps at once",
     applies=(
         "to a loop backwards over all steps with a plain index; what leaves it is made of known elementwise operations "
@@ -32,6 +33,10 @@ INFO = TransformInfo(
         "Each element goes through the same operations in the same order as in the loop, so the bits are the same; "
         "the values of the step after the last one are appended where the branch chose them. Only the recurrence, "
         "where a step needs the next one's result, stays a loop, and of the branch only what chooses that result."
+    ),
+    costs=(
+        "A dozen small operations per step backwards in time: use plain arithmetic on rows of tensors, as "
+        "cleanrl's loop does."
     ),
     needs=(),
     before=(
@@ -47,7 +52,7 @@ INFO = TransformInfo(
 )
 
 MOVES = ("to", "cpu", "cuda")
-ALLOCATES = tuple(f"torch.{made}" for made in "zeros ones empty full zeros_like ones_like empty_like full_like".split())
+ALLOCATES = tuple(f"torch.{name}" for name in names("torch", fills=("sizes", "like")))
 ELEMENTWISE = methods(rows=("element", "broadcast")) - {*MOVES}
 
 
@@ -70,7 +75,7 @@ def apply(state: State) -> Rewrite:
         none = "no loop backwards over the rollout's steps was found"
         elsewhere = any(backwards(n.iter) is not None for n in state.tree.of(ast.For))
         raise Skip(none) if elsewhere and not reasons else skipped(reasons, none)
-    return Rewrite(edits, replace(state.history, recurrence=not reasons), tuple(map(str, reasons)))
+    return Rewrite(edits, notes=tuple(map(str, reasons)))
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Hoist:
 
     def __init__(self, roles: Roles, loop: ast.For) -> None:
         self.tree, self.loop = roles.tree, loop
-        self.dtypes, self.tensors, self.shapes = Dtypes(roles), Tensors(roles), Shapes(roles)
+        self.dtypes, self.tensors, self.shapes = roles.get(Dtypes), roles.get(Tensors), roles.get(Shapes)
         count = backwards(loop.iter)
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")
@@ -262,7 +267,7 @@ class Hoist:
 
     def _makes(self, value: ast.expr) -> bool:
         """Whether a value is new memory, perhaps moved to a device."""
-        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
+        while calls_method(value, *MOVES):
             value = value.func.value
         if self.tensors.produced(value) or not isinstance(value, ast.Call):
             return self.tensors.produced(value)
@@ -420,7 +425,7 @@ class Hoist:
         if qualified.startswith(("torch.", "numpy.", "math.")):
             return not is_in_place(qualified)
         if isinstance(call.func, ast.Name):
-            return call.func.id in HARMLESS
+            return self.tree.names.builtin(call.func) in HARMLESS
         return isinstance(call.func, ast.Attribute) and call.func.attr in NEW | VIEWS
 
     def _largest(self, node: ast.expr) -> Sequence[ast.expr]:

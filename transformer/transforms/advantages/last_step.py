@@ -19,6 +19,7 @@ from transformer.values.shapes import Shapes
 
 INFO = TransformInfo(
     name="last-step",
+    brief="the last step stands above the loop over time",
     summary="take the last step's turn out of the loop backwards over time",
     applies=(
         "to a loop backwards over the rollout's steps that is made of one branch, which tests for the last step and "
@@ -28,6 +29,7 @@ INFO = TransformInfo(
         "The loop's first turn is that of the last step, and a rollout has one: its statements run above the loop, "
         "with the same index, and those of all other steps in the same order in the loop."
     ),
+    costs="All steps go through the branch, and nothing is computed for all of them at once.",
     needs=(),
     before=(
         "for t in reversed(range(args.num_steps)):\n    if t == args.num_steps - 1:\n"

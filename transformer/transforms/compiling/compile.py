@@ -1,44 +1,44 @@
-"""Compile policy, advantages and update with torch.compile, behind --compile."""
+"""Compile policy and update with torch.compile, behind --compile."""
 
 from __future__ import annotations
 
 import ast
+import textwrap
+from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import backwards, statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.extraction import extract_inner
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 
 INFO = TransformInfo(
     name="compile",
-    summary="compile policy, gae and update with torch.compile, behind --compile",
+    brief="--compile: torch.compile of policy and update",
+    summary="compile policy and update with torch.compile, behind --compile",
     applies=(
-        "to the policy, gae() and update(), with all of torch.compile's guards, unless they are known to fail under "
+        "to the policy and update(), with all of torch.compile's guards, unless they are known to fail under "
         "it; guards are left out where the policy is a network of known modules, of which nothing but parameters' "
         "values is known to change in training"
     ),
     safety=(
         "Without --compile nothing changes. With it the same operations run fused, so results agree within rounding, "
         "with the random numbers that the eager run draws. "
-        "The recurrence of the advantages stays eager: unrolled over the rollout it would compile for minutes; on a "
-        "CPU all of gae() does, as its one call per rollout saves less than it takes to compile. A policy that reads "
-        "nothing that may change, but for the parameters' values, guards nothing but its input. Where torch runs "
-        "AVX-512 kernels of its own, Inductor takes it that they work."
+        "The advantages stay eager: their one call per rollout saves less than it takes to compile, and unrolled over "
+        "the rollout their recurrence would compile for minutes. A policy that reads nothing that may change, but for "
+        "the parameters' values, guards nothing but its input."
     ),
+    costs="Nothing is compiled.",
     needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
         'if args.compile:\n    options = {"fallback_random": True, "size_asserts": False}\n'
-        '    unguarded = {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}\n'
-        "    policy = torch.compile(policy, options={**options, **unguarded})\n"
-        '    if torch.device(device).type != "cpu":\n        gae = torch.compile(gae, options=options)\n'
+        "    policy = torch.compile(policy, options=options)\n"
         "    update = torch.compile(update, options=options)\n\n"
         "for iteration in range(1, args.num_iterations + 1):\n    ..."
     ),
@@ -71,39 +71,40 @@ def apply(state: State) -> Rewrite:
         else:
             notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
     functions += facts.target_updates
-    if not functions and not facts.policy and "gae" not in facts.functions:
-        raise Skip("; ".join(notes) or "neither policy nor gae() nor update() could be made a function")
-    if "gae" in facts.functions:
-        _keep_recurrence_eager(state, edits)
+    if not functions and not facts.policy:
+        raise Skip("; ".join(notes) or "neither policy nor update() could be made a function")
     untraced = [n for n in functions if n not in facts.target_updates and not (n in updates and facts.traced)]
     kept = tree.names.fresh("aot_config") if any(_keeps_graph(tree.definition(n)) for n in untraced) else None
     if kept is not None:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
-    edits.before(
-        roles.outermost,
-        render(
-            "compile",
-            flag=facts.flags["compile"],
-            policy=facts.act or facts.policy,  # what a step calls; the other is called once per rollout
-            steady=_is_steady(roles),
-            gae=facts.functions["gae"].name if "gae" in facts.functions else None,
-            device=roles.device,
-            functions=functions,
-            kept=kept,
-            options=tree.names.fresh("options"),
-            unguarded=tree.names.fresh("unguarded") if facts.policy and _is_known(roles) else None,
-        ),
-        gap=1,
+    options, flag = tree.names.fresh("options"), facts.flags["compile"]
+    both = next((s for s in roles.setup if isinstance(s, ast.If) and tree.text(s.test) == facts.any_flag), None)
+    if both is not None:  # what tensor-lr sets up under either flag
+        edits.after(both.body[-1], render("unchecked"))
+    code = render(
+        "compile",
+        policy=facts.act or facts.policy,  # what a step calls; the other is called once per rollout
+        steady=_is_known(roles) and _is_steady(roles),
+        functions=functions,
+        kept=kept,
+        options=options,
+        checked=both is None,
+        gpu=facts.asked.target != "cpu",
+        known=_is_known(roles),
     )
-    return Rewrite(edits, notes=tuple(notes))
+    block = tree.block(roles.outermost)
+    above = block[block.index(roles.outermost) - 1]
+    if isinstance(above, ast.If) and tree.text(above.test) == flag:  # what one-graph sets up under the flag
+        edits.after(above.body[-1], code)
+    else:
+        edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
+    return Rewrite(edits, replace(facts, options=options, unchecked=both is not None), tuple(notes))
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:
     """Whether a function computes gradients and keeps their graph, for another pass or for gradients of these."""
     return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("backward", "grad")
+        calls_method(node, "backward", "grad")
         and any(k.arg in ("retain_graph", "create_graph", None) for k in node.keywords)
         for node in walk(function)
     )
@@ -138,22 +139,9 @@ def _is_steady(roles: Roles) -> bool:
     It must be called in one way: without guards nobody would notice that an argument is left out.
     """
     calls, capture = roles.policy_calls, Capture(roles)
-    once = len(calls) == (2 if roles.history.act else 1)  # evaluate-once: one for the eager run, one for the compiled
+    once = len(calls) == 1
     tensors = once and not roles.history.policy_others
     return tensors and all(capture.obstacle_of_call(call) is None for call in calls)
-
-
-def _keep_recurrence_eager(state: State, edits: Edits) -> None:
-    """Move each loop over time out of gae(), and out of the functions that it calls, into one that stays eager."""
-    tree = state.tree
-    name = state.history.functions["gae"].name
-    function = tree.definition(name)
-    doc = "Accumulate backwards in time; torch.compile would unroll this loop over the whole rollout."
-    called = [tree.function_called(n) for n in walk(function) if isinstance(n, ast.Call)]
-    for owner in dict.fromkeys([function, *(f for f in called if f is not None)]):
-        for loop in (n for n in walk(owner) if isinstance(n, ast.For)):
-            if backwards(loop.iter) is not None and not tree.loops_around(loop):
-                extract_inner(state, edits, owner, loop, "recurrence", doc, "@torch.compiler.disable")
 
 
 TRANSFORM = Transform(INFO, apply, BOTH)

@@ -12,6 +12,7 @@ from transformer.values.device.graph_capture import Capture
 
 INFO = TransformInfo(
     name="cudagraphs",
+    brief="--cudagraphs: replay of CUDA graphs",
     summary="replay policy, gae and update as CUDA graphs, behind --cudagraphs",
     applies=(
         "to functions all of whose calls are known to work on the device alone and to read nothing that the training "
@@ -23,6 +24,10 @@ INFO = TransformInfo(
         "it calls is known to work on the device alone and to read nothing that the training loop changes: inputs that "
         "are not tensors, conditions on a tensor's value, copies from the host, prints, random numbers of the host, "
         "attributes that are set, or code of other files speak against it, and so do minibatches of different sizes."
+    ),
+    costs=(
+        "Each kernel is launched from Python: keep what prints, reads numbers or changes attributes out of "
+        "policy and update."
     ),
     needs=("flags", "compile"),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
@@ -42,6 +47,8 @@ def apply(state: State) -> Rewrite:
     """
     roles = state.roles
     facts, edits = state.history, Edits(state.source)
+    if facts.asked.target == "cpu":
+        raise NotNeeded("the target is a CPU")
     if roles.device is None:
         raise NotNeeded("the script moves nothing to a device")
     reasons = _obstacles(roles)
@@ -49,18 +56,17 @@ def apply(state: State) -> Rewrite:
     if all(reasons.values()):
         raise Skip("; ".join(notes) or "no function")
     update = facts.functions.get("update")
-    named = {update.name if update else None, facts.policy if facts.act else None}
     captured = [name for name, why in reasons.items() if why is None]
+    if facts.act and facts.policy in captured:
+        captured.insert(captured.index(facts.policy), facts.act)  # what takes its place in the steps under --compile
     edits.before(
         roles.outermost,
         render(
             "cudagraphs",
             flag=facts.flags["cudagraphs"],
-            device=roles.device,
-            compile=facts.flags["compile"],
-            policy=facts.policy,
-            act=facts.act if facts.policy in captured else None,
-            functions=[n for n in captured if n not in named],
+            checked=not facts.unchecked,
+            device=roles.device if facts.asked.target == "any" else None,
+            functions=[n for n in captured if update is None or n != update.name],
             update=update.name if update and update.name in captured else None,
             even=facts.even_minibatches,
         ),
@@ -93,8 +99,6 @@ def _obstacles(roles: Roles) -> dict[str, str | None]:
 def _against_policy(roles: Roles, capture: Capture) -> str | None:
     """Why the policy cannot be captured: a graph holds one call, of tensors."""
     calls = roles.policy_calls
-    if roles.history.act:  # of two calls each run makes only one in the steps
-        calls = [n for n in calls if n.args and not n.keywords]
     if len(calls) > 1:
         return f"line {calls[0].lineno} and line {calls[1].lineno} call it, perhaps with tensors of other sizes"
     return _not_tensors(roles.history.policy_others) or capture.obstacle_of_call(calls[0])

@@ -1,17 +1,18 @@
-"""Add the flags `compile`, `cudagraphs` and `measure_burnin` to the script's own arguments, or beside them."""
+"""Add the flags `compile` and `cudagraphs` to the script's own arguments, or beside them."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from transformer.recognition.arguments import holds_options
+from transformer.recognition.history import Asked
 from transformer.recognition.roles import Kind, Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -19,7 +20,8 @@ from transformer.transforms.base import BOTH, Rewrite, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",
-    summary="add --compile, --cudagraphs and --measure-burnin to the script's own arguments",
+    brief="--compile and --cudagraphs",
+    summary="add --compile and --cudagraphs to the script's own arguments",
     applies=(
         "to any script; the flags join arguments that are defined by argparse or tyro in a way that is known, and "
         "otherwise stand beside them"
@@ -28,15 +30,18 @@ INFO = TransformInfo(
         "The new arguments default to off and nothing reads them yet, so the script runs as before. Where it defines "
         "no arguments that they could join, they are taken off the command line before anything else reads it."
     ),
+    costs="Without flags nothing can be compiled.",
     needs=(),
     before="@dataclass\nclass Args:\n    seed: int = 1",
-    after=(
-        "@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False\n"
-        "    measure_burnin: int = 3"
-    ),
+    after=("@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False"),
 )
 
-FLAGS = ("compile", "cudagraphs", "measure_burnin")
+
+def _wanted(asked: Asked, kind: Kind) -> list[str]:
+    """The flags that something will read; off-policy no speed is shown."""
+    measured = "measure" in asked.transforms and kind == "on-policy"
+    read = {"compile": True, "cudagraphs": asked.target != "cpu", "measure_burnin": measured}
+    return [flag for flag, is_read in read.items() if is_read]
 
 
 @dataclass(frozen=True)
@@ -52,39 +57,30 @@ class Definition:
 def apply(state: State) -> Rewrite:
     """Add the flags; note the expressions that read them."""
     tree = state.tree
-    edits = Edits(state.source)
+    edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
     definition = _dataclass(tree) or _argparse(tree)
     reader = _reader(state.roles, definition.fields) if definition else None
-    kind = state.roles.kind
     if definition is None or reader is None:
-        reader, flags = _beside(tree, edits, kind)
+        reader, flags = _beside(tree, edits, wanted)
     else:
-        flags = _named(definition.fields, kind)
-        edits.after(definition.last, _rendered(definition.template, flags, kind, definition.values))
+        flags = _named(wanted, definition.fields)
+        edits.after(definition.last, render(definition.template, names=flags, **definition.values))
     read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     return Rewrite(edits, replace(state.history, flags=read))
 
 
-def _named(taken: Collection[str], kind: Kind) -> dict[str, str]:
-    """What the flags are called beside arguments of these names; off-policy no speed is shown."""
-    flags = FLAGS if kind == "on-policy" else FLAGS[:2]
-    return {flag: flag if flag not in taken else f"lean_{flag}" for flag in flags}
+def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
+    """What the flags are called beside arguments of these names."""
+    return {flag: flag if flag not in taken else f"lean_{flag}" for flag in wanted}
 
 
-def _rendered(template: str, flags: dict[str, str], kind: Kind, values: dict[str, str]) -> str:
-    """The lines that define the flags."""
-    parts = "policy, advantages and update" if kind == "on-policy" else "policy and updates"
-    the_parts = "the policy, the advantages and the update" if kind == "on-policy" else "the policy and the updates"
-    return render(template, **{"measure_burnin": "", **flags, **values}, parts=parts, the_parts=the_parts)
-
-
-def _beside(tree: Tree, edits: Edits, kind: Kind) -> tuple[str, dict[str, str]]:
+def _beside(tree: Tree, edits: Edits, wanted: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
-    taken |= {n.arg for n in tree.nodes if isinstance(n, ast.arg)}
-    taken |= {ast.unparse(n.target) for n in tree.nodes if isinstance(n, ast.AnnAssign)}
-    flags, names = tree.names.fresh("flags"), _named(taken, kind)
-    options = _rendered("flags_argparse", names, kind, {"parser": flags})
+    taken |= {n.arg for n in tree.of(ast.arg)}
+    taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
+    flags, names = tree.names.fresh("flags"), _named(wanted, taken)
+    options = render("flags_argparse", parser=flags, names=names)
     add_imports(tree.root, edits, "import argparse", "import sys")
     add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options))
     return flags, names
@@ -118,17 +114,15 @@ def _is_text(stmt: ast.stmt) -> bool:
 
 def _argparse(tree: Tree) -> Definition | None:
     parsers = {}
-    for node in tree.nodes:
-        if isinstance(node, ast.Assign) and tree.calls(node.value, "argparse.ArgumentParser"):
+    for node in tree.of(ast.Assign):
+        if tree.calls(node.value, "argparse.ArgumentParser"):
             parsers[ast.unparse(node.targets[0])] = node
     for parser, made in parsers.items():
         added = [
             s
             for s in statements(tree.scope_of(made).body)
             if isinstance(s, ast.Expr)
-            and isinstance(s.value, ast.Call)
-            and isinstance(s.value.func, ast.Attribute)
-            and s.value.func.attr == "add_argument"
+            and calls_method(s.value, "add_argument")
             and ast.unparse(s.value.func.value) == parser
         ]
         if added:
@@ -152,8 +146,8 @@ def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
     tree = roles.tree
     counts: dict[str, int] = {}
     values: dict[str, ast.expr] = {}
-    for node in tree.nodes:
-        if not isinstance(node, ast.Attribute) or node.attr not in fields:
+    for node in tree.of(ast.Attribute):
+        if node.attr not in fields:
             continue
         if isinstance(node.value, (ast.Name, ast.Attribute)) and tree.scope_of(node) is roles.scope:
             reader = ast.unparse(node.value)

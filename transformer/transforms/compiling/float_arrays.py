@@ -17,6 +17,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="float-arrays",
+    brief="tensors of arrays in compiled functions",
     summary="make float32 tensors of numpy arrays in compiled functions, as torch.Tensor() does in others",
     applies=(
         "to `torch.Tensor(x)` and `torch.FloatTensor(x)` in what is compiled, where every call shows that x is an "
@@ -27,6 +28,7 @@ INFO = TransformInfo(
         "takes their place, with the same rounding. In compiled functions the former keeps the array's dtype and the "
         "latter fails (seen with torch 2.13). What is no array is given to torch.Tensor() as before."
     ),
+    costs="torch.Tensor(x) breaks the compiled graph: write torch.as_tensor(x, dtype=torch.float32).",
     needs=("flags", "compile"),
     before="def get_value(self, x):\n    return self.critic(torch.Tensor(x).to(device))",
     after="def get_value(self, x):\n    return self.critic(float_tensor(x).to(device))",
@@ -66,7 +68,7 @@ def apply(state: State) -> Rewrite:
 def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
     """The constructors' calls in what is compiled, with one argument that is known to be an array or a tensor."""
     tree = roles.tree
-    tensors, known = Tensors(roles), KnownArrays(roles)
+    tensors, known = roles.get(Tensors), roles.get(KnownArrays)
     extracted = [tree.definition(f.name) for role, f in roles.history.functions.items() if role != "rollout"]
     reached: list[ast.AST] = [*roles.network_classes, *extracted]
     for part in reached:  # which grows

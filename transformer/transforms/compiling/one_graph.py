@@ -12,7 +12,7 @@ from transformer.recognition import other_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import names_in, parameters, walk
+from transformer.syntax.query import calls_method, names_in, parameters, receiver, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -20,6 +20,7 @@ from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, Transfor
 
 INFO = TransformInfo(
     name="one-graph",
+    brief="forward, backward and step in one graph",
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
         "where update() clears, computes and steps in this order by statements of their own, the optimizer is a "
@@ -33,6 +34,10 @@ INFO = TransformInfo(
         "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
         "all others are cleared before they are used. Gradients of losses whose backward passes follow each other are "
         "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they did."
+    ),
+    costs=(
+        "The graph breaks at backward() and step(), at half the gain: write zero_grad(), backward() and "
+        "step() one below the other."
     ),
     needs=("flags", "update"),
     before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
@@ -79,34 +84,42 @@ def apply(state: State) -> Rewrite:
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
     edits, traceable, written = Edits(state.source), tree.names.fresh("traceable"), set[str]()
+    flag = state.history.flags["compile"]
+    late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy"
+    branching = _branches(roles, passes)
+    plain = len(passes) == 1 and passes[0].is_plain and not (any(clipped) or late or alone or branching)
     setups: list[tuple[_Pass, str]] = []
     for definition, found in by_update.items():
         # One of several functions is named after its optimizer, and so is what it calls
-        own = updates[definition].removeprefix("update") if len(updates) > 1 else ""
+        suffix = updates[definition].removeprefix("update") if len(updates) > 1 else ""
         for one in found:
-            zero_grad, backward = (tree.names.fresh(n + own) for n in ("zero_grad", "backward"))
-            steps = [tree.names.fresh("optimizer_step" + own) for _ in one.steps]
+            zero_grad, backward = (tree.names.fresh(n + suffix) for n in ("zero_grad", "backward"))
+            steps = [tree.names.fresh("optimizer_step" + suffix) for _ in one.steps]
             written.update((zero_grad, backward, *steps))
             edits.substitute(one.zero_grads[0], f"{zero_grad}()")
             for call in (*one.zero_grads[1:], *one.backwards[:-1]):
                 edits.remove(tree.statement(call))
-            losses = [tree.text(_receiver(call)) for call in one.backwards]
+            losses = [tree.text(receiver(call)) for call in one.backwards]
             kept = [f"{k.arg}={ast.unparse(k.value)}" for k in one.backwards[-1].keywords]
             edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
             for call, step in zip(one.steps, steps, strict=True):
                 edits.substitute(call, f"{step}()")
+            names = ", ".join([zero_grad, backward, *steps])
             given = [*one.optimizers, *(f"clipped={c}" for c in clipped if c)]
-            setups.append((one, f"{', '.join([zero_grad, backward, *steps])} = {traceable}({', '.join(given)})"))
+            made = f"{names} = {traceable}({', '.join(given)})"
+            own = one.optimizers[0]
+            eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
+            setups.append((one, f"{eager}\nif {flag}:\n    {made}" if plain else made))
     code = render(
-        "traceable",
+        "traceable" if plain else "traceable_several",
         traceable=traceable,
-        flag=state.history.flags["compile"],
-        alone=len(roles.optimizers) > 1 and roles.kind == "off-policy",
+        flag=flag,
+        alone=alone,
         several=any(len(found) > 1 for found in by_update.values()),
         shared=any(len(one.steps) > 1 for one in passes),
         clipped=any(clipped),
-        branching=_branches(roles, passes),
-        late=_clears_late(passes),
+        branching=branching,
+        late=late,
         summed=any(len(one.backwards) > 1 for one in passes),
     )
     first = min(by_update, key=lambda d: d.lineno)
@@ -133,7 +146,7 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> None
         else:
             edits.after(perhaps[0], text)
     if always:
-        edits.before(roles.outermost, "\n".join(always))
+        edits.before(roles.outermost, "\n".join(always), gap=1)
 
 
 def _clears_late(passes: list[_Pass]) -> bool:
@@ -158,8 +171,14 @@ class _Pass:
     steps: list[ast.Call]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether one loss is computed back for one optimizer."""
+        calls = [*self.zero_grads, *self.backwards, *self.steps]
+        return len(calls) == len(ORDER) and not self.backwards[0].keywords
+
+    @property
     def optimizers(self) -> list[str]:
-        return [ast.unparse(_receiver(step)) for step in self.steps]
+        return [ast.unparse(receiver(step)) for step in self.steps]
 
 
 def _branches(roles: Roles, passes: list[_Pass]) -> bool:
@@ -175,11 +194,6 @@ def _branches(roles: Roles, passes: list[_Pass]) -> bool:
     return BRANCHING in kinds
 
 
-def _receiver(call: ast.Call) -> ast.expr:
-    assert isinstance(call.func, ast.Attribute)
-    return call.func.value
-
-
 def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
     """The calls of zero_grad(), backward() and step() in update(), each a statement of its own, in this order.
 
@@ -192,7 +206,7 @@ def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
             raise Skip(f"line {node.lineno} uses gradients one by one")
         if isinstance(node, (ast.Name, ast.Attribute)) and "torch.distributed" in (tree.qualified(node) or ""):
             raise Skip(f"line {node.lineno} talks to other processes")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORDER:
+        if calls_method(node, *ORDER):
             calls.append(node)
     calls.sort(key=lambda c: (c.lineno, c.col_offset))
     passes = _passes(calls)
@@ -230,7 +244,7 @@ def _check_pass(tree: Tree, function: ast.FunctionDef, one: _Pass) -> None:
     Raises:
         Skip: it is not so.
     """
-    cleared = [ast.unparse(_receiver(call)) for call in one.zero_grads]
+    cleared = [ast.unparse(receiver(call)) for call in one.zero_grads]
     for name, call in zip(cleared, one.zero_grads, strict=True):
         if name not in one.optimizers or cleared.count(name) > 1:
             raise Skip(f"line {call.lineno} clears other gradients than those of {' and '.join(one.optimizers)}")

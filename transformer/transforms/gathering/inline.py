@@ -27,6 +27,7 @@ from transformer.transforms.gathering.only_calls import (
 
 INFO = TransformInfo(
     name="inline",
+    brief="functions of the training stand in its loop",
     summary="put functions that hold the training, its rollout, update or loss in the place of their calls",
     applies=(
         "to a function that every use of its name shows to be called in one place, with arguments that are bound "
@@ -37,6 +38,7 @@ INFO = TransformInfo(
         "The function is called in this place alone, with arguments that are written out, and returns at its end "
         "only. Its statements run in the same order; names that would meet others of the script get new ones."
     ),
+    costs="What a function holds stays there: rollout, gae and update are looked for in one loop.",
     needs=(),
     before=(
         "def train(agent, batch):\n    for epoch in range(args.update_epochs):\n        ...\n    return v_loss\n\n"

@@ -11,8 +11,8 @@ import libcst as cst
 
 from transformer.dataflow.access import Names, access, block_names, free_names, scope_access
 from transformer.dataflow.closures import Nested, kept_for_later
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.liveness import Liveness
-from transformer.recognition.called_once import HARMLESS
 from transformer.state import State
 from transformer.syntax.query import TRY, bind_arguments, parameters, statements, walk
 from transformer.transforms.gathering.only_calls import OnlyCall, root_of
@@ -89,7 +89,7 @@ class _Planner:
         function = self.function
         for decorator in function.decorator_list:
             plain = isinstance(decorator, ast.Call) and not decorator.args and not decorator.keywords
-            if not plain or not self.tree.calls(decorator, *HARMLESS):
+            if not plain or not self.tree.calls(decorator, *NO_GRAD):
                 raise NotInlined(f"line {decorator.lineno} decorates it")
         for node in (n for s in function.body for n in walk(s)):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):

@@ -11,7 +11,7 @@ from transformer.dataflow.access import free_names, scope_access
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import looks_up_names, texts_of
-from transformer.syntax.query import backwards, parameters, statements, walk
+from transformer.syntax.query import backwards, calls_method, parameters, statements, walk, without_methods
 from transformer.syntax.tree import Loop, Tree
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
@@ -96,16 +96,9 @@ def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
     made = [tree.parents[n] for n in bound]
     values = [m.value for m in made if isinstance(m, ast.Assign) and len(m.targets) == 1]
     first, *others = values if len(values) == len(made) > 0 else [value]
-    made_by = _bare(first)
-    same = all(isinstance(bare := _bare(v), ast.Name) and bare.id == value.id for v in others)
+    made_by = without_methods(first, ITSELF)
+    same = all(isinstance(bare := without_methods(v, ITSELF), ast.Name) and bare.id == value.id for v in others)
     return isinstance(made_by, ast.Call) and ast.unparse(made_by.func) == owner.name and same
-
-
-def _bare(value: ast.expr) -> ast.expr:
-    """`x` in `x.to(device).eval()` and the like; an object that wraps x stays."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ITSELF:
-        value = value.func.value
-    return value
 
 
 def call_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
@@ -163,7 +156,7 @@ def training_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> 
 
 def clears_gradients(node: ast.AST) -> TypeGuard[_MethodCall]:
     """Whether a node is `optimizer.zero_grad()`, whatever stands before the dot."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "zero_grad"
+    return calls_method(node, "zero_grad")
 
 
 def root_of(value: ast.expr) -> ast.expr:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.access import block_names, free_names, scope_access
-from transformer.recognition.called_once import HARMLESS
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.syntax.name_lookups import looks_up_names, texts_of
-from transformer.syntax.query import bind_arguments, first_parameter, names_in, parameters, walk
+from transformer.syntax.query import bind_arguments, first_parameter, is_read, names_in, parameters, walk
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.only_calls import clears_gradients
 
-PLAIN_DECORATORS = (*HARMLESS, "torch.enable_grad")
+PLAIN_DECORATORS = (*NO_GRAD, "torch.enable_grad")
 """Decorators of methods that do as much for functions."""
 PLAIN_BASES = ("object", "ABC", "abc.ABC")
 
@@ -179,7 +179,7 @@ class _Object:
     @cached_property
     def creation(self) -> ast.Call:
         """The only use of the class."""
-        uses = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id == self.cls.name]
+        uses = [n for n in self.tree.of(ast.Name) if n.id == self.cls.name]
         call = self.tree.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not uses[0]:
             raise Kept("it is not used in one call alone")
@@ -276,8 +276,8 @@ class _Object:
         stmt = self.tree.statement(self.creation)
         name = self.name_of(stmt)
         found: dict[str, list[ast.Attribute]] = {}
-        for node in self.tree.nodes:
-            if isinstance(node, ast.Attribute) and self.tree.scope_of(node) is self.scope:
+        for node in self.tree.of(ast.Attribute):
+            if self.tree.scope_of(node) is self.scope:
                 if node.value is self.creation or (isinstance(node.value, ast.Name) and node.value.id == name):
                     found.setdefault(node.attr, []).append(node)
         return found
@@ -309,7 +309,7 @@ class _Object:
         """Whether an argument is a variable that never changes; one can be made of an expression."""
         if not isinstance(argument, ast.Name):
             return not isinstance(argument, ast.Constant)
-        stores = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id == argument.id and not _loads(n)]
+        stores = [n for n in self.tree.of(ast.Name) if n.id == argument.id and not is_read(n)]
         declared = {n for s in self.tree.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
         here = [n for n in stores if self.tree.scope_of(n) is self.scope]
         given = isinstance(self.scope, ast.FunctionDef) and argument.id in parameters(self.scope)
@@ -377,7 +377,7 @@ class _Object:
         for node in walk(method):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 found |= set(parameters(node))
-            if isinstance(node, ast.Name) and not _loads(node):
+            if isinstance(node, ast.Name) and not is_read(node):
                 found.add(node.id)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 found |= {(a.asname or a.name).split(".")[0] for a in node.names}
@@ -414,7 +414,3 @@ def _spells(part: ast.expr, name: str | None) -> bool:
     """Whether a part of an f-string is the text of an expression: `self.steps=` of `f"{self.steps=}"`."""
     text = part.value if isinstance(part, ast.Constant) else None
     return isinstance(text, str) and text.rstrip().endswith("=") and f"{name}." in text
-
-
-def _loads(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Load)

@@ -7,16 +7,18 @@ import ast
 import libcst as cst
 
 from transformer.dataflow.access import access
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits, without_blank_lines
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.rollout.policy import acting_callee, calls_before_update, root, without_gradients
+from transformer.transforms.rollout.policy import acting_callee, calls_before_update, root
 from transformer.values.networks.without_gradients import differs
 
 INFO = TransformInfo(
     name="acting",
+    brief="acting records no gradients",
     summary="decide on the actions under torch.no_grad()",
     applies=(
         "to the calls of a trained network that decide on the actions, where nothing but numbers leaves their results, "
@@ -27,6 +29,7 @@ INFO = TransformInfo(
         "was recorded for nothing. Linear layers, what works element by element or along a dimension, and "
         "distributions compute the same bits, and draw the same numbers, whether it is recorded or not."
     ),
+    costs="A graph is recorded of each action, and the policy is not compiled: act under torch.no_grad().",
     needs=(),
     before="actions, _, _ = actor.get_action(torch.Tensor(obs).to(device))\nactions = actions.detach().cpu().numpy()",
     after=(

@@ -15,6 +15,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="scatter-rows",
+    brief="rows are added to at once",
     summary="add to all rows of a tensor by scatter_add_() instead of a loop over its rows",
     applies=(
         "to loops over the rows of a tensor that do nothing but `x[i].index_add_(0, index[i].long(), source[i])`, "
@@ -25,6 +26,7 @@ INFO = TransformInfo(
         "rows share no elements, so that they are added to in turns changes no sum. Where index and source have not "
         "as many rows and columns as each other, both end with an error."
     ),
+    costs="Each row is added to by calls of its own: add to all of them by scatter_add_().",
     needs=(),
     before=(
         "for i in range(target_pmfs.size(0)):\n    target_pmfs[i].index_add_(0, l[i].long(), d_m_l[i])\n"

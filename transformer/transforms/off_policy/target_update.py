@@ -19,6 +19,7 @@ from transformer.values.networks.uses import Uses
 
 INFO = TransformInfo(
     name="target-update",
+    brief="target networks are moved in one call",
     summary="move the target networks' parameters towards the trained ones' in one call for all of them",
     applies=(
         "to loops over the parameters of two networks that do nothing but copy `a * p + (1 - a) * t` into each t, for "
@@ -30,6 +31,7 @@ INFO = TransformInfo(
         "which addend stands first is another, which changes no sum. All parameters of loops that follow each other "
         "are moved together, since none of them is read by another loop. No graph is recorded, as before."
     ),
+    costs="Each parameter of the target networks is moved by four calls of its own.",
     needs=(),
     before=(
         "for param, target_param in zip(qf1.parameters(), qf1_target.parameters()):\n"

@@ -15,6 +15,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="tensor-temperature",
+    brief="a tuned temperature is a tensor",
     summary="keep a temperature that is tuned along in a tensor instead of reading it after each of its updates",
     applies=(
         "to a name that is assigned `x.exp().item()`, say, in the training loop, for a new tensor, where updates only "
@@ -26,6 +27,7 @@ INFO = TransformInfo(
         "printed it is read by float(), as before. A compiled update is given a tensor, for whose values it is not "
         "compiled anew."
     ),
+    costs="The host waits for each update of the temperature, and compiled updates are compiled once more.",
     needs=(),
     before="alpha = log_alpha.exp().item()\n...\nwriter.add_scalar('losses/alpha', alpha, global_step)",
     after=(

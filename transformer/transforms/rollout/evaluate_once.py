@@ -10,11 +10,12 @@ from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in, statements, walk
+from transformer.syntax.query import is_read, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.extraction import top_level
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.on_host import names_entry, recorded
 from transformer.values.networks.results import Results
@@ -22,6 +23,7 @@ from transformer.values.networks.rows import Rowwise
 
 INFO = TransformInfo(
     name="evaluate-once",
+    brief="--compile: values of all steps in one call",
     summary="under --compile, compute the rollout's values and log-probabilities in one call after it",
     applies=(
         "where a step uses nothing but the actions, and the policy is a network of known modules that treats each row "
@@ -33,6 +35,10 @@ INFO = TransformInfo(
         "rollout, so one call for all recorded observations and actions returns what the steps would have, within "
         "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
         "the rollout costs less than what every step saves."
+    ),
+    costs=(
+        "Each step computes values and log-probabilities beside the action. Nothing is lost that a change of "
+        "one line would bring."
     ),
     needs=("flags", "policy", "storage", "sampling"),
     before=(
@@ -113,15 +119,15 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
     cls, method = Results(roles, call).called
     if cls is None or method is None:
         raise Skip(f"it is not known what {ast.unparse(call.func)}() runs")
-    parameter, place = _given_action(method, len(names))
+    parameter, place = _given_action(roles, method, len(names))
     why = Rowwise(roles, cls).obstacle(method.name) or Capture(roles).obstacle_of_call(call)
     if why is not None:
         raise Skip(why)
     assert isinstance(stmt, ast.Assign)
-    return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(tree, method, parameter))
+    return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(roles, method, parameter))
 
 
-def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
+def _given_action(roles: Roles, method: ast.FunctionDef, count: int) -> tuple[str, int]:
     """The parameter of a method that stands for given actions, and where the actions stand among its results.
 
     Raises:
@@ -135,39 +141,36 @@ def _given_action(method: ast.FunctionDef, count: int) -> tuple[str, int]:
             continue
         draw = asked[0].body[0]
         drawn = isinstance(draw, ast.Assign) and [ast.unparse(t) for t in draw.targets] == [name]
-        bound = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and not _is_load(n)]
+        bound = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and not is_read(n)]
         last = method.body[-1]
         returns = [n for n in walk(method) if isinstance(n, ast.Return)]
         if not drawn or len(bound) != 1 or returns != [last]:
             continue
         assert isinstance(last, ast.Return)
         results = [ast.unparse(e) for e in last.value.elts] if isinstance(last.value, ast.Tuple) else []
-        draws = [n for n in walk(method) if _is_draw(n)]
+        draws = [n for n in walk(method) if _is_draw(roles, n)]
         if results.count(name) == 1 and len(results) == count and all(n in walk(draw) for n in draws):
             return name, results.index(name)
     raise Skip(f"{method.name} (line {method.lineno}) takes no actions that it would draw otherwise, and returns")
 
 
-def _draws_numbers(tree: Tree, method: ast.FunctionDef, parameter: str) -> bool:
+def _draws_numbers(roles: Roles, method: ast.FunctionDef, parameter: str) -> bool:
     """Whether a method draws its actions from one categorical distribution, as they come: a number per row."""
     assigned = [s for s in statements(method.body) if isinstance(s, ast.Assign) and len(s.targets) == 1]
     targets = [ast.unparse(s.targets[0]) for s in assigned]
     values = {t: s.value for t, s in zip(targets, assigned, strict=True) if targets.count(t) == 1}
     draw = values.get(parameter)
-    if not isinstance(draw, ast.Call) or not _is_draw(draw):
+    if draw is None or not _is_draw(roles, draw):
         return False
-    drawn_from = draw.args[0] if isinstance(draw.func, ast.Name) and draw.args else getattr(draw.func, "value", None)
-    made = values.get(ast.unparse(drawn_from)) if drawn_from is not None else None
-    name = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
-    return name.startswith("torch.distributions.") and name.endswith(".Categorical")
+    made = [values[n.id] for n in walk(draw) if isinstance(n, ast.Name) and n.id in values]
+    names = {roles.tree.qualified(m.func) or "" for m in made if isinstance(m, ast.Call)}
+    return any(n.startswith("torch.distributions.") and n.endswith(".Categorical") for n in names)
 
 
-def _is_load(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
-
-
-def _is_draw(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and "sample" in ast.unparse(node.func).rpartition(".")[2]
+def _is_draw(roles: Roles, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    return "sample" in ast.unparse(node.func).rpartition(".")[2] or ast.unparse(node) in roles.history.drawn
 
 
 Records = dict[str, tuple[ast.Assign, ast.expr]]
@@ -207,7 +210,7 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
             if step.targets.count(name) > 1:
                 raise Skip(f"line {step.stmt.lineno} binds {name} twice")
             continue
-        uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and _is_load(n)]
+        uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and is_read(n)]
         keys = [key for key, (_, value) in records.items() if name in names_in([value])]
         inside = {id(n) for key in keys for n in walk(records[key][1])}
         other = next((n for n in uses if id(n) not in inside), None)
@@ -280,21 +283,17 @@ def _rewrite(
     facts, names, text, edits = state.history, tree.names, tree.text, Edits(state.source)
     assert facts.policy is not None
     act, flag = names.fresh("act"), facts.flags["compile"]
-    named = f"{facts.policy} = {facts.policy_target}"
-    last = next(s for s in state.roles.setup if isinstance(s, ast.Assign) and text(s) == named)
-    block, gap = tree.block(last), 1 if last.col_offset else 2
+    nested = not isinstance(state.roles.scope, ast.Module)
     edits.before(
-        block[block.index(last) + 1],
-        "\n" * gap
-        + render(
+        state.roles.outermost if nested else top_level(tree, state.roles.outermost),
+        render(
             "act",
             act=act,
             observation=names.fresh("observation"),
-            policy=facts.policy,
             method=facts.policy_target,
             place=step.place,
         ),
-        gap=gap,
+        gap=1 if nested else 2,
     )
     eager = [text(step.stmt), *(text(records[key][0]) for key in late)]
     drawn = f"{step.targets[step.place]} = {act}({step.observation})"
@@ -307,15 +306,15 @@ def _rewrite(
         rollout,
         render(
             "evaluate_once",
-            flag=flag,
+            first=next(iter(late)),
             targets=", ".join(name if name in kept else "_" for name in step.targets),
-            policy=facts.policy,
+            method=facts.policy_target,
             transitions=facts.transitions,
             transition=facts.transition,
             observations=observations,
             actions=actions,
             parameter=step.parameter,
-            rows=names.fresh("late"),
+            rows=names.fresh("rows"),
             results=list(dict.fromkeys(late.values())),
             records=[text(records[key][0]) for key in late],
         ),

@@ -8,35 +8,43 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
-from transformer.syntax.templates import render, tuple_of
+from transformer.syntax.tree import Tree
+from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.on_host import OnHost, find_chain, flattens, names_entry, recorded, unwrapped
 from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="host-arrays",
+    brief="rewards and dones stay on the host",
     summary="keep rewards and dones on the host during the rollout, and move each of them to the device once",
     applies=(
         "to values recorded in float32 that are known to be computed by numpy or returned by an environment's step, "
         "and that nothing but numpy, the record, and a condition reads as a tensor before the rollout has ended"
     ),
     safety=(
-        "No network sees these values before the rollout has ended. Each array is copied when it is recorded, and "
+        "No network sees these values before the rollout has ended. Each array is copied for its record, and "
         "rounded once to the dtype of the storage, as before. After the rollout the last dones are a tensor again, "
         "made as in every step before."
     ),
+    costs=("Rewards and dones are copied to the device in each step: compute them with numpy, and only record them."),
     needs=("storage",),
     before=(
         'transition["dones"] = next_done\n...\ntransition["rewards"] = torch.tensor(reward).to(device).view(-1)\n'
         "next_done = torch.Tensor(done).to(device)"
     ),
     after=(
-        'transition["dones"] = next_done\n...\ntransition["rewards"] = np.array(reward).ravel()\n'
+        'transition["dones"] = torch.as_tensor(next_done)\n...\n'
+        'transition["rewards"] = torch.as_tensor(np.array(reward).ravel())\n'
         "next_done = np.array(done)\n...\nnext_done = torch.Tensor(next_done).to(device)"
     ),
 )
+
+
+ELEMENTWISE = names("numpy", memory="new", rows=("element", "broadcast"))
+"""Functions of numpy that make a new array of others'."""
 
 
 @dataclass(frozen=True)
@@ -53,71 +61,73 @@ class Carried:
 
 
 def apply(state: State) -> Rewrite:
-    """Rewrite what is recorded, and the statement that stacks it.
+    """Rewrite what is recorded; the storage casts and moves it.
 
     Raises:
         Skip: nothing that is recorded is known to be an array of the environment's.
     """
     tree, roles = state.tree, state.roles
-    facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
+    facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
     if facts.tensor_env:
         raise NotNeeded("the environment returns tensors")
     if not isinstance(rollout, ast.For):
         raise Skip("the rollout is not a for loop")
     numpy = next((name for name, module in tree.imports.items() if module == "numpy"), None)
-    stacked = _stacked(roles, rollout)
-    if numpy is None or stacked is None:
+    if numpy is None or not _is_cast(roles, rollout):
         raise Skip("numpy is not imported" if numpy is None else "the storage has more than one dtype")
-    edits, arrays = Edits(state.source), []
+    edits = Edits(state.source)
     for stmt, key, value in recorded(roles, rollout):
         if sum(names_entry(roles, n, key) for n in walk(rollout)) != 1:
             continue
         chain = find_chain(roles, value)
         if chain is not None and OnHost(roles, tensors, rollout).is_host(chain.base, stmt):
-            made = f"{numpy}.array({tree.text(chain.base)}){'.ravel()' if chain.flat else ''}"
+            made, flat = f"{numpy}.array({tree.text(chain.base)})", chain.flat
         elif (carried := _carried(roles, tensors, rollout, value, stmt)) is not None:
-            made = carried.name + (".ravel()" if carried.flat else "")
+            made, flat = carried.name, carried.flat
             edits.before(rollout, f"{carried.name} = {carried.name}.cpu().numpy().copy()")
-            edits.substitute(carried.made, f"{numpy}.array({tree.text(carried.base)})")
+            _keep_array(roles, tensors, edits, carried, numpy)
             again = tree.splice(carried.made, [(carried.base, carried.name)])
             edits.after(rollout, f"{carried.name} = {again}")
         else:
             continue
-        edits.substitute(value, made)
-        arrays.append(key)
-    if not arrays:
+        edits.substitute(value, f"torch.as_tensor({made}{'.ravel()' if flat else ''})")
+    if not edits:
         moved = any(find_chain(roles, value) is not None for _, _, value in recorded(roles, rollout))
         none = "nothing that the rollout records is known to be an array that no network sees"
         raise (Skip if moved else NotNeeded)(none)
-    call = stacked.value
-    assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call)
-    size = next(k.value for k in call.func.value.keywords if k.arg == "batch_size")
-    others = [k for k in facts.storage_dtypes if k not in arrays]
-    edits.replace(
-        stacked,
-        render(
-            "host_arrays",
-            storage=facts.storage,
-            transitions=facts.transitions,
-            tensors=tuple_of(others),
-            arrays=tuple_of(arrays),
-            numpy=numpy,
-            batch_size=tree.text(size),
-            target=", ".join(tree.text(a) for a in call.args),
-        ),
-    )
     return Rewrite(edits)
 
 
-def _stacked(roles: Roles, rollout: ast.For) -> ast.Assign | None:
-    """The statement below the rollout that stacks what was recorded, if it casts all to one dtype."""
+def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, numpy: str) -> None:
+    """Leave an array where a tensor was made of it: a copy, unless numpy has just made it under this name."""
+    tree, base = roles.tree, carried.base
+    stmt = tree.statement(carried.made)
+    rest = [(t, v) for t, v in pairwise(stmt) if v is not carried.made] if isinstance(stmt, ast.Assign) else []
+    made = list(tensors.bindings(base.id, stmt)) if isinstance(base, ast.Name) else []
+    new = len(made) == 1 and isinstance(made[0], ast.Assign) and _is_new(tree, made[0].value)
+    if new and rest and ast.unparse(base) == carried.name and len({ast.unparse(t) for t, _ in rest}) == len(rest):
+        targets, values_left = ([tree.text(part) for part in parts] for parts in zip(*rest, strict=True))
+        edits.replace(stmt, f"{', '.join(targets)} = {', '.join(values_left)}")
+    else:
+        edits.substitute(carried.made, f"{numpy}.array({tree.text(base)})")
+
+
+def _is_new(tree: Tree, value: ast.expr) -> bool:
+    """Whether numpy makes an array that nothing else holds."""
+    name = (tree.qualified(value.func) or "") if isinstance(value, ast.Call) else ""
+    plain = isinstance(value, ast.Call) and not value.keywords
+    return plain and name.startswith("numpy.") and name.removeprefix("numpy.") in ELEMENTWISE
+
+
+def _is_cast(roles: Roles, rollout: ast.For) -> bool:
+    """Whether the storage below the rollout is moved and cast to one dtype, whatever was recorded."""
     block = roles.tree.block(rollout)
     for stmt in block[block.index(rollout) + 1 :]:
         if isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [roles.history.storage]:
             call = stmt.value
-            moved = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "to"
-            return stmt if moved and set(roles.history.storage_dtypes.values()) == {"torch.float32"} else None
-    return None
+            moved = calls_method(call, "to")
+            return moved and set(roles.history.storage_dtypes.values()) == {"torch.float32"}
+    return False
 
 
 def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:
@@ -145,8 +155,8 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
     if len(found) != 1:
         return None
     inside = {id(n) for n in walk(found[0].base)} | {id(value)}
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
+    for node in tree.of(ast.Name):
+        if node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue
         if tree.scope_of(node) is not roles.scope and roles.is_ours(node):
             return None  # a function may read it during the rollout

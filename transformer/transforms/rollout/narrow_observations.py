@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.recognition.buffers import sets_default
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render, tuple_of
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -20,6 +20,7 @@ from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="narrow-observations",
+    brief="images stay in bytes until they are divided",
     summary="keep images in bytes, as the environment returns them, where the networks divide them first",
     applies=(
         "to observations that come from the environment's arrays alone, that nothing else reads, and that each network "
@@ -30,6 +31,7 @@ INFO = TransformInfo(
         "the quotients are those of the same numbers in float32. Whether they are bytes is asked when the script "
         "runs; all others are cast to float32 as before. A copy is made, so the environment may reuse its arrays."
     ),
+    costs=("Images are kept in float32, four times their size: divide them by a number first thing in the network."),
     needs=("storage", "host-arrays"),
     before='next_obs = torch.Tensor(next_obs).to(device)\ntransition["obs"] = next_obs.clone()',
     after=(
@@ -47,11 +49,12 @@ def apply(state: State) -> Rewrite:
         Skip: they are not known to be only recorded, and given to networks that divide them first.
     """
     roles = state.roles
-    facts, rollout, tensors = state.history, roles.rollout, Tensors(roles)
+    facts, rollout, tensors = state.history, roles.rollout, roles.get(Tensors)
     assert isinstance(rollout, ast.For), "else there were no host arrays"
     if sets_default(state.tree):
         raise Skip("the script sets a default dtype")
-    edits, reasons, dtypes, images = Edits(state.source), list[str](), dict(facts.storage_dtypes), False
+    edits, reasons, dtypes = Edits(state.source), list[str](), dict(facts.storage_dtypes)
+    narrowed, images = list[str](), False
     for _, key, value in list(recorded(roles, rollout)):
         name = _observation(roles, rollout, value)
         if name is None:
@@ -63,17 +66,27 @@ def apply(state: State) -> Rewrite:
             images |= any(divided_first(roles, n) for n in state.tree.of(ast.Name) if n.id == name.id)
         else:
             dtypes[key] = "torch.uint8"
+            narrowed.append(key)
     if not edits:
         none = "; ".join(dict.fromkeys(reasons)) or "the rollout records no observation as it is"
         raise (Skip if images else NotNeeded)(none)
+    stacked = next(n for n in state.tree.of(ast.DictComp) if _goes_through(n, facts.transition))
+    edits.substitute(stacked.generators[0].iter, tuple_of([key for key in dtypes if key not in narrowed]))
+    for key in narrowed:
+        rows = f'[t["{key}"] for t in {facts.transitions}]'
+        edits.after(state.tree.statement(stacked), f'{facts.storage}["{key}"] = torch.stack({rows})')
     return Rewrite(edits, replace(facts, storage_dtypes=dtypes))
+
+
+def _goes_through(comprehension: ast.DictComp, transition: str | None) -> bool:
+    """Whether a comprehension stacks the entries that the last step recorded."""
+    over = comprehension.generators[0].iter
+    return isinstance(over, ast.Name) and over.id == transition
 
 
 def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | None:
     """The name that a step records, where the rollout makes it of an array."""
-    while (
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("clone", "detach")
-    ):
+    while calls_method(value, "clone", "detach"):
         value = value.func.value
     if not isinstance(value, ast.Name):
         return None
@@ -94,21 +107,10 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
     seen += _check_batch(roles, tensors, key)
     if not seen:
         raise Skip(f"no network is given {name.id}")
-    stacked = next(n for n in tree.nodes if isinstance(n, ast.Tuple) and _lists(n, key, roles.history.storage_dtypes))
     for stmt, whole, base in made:
         text = tree.text(base)
         edits.substitute(whole, f"torch.as_tensor({text}).to({roles.device}, non_blocking=True, copy=True)")
         edits.after(stmt, render("pixels", name=name.id))
-    left = [str(e.value) for e in stacked.elts if isinstance(e, ast.Constant) and e.value != key]
-    edits.substitute(stacked, tuple_of(left))
-    rows = f'[t["{key}"] for t in {roles.history.transitions}]'
-    edits.after(tree.statement(stacked), f'{roles.history.storage}["{key}"] = torch.stack({rows})')
-
-
-def _lists(node: ast.Tuple, key: str, keys: Mapping[str, str]) -> bool:
-    """Whether a tuple lists the entries that are stacked, among them `key`."""
-    listed = [e.value for e in node.elts if isinstance(e, ast.Constant)]
-    return len(listed) == len(node.elts) and key in listed and set(listed) <= set(keys)
 
 
 def _made(roles: Roles, tensors: Tensors, rollout: ast.For, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
@@ -165,8 +167,8 @@ def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, in
     """
     tree = roles.tree
     on_host, found = OnHost(roles, tensors, rollout), 0
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
+    for node in tree.of(ast.Name):
+        if node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
             continue
         if tree.scope_of(node) is not roles.scope:
             if roles.is_ours(node):
@@ -187,16 +189,16 @@ def _check_batch(roles: Roles, tensors: Tensors, key: str) -> int:
     """
     tree = roles.tree
     flat = set()
-    for node in tree.nodes:
-        if isinstance(node, ast.Name) and node.id == roles.history.storage and isinstance(node.ctx, ast.Load):
+    for node in tree.of(ast.Name):
+        if node.id == roles.history.storage and isinstance(node.ctx, ast.Load):
             entry = tree.parents[node]
             if not isinstance(entry, ast.Subscript) or not isinstance(entry.slice, ast.Constant):
                 raise Skip(f"line {node.lineno} uses the storage as a whole")
             if entry.slice.value == key:
                 flat.add(_flattened(roles, entry))
     found = 0
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or node.id not in flat or not isinstance(node.ctx, ast.Load):
+    for node in tree.of(ast.Name):
+        if node.id not in flat or not isinstance(node.ctx, ast.Load):
             continue
         part = tree.parents[node]
         if tree.scope_of(node) is not roles.scope and not roles.is_ours(node):

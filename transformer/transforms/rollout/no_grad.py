@@ -8,13 +8,14 @@ from typing import cast
 
 import libcst as cst
 
-from transformer.recognition.called_once import HARMLESS
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.state import State
 from transformer.syntax.rewrite import Edits, Line
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="no-grad",
+    brief="torch.no_grad() around each step's policy",
     summary="enter torch.no_grad() in every step of the rollout instead of once around the loop",
     applies=(
         "where one `with torch.no_grad()` holds the rollout loop alone, the loop runs over numbers, and nothing "
@@ -24,6 +25,7 @@ INFO = TransformInfo(
         "Every statement still runs under it, but for the loop's own range() or condition, whose numbers are the same "
         "either way. The rollout then stands in the training loop itself, and can be extracted."
     ),
+    costs="The rollout keeps its one `with` around the loop, and stays in place.",
     needs=(),
     before="with torch.no_grad():\n    for step in range(args.num_steps):\n        obs[step] = next_obs\n        ...",
     after="for step in range(args.num_steps):\n    with torch.no_grad():\n        obs[step] = next_obs\n        ...",
@@ -44,8 +46,8 @@ def apply(state: State) -> Rewrite:
     if loop is None or not isinstance(around, ast.With) or around is not state.roles.phases.collect:
         raise NotNeeded(NOTHING)
     enter = around.items[0].context_expr
-    if len(around.items) > 1 or not isinstance(enter, ast.Call) or not tree.calls(enter, *HARMLESS):
-        among = any(tree.calls(item.context_expr, *HARMLESS) for item in around.items)
+    if len(around.items) > 1 or not isinstance(enter, ast.Call) or not tree.calls(enter, *NO_GRAD):
+        among = any(tree.calls(item.context_expr, *NO_GRAD) for item in around.items)
         raise (Skip if among else NotNeeded)(NOTHING)
     if around.items[0].optional_vars is not None or enter.args or enter.keywords:
         raise Skip(f"line {around.lineno} does more than entering torch.no_grad()")
@@ -53,7 +55,7 @@ def apply(state: State) -> Rewrite:
         raise Skip(f"the rollout loop has an else block (line {loop.orelse[0].lineno})")
     if isinstance(loop, ast.For) and not _counts(loop.iter):
         raise Skip(f"line {loop.lineno} runs over more than numbers")
-    switch = next((n for n in tree.nodes if isinstance(n, ast.Attribute) and n.attr == "set_grad_enabled"), None)
+    switch = next((n for n in tree.of(ast.Attribute) if n.attr == "set_grad_enabled"), None)
     if switch is not None:
         raise Skip(f"line {switch.lineno} switches gradients in another way")
     edits, block = Edits(state.source), around.body

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import names_in, statements, walk
+from transformer.syntax.query import calls_method, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
@@ -16,6 +17,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="policy",
+    brief="the call that decides on the actions has a name",
     summary="give the network's call that decides on the actions a name, which --compile and --cudagraphs replace",
     applies=(
         "where the calls that decide on the actions run under torch.no_grad(), on a network whose name is bound once, "
@@ -24,6 +26,10 @@ INFO = TransformInfo(
     safety=(
         "The name stands for the method of the trained network itself, or for the network: the same call, under the "
         "same torch.no_grad()."
+    ),
+    costs=(
+        "The policy is called as it is and not compiled: call one method of the network under torch.no_grad() "
+        "in the rollout."
     ),
     needs=("flags",),
     before="with torch.no_grad():\n    action, logprob, _, value = agent.get_action_and_value(next_obs)",
@@ -52,7 +58,7 @@ def apply(state: State) -> Rewrite:
     for call in calls:
         edits.substitute(call.func, policy)
     edits.after(_last_setup(roles, root(callee)), f"{policy} = {ast.unparse(callee)}")
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     others = tuple(
         ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, tensors, value)
     )
@@ -72,15 +78,6 @@ def root(callee: ast.expr) -> str:
     """The network's name in `agent` and in `agent.method`; "" for anything else."""
     value = callee.value if isinstance(callee, ast.Attribute) else callee
     return value.id if isinstance(value, ast.Name) else ""
-
-
-def without_gradients(tree: Tree, node: ast.AST) -> bool:
-    """Whether a node stands under torch.no_grad()."""
-    for outer in tree.ancestors(node):
-        if isinstance(outer, ast.With):
-            if any(tree.calls(i.context_expr, "torch.no_grad", "torch.inference_mode") for i in outer.items):
-                return True
-    return False
 
 
 def acting_callee(roles: Roles) -> ast.expr | None:
@@ -107,7 +104,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
     network = root(callee)
     if network in roles.variant:
         raise Skip(f"the training loop binds {network}")
-    bound = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == network and not isinstance(n.ctx, ast.Load)]
+    bound = [n for n in tree.of(ast.Name) if n.id == network and not isinstance(n.ctx, ast.Load)]
     inner = next((n for n in bound if roles.is_ours(n) and tree.scope_of(n) is not roles.scope), None)
     if inner is not None:
         raise Skip(f"line {inner.lineno} binds {network} in a function")
@@ -115,7 +112,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
         return
     method = callee.attr
     for stmt, value in roles.assignments(network):
-        moved = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to"
+        moved = calls_method(value, "to")
         call = tree.constructor(value)
         if call is None and not (moved and network in names_in([value])):
             raise Skip(f"line {stmt.lineno} makes {network} of a class that is not in this file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
@@ -12,6 +13,7 @@ from transformer.transforms.extraction import extract
 
 INFO = TransformInfo(
     name="rollout",
+    brief="the rollout loop is rollout()",
     summary="extract the rollout loop into rollout()",
     applies=(
         "to a rollout loop of which nothing jumps out, where what is made in it and may outlive it reads none of "
@@ -21,40 +23,50 @@ INFO = TransformInfo(
         "The same statements run in the same order. What they read and the training loop rebinds is passed in, what "
         "is read afterwards is returned; both follow from liveness, not from names."
     ),
+    costs="The loop stays in place, and reads as before; nothing is lost but clarity.",
     needs=(),
     before="for step in range(args.num_steps):\n    ...\n    next_obs, reward, done, info = envs.step(action)",
-    after="next_obs, next_done, global_step, storage = rollout(next_obs, next_done, global_step)",
+    after="global_step, next_obs, next_done, storage = rollout(global_step, next_obs, next_done)",
 )
 
 
 def apply(state: State) -> Rewrite:
-    """Extract the loop, with the lists it fills and the TensorDict made of them.
+    """Extract the loop, with the list that it fills and the TensorDict made of it.
 
     Raises:
         Skip: it cannot be moved.
     """
     roles = state.roles
-    block, loop = roles.phases.block, roles.phases.collect
-    if roles.rollout is None or loop is not roles.rollout:
+    if roles.rollout is None or roles.phases.collect is not roles.rollout:
         raise Skip("the rollout loop stands inside another statement")
-    first = last = block.index(loop)
-    if first and _empty_container(block[first - 1]):
-        first -= 1
-    following = block[last + 1 : last + 2]
-    if following and state.history.storage and _assigns(following[0], state.history.storage):
-        last += 1
     edits = Edits(state.source)
     doc = "Step the environments num_steps times with the present policy."
-    function = extract(state, edits, block[first : last + 1], "rollout", doc)
+    function = extract(state, edits, _region(roles), "rollout", doc)
     return Rewrite(edits, replace(state.history.with_function("rollout", function), step_counter=roles.step_counter))
 
 
-def _empty_container(stmt: ast.stmt) -> bool:
-    return isinstance(stmt, ast.Assign) and ast.unparse(stmt.value) in ("[]", "{}")
+def _region(roles: Roles) -> list[ast.stmt]:
+    """The loop, from the list that its steps fill to the storage that is made of it; what is between is emitted."""
+    block, history = roles.phases.block, roles.history
+    first = last = block.index(roles.phases.collect)
+    for place, stmt in enumerate(block):
+        bound = [ast.unparse(t) for t in stmt.targets] if isinstance(stmt, ast.Assign) else []
+        if place < first and history.transitions is not None and bound == [history.transitions]:
+            first = place
+        elif place > last and history.storage is not None and bound and _is_of(bound[0], history.storage):
+            last = place
+    made_above = first > 0 and isinstance(above := block[first - 1], ast.Assign) and _is_empty(above.value)
+    return block[first - made_above : last + 1]
 
 
-def _assigns(stmt: ast.stmt, name: str) -> bool:
-    return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
+def _is_empty(value: ast.expr) -> bool:
+    """Whether a value is an empty list or dictionary, which the loop fills."""
+    return ast.unparse(value) in ("[]", "{}")
+
+
+def _is_of(target: str, storage: str) -> bool:
+    """Whether a target is the storage, or one of its entries."""
+    return target == storage or target.startswith(f"{storage}[")
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -7,36 +7,45 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from transformer.state import State
-from transformer.syntax.query import walk
+from transformer.syntax.query import calls_method, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import SAMPLED
+from transformer.values.networks.draws import in_one_line
 
 INFO = TransformInfo(
     name="sampling",
-    summary="draw from normal and categorical distributions without their checks, in compiled or captured graphs",
+    brief="draws without checks on the host",
+    summary="draw from normal and categorical distributions without checks that read tensors on the host",
     applies=(
         "to `x.sample()` without arguments in the methods of the file's classes, for a name x, and to "
-        "`torch.FloatTensor(x.shape)` there; x may be anything: what is no plain normal or categorical distribution "
-        "draws itself, in a graph too"
+        "`torch.FloatTensor(x.shape)` there. Where x is shown to be a Normal or Categorical of what a linear layer "
+        "returns, its computation takes its place; elsewhere a function that asks what x is, in graphs alone"
     ),
     safety=(
-        "Without flags it is distribution.sample() that is called. In a graph the same random numbers are drawn, and "
-        "an action made of them as torch.normal() and torch.multinomial() make it, but for the rounding of a fused "
-        "product and sum. Their checks of the parameters, left out there, read a tensor on the host: a CUDA graph "
-        "cannot be captured with that, and on a CPU it takes longer than the draw. torch.FloatTensor(x.shape), whose "
-        "shape torch.compile takes for elements, becomes the same uninitialized tensor by torch.empty()."
+        "The same random numbers are drawn, in the same order, and an action is made of them as torch.normal() and "
+        "torch.multinomial() make it: the same bits, but for the rounding of a fused product and sum in a graph. "
+        "Their checks of the parameters, left out here, read a tensor on the host: a CUDA graph cannot be captured "
+        "with that, and on a CPU it takes longer than the draw. torch.FloatTensor(x.shape), whose shape torch.compile "
+        "takes for elements, becomes the same uninitialized tensor by torch.empty()."
+    ),
+    costs=(
+        "Drawing waits for the device, and no CUDA graph holds it: call `x.sample()` on a name in a method of "
+        "the network."
     ),
     needs=("flags",),
     before="probs = Normal(action_mean, action_std)\nif action is None:\n    action = probs.sample()",
-    after="probs = Normal(action_mean, action_std)\nif action is None:\n    action = sample(probs)",
+    after=(
+        "probs = Normal(action_mean, action_std)\nif action is None:\n"
+        "    action = (torch.randn_like(probs.loc) * probs.scale + probs.loc).detach()"
+    ),
 )
 
 
 def apply(state: State) -> Rewrite:
-    """Put a function in the place of `distribution.sample()` in the networks' methods.
+    """Put its own computation, or a function, in the place of `distribution.sample()` in the networks' methods.
 
     Raises:
         Skip: there is no such call, or a distribution of the script's own draws in its own way.
@@ -49,25 +58,40 @@ def apply(state: State) -> Rewrite:
         bases = {ast.unparse(base).rpartition(".")[2] for base in cls.bases}
         if bases & SAMPLED and any(isinstance(s, ast.FunctionDef) and s.name == "sample" for s in cls.body):
             raise Skip(f"{cls.name} (line {cls.lineno}) draws in its own way")
+    for node in tree.of(ast.Attribute):
+        if node.attr == "sample" and not isinstance(node.ctx, ast.Load):
+            raise Skip(f"line {node.lineno} sets {tree.text(node)}")
     if not classes:
         raise NotNeeded("no network draws from a distribution")
-    edits, name = Edits(state.source), tree.names.fresh("sample")
+    edits, drawn, asked = Edits(state.source), dict[str, None](), list[ast.Call]()
     for call, shape in _made_empty(tree, classes):
         # torch.compile takes the shape for the elements
         edits.substitute(call, f'torch.empty({tree.text(shape)}, dtype=torch.float32, device="cpu")')
     for cls in classes:
         for call in _draws(cls):
+            draw, stmt = in_one_line(tree, call), tree.statement(call)
+            if draw is None or state.history.unsteady or getattr(stmt, "value", None) is not call:
+                asked.append(call)
+                continue
+            comment = f"# As {tree.text(call)} draws, but for its checks, which read tensors on the host"
+            edits.replace(stmt, f"{comment}\n{tree.splice(stmt, [(call, draw)])}")
+            drawn[ast.unparse(ast.parse(draw, mode="eval").body)] = None
+    history = replace(state.history, drawn=frozenset(drawn))
+    if asked:
+        name = tree.names.fresh("sample")
+        for call in asked:
             assert isinstance(call.func, ast.Attribute)
             edits.substitute(call, f"{name}({tree.text(call.func.value)})")
-    first = min(classes, key=lambda c: c.lineno)
-    edits.before(first, render("sample", sample=name), gap=1 if first.col_offset else 2)
-    return Rewrite(edits, replace(state.history, on_device=state.history.on_device | {name}, sampler=name))
+        first = min(classes, key=lambda c: c.lineno)
+        edits.before(first, render("sample", sample=name), gap=1 if first.col_offset else 2)
+        history = replace(history, on_device=history.on_device | {name}, sampler=name)
+    return Rewrite(edits, history)
 
 
 def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
     """Calls `x.sample()` of a class's methods, for a plain name x."""
     for node in walk(cls):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sample":
+        if calls_method(node, "sample"):
             if isinstance(node.func.value, ast.Name) and not node.args and not node.keywords:
                 yield node
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness, exposed
-from transformer.dataflow.memory import holders, roots
+from transformer.dataflow.memory import roots
 from transformer.recognition.buffers import (
     Buffer,
     Store,
@@ -25,19 +25,19 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.names import singular
-from transformer.syntax.query import children, is_number, names_in, pairwise, statements, walk
+from transformer.syntax.query import calls_method, children, is_number, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.torch_api import methods, names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.values.kept_references import keeper, kept_beyond
+from transformer.values.memory import Memory
 from transformer.values.networks.results import Results
-from transformer.values.new_memory import NewMemory
 from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="storage",
+    brief="a TensorDict in place of preallocated buffers",
     summary="stack the rollout's steps once into a TensorDict instead of writing into preallocated buffers",
     applies=(
         "to a buffer of torch on the script's device that the rollout writes once in every step at its index, with a "
@@ -48,6 +48,10 @@ INFO = TransformInfo(
         "Every buffer was written exactly once per step and read only after the rollout, so the stacked steps hold "
         "the same values; they are cast to the buffers' dtypes, and a value that may share memory with the "
         "environment or is changed in place later is cloned when it is recorded."
+    ),
+    costs=(
+        "Each step writes into the device's memory row by row: write each buffer once per step, as "
+        "`buffer[step] = tensor`."
     ),
     needs=(),
     before=(
@@ -88,7 +92,7 @@ def apply(state: State) -> Rewrite:
     changed = _changed(roles, rollout, steps)
     if changed is not None:
         raise _without_buffers(roles, changed)
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     reasons: dict[str, str] = {}
     replaced = list(find_buffers(roles))
     while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
@@ -181,7 +185,7 @@ def _obstacle(
         return "its name is bound more than once"
     if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
         return "it is allocated together with what stays"
-    kept = _kept(roles, tensors, buffer)
+    kept = _kept(roles, buffer)
     if kept is not None:
         return kept
     for use in _uses(roles, buffer, replaced):
@@ -248,17 +252,18 @@ def _place(store: Store) -> tuple[int, int]:
     return parts.index(store.target), len(parts)
 
 
-def _kept(roles: Roles, tensors: Tensors, buffer: Buffer) -> str | None:
+def _kept(roles: Roles, buffer: Buffer) -> str | None:
     """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for under another name."""
     turn = roles.phases.loop.body
-    others = holders(buffer.name, turn, tensors.produced)
+    memory = Memory(roles, turn)
+    others = memory.holders(buffer.name)
     again = sorted(others & exposed(turn, roles.counted) & roles.variant)
     if again:
         return f"{again[0]} may hold its memory from turn to turn"
-    call = keeper(roles, turn, {buffer.name, *others})
+    call = memory.keeper({buffer.name, *others})
     if call is not None:
         return f"line {call.lineno} gives it to {ast.unparse(call.func)}(), which may keep it from turn to turn"
-    line = kept_beyond(turn, {buffer.name, *others}, exposed(turn, roles.counted), tensors.tensor)
+    line = memory.kept_beyond({buffer.name, *others}, exposed(turn, roles.counted))
     return f"line {line} keeps it from turn to turn" if line is not None else None
 
 
@@ -306,11 +311,11 @@ def _outlives(roles: Roles, rollout: ast.For, use: ast.Name) -> bool:
     stmt = roles.tree.statement(use)
     if isinstance(stmt, ast.Expr):
         call = stmt.value
-        grows = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in GROWING
+        grows = calls_method(call, *GROWING)
         return grows and isinstance(call, ast.Call) and any(use.id in roots(a) for a in call.args)
     live = Liveness.of(roles.scope.body).after[rollout]
     for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else ():
-        computed = Tensors(roles).produced(value)
+        computed = roles.get(Tensors).produced(value)
         if not computed and use.id in roots(value) and (not isinstance(target, ast.Name) or target.id in live):
             return True
     return False
@@ -338,7 +343,7 @@ def _rewrite(
     state: State, tensors: Tensors, rollout: ast.For, buffers: list[Buffer], steps: ast.expr, notes: tuple[str, ...]
 ) -> Rewrite:
     tree, roles = state.tree, state.roles
-    edits, names, new_memory = Edits(state.source), tree.names, NewMemory(roles, tensors, rollout.body)
+    edits, names, memory = Edits(state.source), tree.names, Memory(roles, rollout.body)
     storage, transition, transitions = names.fresh("storage"), names.fresh("transition"), names.fresh("transitions")
     dtypes = {b.dtype for b in buffers}
     common = dtypes.pop() if len(dtypes) == 1 else None
@@ -354,7 +359,7 @@ def _rewrite(
         store = buffer.stores[0]
         part = names.fresh(singular(buffer.name)) if store.unpacked else None
         read = any(_read_back(roles, rollout, buffer, use) for use in _uses(roles, buffer, buffers))
-        value = _recorded(roles, tensors, new_memory, buffer, buffer.dtype if read or not common else None, part, again)
+        value = _recorded(roles, tensors, memory, buffer, buffer.dtype if read or not common else None, part, again)
         if read and not part and not value.endswith(".clone()"):
             value += ".clone()"  # whoever reads it may change it
         line = f'{transition}["{buffer.name}"] = {value}'
@@ -409,7 +414,7 @@ def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
 def _recorded(
     roles: Roles,
     tensors: Tensors,
-    new_memory: NewMemory,
+    memory: Memory,
     buffer: Buffer,
     dtype: str | None,
     part: str | None,
@@ -435,7 +440,7 @@ def _recorded(
         text += f".expand({', '.join(sizes[1:])})"
     if dtype:
         text += f".to({dtype})"
-    if not (_part_is_new(roles, buffer.stores[0]) if part else new_memory.is_fresh(value)):
+    if not (_part_is_new(roles, buffer.stores[0]) if part else memory.is_fresh(value)):
         text += ".clone()"
     return text
 

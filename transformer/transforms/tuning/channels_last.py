@@ -15,6 +15,7 @@ from transformer.values.networks.images import REORDERS
 
 INFO = TransformInfo(
     name="channels-last",
+    brief="--compile on a CPU: channels innermost",
     summary="lay images and convolution weights out with the channels innermost, under --compile on a CPU",
     applies=(
         "to networks with convolutions that are made above the training loop, where nothing of the file is "
@@ -25,6 +26,7 @@ INFO = TransformInfo(
         "of memory, so results agree within rounding. Networks that depend on that order, with view() say, are left "
         "alone. Inductor would otherwise copy each minibatch of images twice into the layout that convolutions want."
     ),
+    costs="Compiled convolutions copy each minibatch on a CPU: keep `view()` and strides out of the networks.",
     needs=("flags", "update", "compile"),
     before='agent = Agent(envs).to(device)\n...\nb_obs = storage["obs"].flatten(0, 1)',
     after=(
@@ -52,7 +54,10 @@ def apply(state: State) -> Rewrite:
         Skip: no network of the file convolves images, or one depends on their layout.
     """
     roles = state.roles
-    if roles.device is None:
+    cpu = state.history.asked.target == "cpu"
+    if state.history.asked.target == "cuda":
+        raise NotNeeded("the target is a CUDA device")
+    if roles.device is None and not cpu:
         convolves = any((state.tree.qualified(n) or "").startswith(CONVOLUTIONS) for n in state.tree.nodes)
         raise (Skip if convolves else NotNeeded)("the script moves nothing to a device")
     made = {name: cls for name in roles.modules if (cls := _convolving(roles, name)) is not None}
@@ -60,9 +65,10 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("no network that is trained, of a class of this file, has convolutions")
     _check_weights(state.tree)
     edits = Edits(state.source)
-    flag, device = state.history.flags["compile"], roles.device
+    flag = state.history.flags["compile"]
+    on_cpu = flag if cpu else f'{flag} and torch.device({roles.device}).type == "cpu"'
     for name, (stmt, _) in made.items():
-        edits.after(stmt, render("channels_last_weights", flag=flag, device=device, network=name))
+        edits.after(stmt, render("channels_last_weights", condition=on_cpu, network=name))
     reorders = any(
         isinstance(n, ast.Attribute) and n.attr in PUT_FIRST
         for _, parts in made.values()
@@ -73,7 +79,8 @@ def apply(state: State) -> Rewrite:
         for name in _images(roles, set(made)):
             flattening = _flattening(roles, name)
             if flattening is not None:
-                edits.after(flattening, render("channels_last_images", flag=flag, images=name))
+                there = flag if cpu else f'{flag} and {name}.device.type == "cpu"'
+                edits.after(flattening, render("channels_last_images", condition=there, images=name))
     return Rewrite(edits)
 
 
@@ -139,8 +146,8 @@ def _images(roles: Roles, networks: set[str]) -> list[str]:
 def _flattening(roles: Roles, name: str) -> ast.Assign | None:
     """The one statement of the training loop that makes a flat tensor, where nothing depends on its layout."""
     made = [s for s in statements(roles.outermost.body) if isinstance(s, ast.Assign) and name in names_in(s.targets)]
-    for node in roles.tree.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in LAYOUT and name in names_in([node.value]):
+    for node in roles.tree.of(ast.Attribute):
+        if node.attr in LAYOUT and name in names_in([node.value]):
             return None
     if len(made) != 1 or not isinstance(made[0].targets[0], ast.Name) or len(made[0].targets) > 1:
         return None

@@ -12,6 +12,8 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="collect-once",
+    brief="no garbage collection of old objects",
+    option="tune",
     summary="take what exists after the first iteration out of the garbage collector's view",
     applies=(
         "where the script leaves the garbage collector alone and an iteration ends with the end of the loop's body"
@@ -22,6 +24,7 @@ INFO = TransformInfo(
         "iterations they would make the collector look through all of torch and of the compiled code, for a quarter "
         "of a second."
     ),
+    costs="A pause of a quarter of a second every few iterations.",
     needs=("storage",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(

@@ -14,6 +14,8 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="idle-threads",
+    brief="idle threads sleep early",
+    option="tune",
     summary="let torch's idle threads leave the processors to the environments' threads early",
     applies=(
         "where environments run in processes or threads of their own, torch is imported at the top of the file, "
@@ -26,6 +28,7 @@ INFO = TransformInfo(
         "GOMP_SPINCOUNT or OMP_WAIT_POLICY that is set for the run is kept, and other OpenMP libraries do not read "
         "the former."
     ),
+    costs="torch's idle threads and the environments' share the processors.",
     needs=(),
     before="import os\n\nimport torch",
     after=(

@@ -14,6 +14,8 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="keep-memory",
+    brief="freed memory stays for the next minibatch",
+    option="tune",
     summary="keep the memory of a minibatch of images for the next one",
     applies=("where networks with convolutions are trained, and the script leaves the C library's memory alone"),
     safety=(
@@ -23,6 +25,7 @@ INFO = TransformInfo(
         "glibc have no such call and are left alone. The rows that steps recorded are not read again once they are "
         "stacked."
     ),
+    costs="The system zeroes the memory of each minibatch anew.",
     needs=(),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
@@ -49,8 +52,8 @@ def apply(state: State) -> Rewrite:
     for name in ADDED:
         if tree.names.taken(name) and tree.imports.get(name) != name:
             raise Skip(f"the name {name} is taken")
-    for node in tree.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in ("mallopt", "malloc_trim"):
+    for node in tree.of(ast.Attribute):
+        if node.attr in ("mallopt", "malloc_trim"):
             raise NotNeeded(f"line {node.lineno} steers the C library's memory itself")
     edits = Edits(state.source)
     _free_rows(roles, edits)

@@ -14,12 +14,15 @@ from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, Tra
 
 INFO = TransformInfo(
     name="measure",
+    brief="steps per second in a progress bar",
+    option="measure",
     summary="show steps per second after burn-in in a progress bar",
     applies=(
         "where the training loop runs over a range, the rollout has a counter of steps that begins at 0, and the "
         "script shows no progress bar of its own"
     ),
     safety="It reads the step counter and the clock and writes to standard error; the script's own logging stays.",
+    costs="No speed is shown; `lean-convert bench` measures it.",
     needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(

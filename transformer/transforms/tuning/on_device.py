@@ -7,15 +7,16 @@ from collections.abc import Iterator
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import children, statements, walk
+from transformer.syntax.query import calls_method, children, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.torch_api import names
+from transformer.torch_api import OF_TYPE, names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.waits import parts_of
 
 INFO = TransformInfo(
     name="on-device",
+    brief="constants are made on the device",
     summary="make constants and casts on the device instead of on the host",
     applies=(
         "to single numbers and filled tensors that are made and moved in one expression, to `.type()` of a type of CPU "
@@ -28,6 +29,7 @@ INFO = TransformInfo(
         "The copies between host and device that are gone wait for the device, and no CUDA graph can be captured with "
         "them. Random numbers stay where they are drawn."
     ),
+    costs="Constants are made on the host and copied each time: give `device=device`.",
     needs=(),
     before=(
         "mask = (mask < args.update_proportion).type(torch.FloatTensor).to(device)\n"
@@ -39,19 +41,8 @@ INFO = TransformInfo(
     ),
 )
 
-DTYPES = {
-    "torch.FloatTensor": "float32",
-    "torch.DoubleTensor": "float64",
-    "torch.HalfTensor": "float16",
-    "torch.LongTensor": "int64",
-    "torch.IntTensor": "int32",
-    "torch.ByteTensor": "uint8",
-    "torch.BoolTensor": "bool",
-}
-"""The dtypes of torch's types of CPU tensors."""
-FILLED = ("torch.zeros", "torch.ones", "torch.full")
+FILLED = tuple(f"torch.{name}" for name in names("torch", fills="sizes") - {"empty"})
 """Functions that fill a tensor with one number."""
-
 MADE = tuple(f"torch.{name}" for name in names("torch", made=("of host", "on host")))
 
 
@@ -97,7 +88,7 @@ def _own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
 
 def _is_moved(roles: Roles, node: ast.AST) -> bool:
     """Whether an expression moves to the device what a function of torch makes on the host."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "to":
+    if not calls_method(node, "to"):
         return False
     return roles.tree.calls(node.func.value, *MADE) and any(_is_device(roles, place) for place in node.args)
 
@@ -124,11 +115,11 @@ def _made_on_device(roles: Roles, node: ast.AST) -> tuple[ast.expr, str] | None:
         return node, f"{text(made)[:-1].rstrip().rstrip(',')}, device={text(place)})"
     if isinstance(made.func, ast.Attribute) and made.func.attr == "type" and len(made.args) == 1 and not made.keywords:
         kind = tree.qualified(made.args[0]) or ""
-        if kind in DTYPES:
+        if kind in OF_TYPE:
             module = text(made.args[0]).rpartition(".")[0]
             cast = made.func.value
             bare = isinstance(cast, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
-            return node, f"{text(cast) if bare else f'({text(cast)})'}.to({text(place)}, {module}.{DTYPES[kind]})"
+            return node, f"{text(cast) if bare else f'({text(cast)})'}.to({text(place)}, {module}.{OF_TYPE[kind]})"
     return None
 
 

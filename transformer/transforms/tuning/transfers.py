@@ -17,6 +17,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="transfers",
+    brief="observations are copied without blocking",
     summary="copy the environment's arrays to the device without blocking, in their own width",
     applies=(
         "to tensors that the rollout makes of what is known to be an array or a list, never of what may be a "
@@ -27,6 +28,7 @@ INFO = TransformInfo(
         "both round once, to the nearest. Pageable memory is staged before the call returns, so the environment may "
         "reuse its arrays. A loop over a tensor's elements reads them all at once instead of one synchronization each."
     ),
+    costs=("Each step waits for its copies: make tensors by `torch.Tensor(x).to(device)` of the environment's arrays."),
     needs=(),
     before="next_obs = torch.Tensor(next_obs).to(device)\nfor idx, d in enumerate(next_done):\n    if d: ...",
     after=(
@@ -48,7 +50,7 @@ def apply(state: State) -> Rewrite:
         raise Skip("the rollout loop is gone")
     p = roles.phases
     acting = roles.rollout.body if roles.rollout is not None else p.block[: p.block.index(p.learn)]
-    edits, tensors, known, left = Edits(state.source), Tensors(roles), KnownArrays(roles), False
+    edits, tensors, known, left = Edits(state.source), roles.get(Tensors), roles.get(KnownArrays), False
     for stmt in statements(acting):
         changes = [
             c for n in _own_nodes(stmt) if device and (c := _transfer(tree, tensors, known, n, device)) is not None

@@ -10,15 +10,17 @@ from transformer.dataflow.memory import changed_in_place
 from transformer.recognition.history import Function, History
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import children, names_in, statements, walk
+from transformer.syntax.query import children, method, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
+from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract, signature
 from transformer.values.tensors import Tensors, inlined
 
 INFO = TransformInfo(
     name="auxiliary-update",
+    brief="further phases are update_auxiliary()",
     summary="extract the minibatches of further training phases into update_auxiliary()",
     applies=(
         "to further loops that step an optimizer after a backward pass, of which no turn needs what another one "
@@ -29,6 +31,7 @@ INFO = TransformInfo(
         "the first forward pass of their minibatch, which changes none of them. Parameters and results follow from "
         "liveness; results are detached, as the backward pass has freed their graph."
     ),
+    costs="The further phase is not compiled: let no turn need what another computed.",
     needs=(),
     before=(
         "for mb_inds in ...:\n    value = agent.aux_value(aux_obs[mb_inds])\n    target = aux_returns[mb_inds]\n"
@@ -87,13 +90,13 @@ def _extract(state: State, edits: Edits, loop: Loop) -> tuple[Function, int]:
     """
     roles = state.roles
     region = _region(roles, loop)
-    passes = sum(_method(n) == "backward" for s in region for n in walk(s))
+    passes = sum(method(n) == "backward" for s in region for n in walk(s))
     if not passes:
         raise Skip(f"the loop on line {loop.lineno} steps an optimizer but calls no backward()")
     doc = "Optimize the networks on one minibatch of a further training phase."
     above = _gathers(roles, region)
     sig = signature(roles, region, above=above)
-    carried = [r for r in sig.results if r in sig.params and Tensors(roles).tensor_after(r, region[-1])]
+    carried = [r for r in sig.results if r in sig.params and roles.get(Tensors).tensor_after(r, region[-1])]
     if carried:
         raise Skip(f"{carried[0]} is carried from one turn of the loop on line {loop.lineno} to the next")
     return extract(state, edits, region, "update_auxiliary", doc, detach=True, above=above), passes
@@ -105,9 +108,9 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
     Raises:
         Skip: there is no such region.
     """
-    block, tensors = loop.body, Tensors(roles)
+    block, tensors = loop.body, roles.get(Tensors)
     while True:
-        trains = [s for s in block if any(n in roles.optimizer_steps or _method(n) == "backward" for n in walk(s))]
+        trains = [s for s in block if any(n in roles.optimizer_steps or method(n) == "backward" for n in walk(s))]
         if len(trains) != 1 or not isinstance(trains[0], (ast.Try, ast.With)):
             break
         block = trains[0].body
@@ -124,7 +127,7 @@ def _region(roles: Roles, loop: Loop) -> list[ast.stmt]:
 
 def _gathers(roles: Roles, region: list[ast.stmt]) -> list[ast.stmt]:
     """Statements that take a minibatch's rows out of tensors, and depend on nothing that is computed in the region."""
-    tensors, found = Tensors(roles), list[ast.stmt]()
+    tensors, found = roles.get(Tensors), list[ast.stmt]()
     touched = changed_in_place(region)
     for at, stmt in enumerate(region):
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
@@ -161,17 +164,11 @@ def _only_gathers(tree: Tree, node: ast.expr) -> bool:
     return False
 
 
-GATHERING = frozenset(
-    "to long float reshape view flatten unsqueeze squeeze contiguous cuda index_select gather".split()
-)
+GATHERING = names("tensor", memory="shared", waits="") | {"gather", "index_select"}
 
 
 def _is_docstring(stmt: ast.stmt) -> bool:
     return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
-
-
-def _method(node: ast.AST) -> str | None:
-    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
 
 TRANSFORM = Transform(INFO, apply)

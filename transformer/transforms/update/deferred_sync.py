@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import ast
 import builtins
+from functools import cached_property
+from itertools import takewhile
 
 from transformer.dataflow.access import access
-from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, may_be_given, roots, shared
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.dataflow.memory import HARMLESS, is_in_place
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import TRY, calls_method, children, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop
-from transformer.torch_api import NEW, OF, REDUCES, VIEWS, names
+from transformer.torch_api import OF, REDUCES, names
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.memory import Memory
 from transformer.values.minibatch import first_computation, last_step
-from transformer.values.networks.results import Results
+from transformer.values.reports import REPORTS, is_report
 from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="deferred-sync",
+    brief=".item() and logging below the update",
     summary="take .item() and logging out of the computation of a minibatch",
     applies=(
         "to numbers read from tensors of a minibatch that nothing needs before the optimizer's step: collected in a "
@@ -32,6 +37,7 @@ INFO = TransformInfo(
         "A list of numbers becomes a list of tensors that is turned into the same Python floats where it is used, so "
         "a mean over it is the mean of the same floats."
     ),
+    costs="The host waits for the device in each minibatch: read numbers below the minibatch loop.",
     needs=(),
     before="clipfracs += [clipped.float().mean().item()]\n...\noptimizer.step()\n...\nnp.mean(clipfracs)",
     after=(
@@ -100,7 +106,7 @@ class Deferral:
         roles = state.roles
         self.state, self.tree = state, state.tree
         self.edits = Edits(state.source)
-        self.tensors = Tensors(roles)
+        self.tensors = roles.get(Tensors)
         self.reasons: list[str] = []
         self.warnings: list[Diagnostic] = []
         self.loop, self.last = loop, block[last]
@@ -108,10 +114,10 @@ class Deferral:
         self.below = block[last + 1 :]
         self._above, self._inside = set(statements(self.computing)), set(statements(block))
         self._turn = set(statements(self.state.roles.phases.block))
+        stores = (n for n in self.tree.nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
+        self._stored = {self.tree.text(n) for n in stores if self.tree.statement(n) in self._turn}
         turn = self.state.roles.phases.loop.body
-        handed = {name for stmt in turn for name in self._handed(stmt)}
-        self._changed = shared(changed_in_place(turn), turn, self.tensors.produced)
-        self._given_away = shared(handed, turn, self.tensors.produced)
+        self._memory = Memory(roles, turn)
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
 
@@ -133,70 +139,6 @@ class Deferral:
             for stmt in statements(self.below):
                 self._collects(stmt)
 
-    def _is_new(self, node: ast.expr, depth: int = 6) -> bool:
-        """Whether a tensor is computed in this minibatch and its memory is left alone afterwards."""
-        if isinstance(node, ast.Name):
-            bindings = list(self.tensors.bindings(node.id, self.tree.statement(node)))
-            if not depth or not bindings or node.id in self._changed | self._given_away:
-                return False
-            return (
-                all(
-                    b in self._inside
-                    and (self._is_result(b, node.id) or all(self._is_new(v, depth - 1) for v in values(b, node.id)))
-                    for b in bindings
-                    if b is not None
-                )
-                and None not in bindings
-            )
-        if isinstance(node, (ast.BinOp, ast.Compare)):
-            return True
-        if isinstance(node, ast.UnaryOp):
-            return not isinstance(node.op, ast.UAdd)  # +tensor is the tensor itself
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in VIEWS:
-                return self._is_new(node.func.value, depth)
-            function = (self.tree.qualified(node.func) or "").removeprefix("torch.").removeprefix("nn.functional.")
-            return (node.func.attr in NEW or function in MADE) and not may_be_given(node)
-        return False
-
-    def _is_result(self, stmt: ast.stmt, name: str) -> bool:
-        """Whether a name is one of the results of a network's call, which computes it anew."""
-        value = stmt.value if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
-        if not isinstance(value, ast.Call) or not self.tensors.produced(value) or not isinstance(stmt, ast.Assign):
-            return False
-        if self.state.roles.kind == "on-policy" or not isinstance(stmt.targets[0], ast.Tuple):
-            return False
-        targets = stmt.targets[0].elts
-        places = [i for i, t in enumerate(targets) if isinstance(t, ast.Name) and t.id == name]
-        return len(places) == 1 and Results(self.state.roles, value).is_new(places[0], len(targets))
-
-    def _handed(self, node: ast.AST) -> set[str]:
-        """Names whose memory is given to what is not known to leave it alone."""
-        calls = [n for n in walk(node) if isinstance(n, ast.Call) and not self._changes_nothing(n)]
-        return {n for c in calls for a in (*c.args, *(k.value for k in c.keywords)) for n in roots(a)}
-
-    def _changes_nothing(self, call: ast.Call, inside: int = 3) -> bool:
-        """Whether a call leaves the memory of its arguments alone."""
-        if any(k.arg == "inplace" for k in call.keywords):
-            return False
-        qualified = self.tree.qualified(call.func) or ""
-        if qualified.startswith(("torch.", "numpy.")):
-            by_place = qualified.startswith("torch.nn.functional.") and any(
-                isinstance(a, ast.Constant) and a.value is True for a in call.args
-            )
-            return not is_in_place(qualified) and not by_place
-        function = self.tree.function_called(call)
-        if function is not None:
-            inner = [n for stmt in function.body for n in walk(stmt) if isinstance(n, ast.Call)]
-            alone = not changed_in_place(function.body) and not function.decorator_list
-            return inside > 0 and alone and all(self._changes_nothing(c, inside - 1) for c in inner)
-        if isinstance(call.func, ast.Name):
-            return call.func.id in HARMLESS or self.tensors.produced(call)
-        if not isinstance(call.func, ast.Attribute):
-            return False
-        known = call.func.attr in NEW | VIEWS or _is_report(call)
-        return known or self.tensors.produced(call) or self.tensors.tensor(call.func.value)
-
     def _is_of_numpy(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
         return (self.tree.qualified(called) or "").startswith("numpy.")
@@ -214,7 +156,7 @@ class Deferral:
         text = self.tree.text(tensor)
         if not _is_scalar(tensor):
             text = f"{text}.reshape(())"
-        if not self._in_no_grad(stmt):
+        if not without_gradients(self.tree, stmt):
             text = f"{text}.detach()"
         if stmt in statements(self.below):
             self.edits.substitute(value, text)
@@ -225,11 +167,12 @@ class Deferral:
         if name not in self._stacked:
             self._stacked.add(name)
             uses = self._uses(name)
+            learn = self.state.roles.phases.learn
             if any(self._is_quoted(use) for use in uses):  # an f-string need not spell it out
-                self.edits.after(self.state.roles.phases.learn, f"{name} = torch.stack({name}).tolist()")
+                self.edits.after(learn, f"{name} = {self._numbers(name, learn)}")
             else:
                 for use in uses:
-                    self.edits.substitute(use, f"torch.stack({name}).tolist()")
+                    self.edits.substitute(use, self._numbers(name, self.tree.statement(use)))
         return True
 
     def _is_plain_list(self, name: str) -> bool:
@@ -244,7 +187,7 @@ class Deferral:
                 tensor = _item(grown[1])
                 if tensor is None or stmt not in self._inside or not self._unconditional(stmt):
                     return False
-                if not self.tensors.tensor(tensor) or not self._is_new(tensor):
+                if not self.tensors.tensor(tensor) or not self._memory.is_left_alone(tensor, self._inside):
                     return False
                 growing.append(tensor)
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
@@ -262,8 +205,73 @@ class Deferral:
         """Whether a node stands in an f-string."""
         return any(isinstance(n, ast.JoinedStr) for n in self.tree.ancestors(node))
 
+    def _numbers(self, name: str, stmt: ast.stmt) -> str:
+        """A list of tensors as numbers, where a statement reads it or behind the minibatches: read at once or singly.
+
+        torch.stack needs one at least. Without any minibatch (`--update-epochs 0`) the original may go on, with a mean
+        of nan. It does not where it reads, whenever it comes to the statement, a name that the minibatches alone bind;
+        and there was no minibatch in the first turn if there is none in a later one, where the loops run over what has
+        the same length in each.
+        """
+        full = self._has_as_many_each_turn and self._surely_reads_result(stmt)
+        return f"torch.stack({name}).tolist()" if full else f"[x.item() for x in {name}]"
+
+    @cached_property
+    def _has_as_many_each_turn(self) -> bool:
+        """Whether there are as many minibatches in each turn, all of which come to the optimizer's step."""
+        if any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in statements(self.computing)):
+            return False
+        loops = [self.loop, *self.tree.loops_around(self.loop)]
+        loops = loops[: loops.index(self.state.roles.phases.loop)]
+        return all(
+            isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and self._is_steady(loop.iter, loop)
+            for loop in loops
+        )
+
+    def _surely_reads_result(self, stmt: ast.stmt) -> bool:
+        """Whether a name is read that only minibatches bind, before the turn comes to a statement or after it."""
+        phases = self.state.roles.phases
+        around = [*takewhile(lambda n: n is not phases.loop, self.tree.ancestors(stmt))]
+        if any(isinstance(n, TRY) for n in around):  # what fails there goes on
+            return False
+        for outer in (stmt, *(n for n in around if isinstance(n, ast.stmt))):
+            block = self.tree.block(outer)
+            begin = block.index(phases.learn) + 1 if phases.learn in block else 0
+            place = block.index(outer)
+            after = takewhile(lambda s: not any(isinstance(x, _LEAVES) for x in statements([s])), block[place + 1 :])
+            read = (*block[begin:place], *([] if outer is phases.learn else [outer]), *after)
+            if any(self._is_bound_by_minibatches(name, s) for s in read for name in _always_read(s)):
+                return True
+        return False
+
+    def _is_steady(self, node: ast.expr, where: ast.stmt, depth: int = 4) -> bool:
+        """Whether a number, or the length of what a known function makes of numbers, is the same in each turn."""
+        for part in walk(node):
+            if isinstance(part, ast.Call) and not (
+                (isinstance(part.func, ast.Name) and part.func.id in ("range", "enumerate", "int"))
+                or (self.tree.qualified(part.func) or "").startswith(("torch.", "numpy."))
+                or (isinstance(part.func, ast.Attribute) and part.func.attr in ("split", "chunk"))
+            ):
+                return False
+            if isinstance(part, ast.Attribute) and self.tree.text(part) in self._stored:
+                return False
+            if isinstance(part, ast.Name) and part.id not in self.tree.imports:
+                for bound in self.tensors.bindings(part.id, where):
+                    if bound is None:
+                        continue
+                    if isinstance(bound, ast.For) or not (made := [*values(bound, part.id)]) or not depth:
+                        return False
+                    if self.tree.loops_around(bound) and not all(self._is_steady(v, bound, depth - 1) for v in made):
+                        return False
+        return True
+
+    def _is_bound_by_minibatches(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether nothing else has bound a name where a statement reads it."""
+        bindings = self.tensors.bindings(name, stmt) - {None}
+        return bool(bindings) and bindings <= self._inside
+
     def _always_runs(self) -> bool:
-        """Whether a list that the minibatches fill cannot be empty after them."""
+        """Whether each turn of the minibatch loop fills a list that is filled in it."""
         inner: ast.stmt = self.loop
         while inner is not self.state.roles.phases.learn:
             outer = self.tree.parents[inner]
@@ -315,11 +323,11 @@ class Deferral:
         if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1 or not isinstance(stmt.targets[0], ast.Name):
             return False
         tensor, name = _item(stmt.value), stmt.targets[0].id
-        if tensor is None or not self.tensors.tensor(tensor) or not self._is_new(tensor):
+        if tensor is None or not self.tensors.tensor(tensor) or not self._memory.is_left_alone(tensor, self._inside):
             return False
         reads = []
-        for node in self.tree.nodes:
-            if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+        for node in self.tree.of(ast.Name):
+            if node.id != name or not isinstance(node.ctx, ast.Load):
                 continue
             if self.tree.scope_of(node) is not self.state.roles.scope:
                 if self.state.roles.is_ours(node):
@@ -333,16 +341,12 @@ class Deferral:
                 return False
             reads.append(node)
         text = self.tree.text(tensor)
-        self.edits.replace(stmt, f"{name} = {text}" if self._in_no_grad(stmt) else f"{name} = {text}.detach()")
+        self.edits.replace(
+            stmt, f"{name} = {text}" if without_gradients(self.tree, stmt) else f"{name} = {text}.detach()"
+        )
         for read in reads:
             self.edits.substitute(read, f"{name}.item()")
         return True
-
-    def _in_no_grad(self, stmt: ast.stmt) -> bool:
-        return any(
-            isinstance(n, ast.With) and any(self.tree.calls(i.context_expr, "torch.no_grad") for i in n.items)
-            for n in self.tree.ancestors(stmt)
-        )
 
     # logging
 
@@ -360,7 +364,7 @@ class Deferral:
         for stmt in reversed(self.computing[:-1]):
             if self._reports(stmt) and self._may_sink(stmt, rebound):
                 found.add(stmt)
-            elif any(_is_report(node) for node in walk(stmt)):
+            elif any(self._may_report(node) for node in walk(stmt)):
                 break
             rebound |= {n for s in statements([stmt]) for n in access(s).binds}
         return found
@@ -376,10 +380,10 @@ class Deferral:
         """Whether a call is known to compute or report a value and to do nothing else: it draws no random number."""
         if not isinstance(node, ast.Call):
             return True
-        if _is_report(node):
+        if is_report(self.tree, node):
             return True
         if isinstance(node.func, ast.Name) and node.func.id not in self.tree.imports:
-            return node.func.id in HARMLESS
+            return self.tree.names.builtin(node.func) in HARMLESS
         qualified = self.tree.qualified(node.func) or ""
         if qualified:
             library, _, name = qualified.rpartition(".")
@@ -401,16 +405,27 @@ class Deferral:
         if isinstance(parent, ast.Attribute):
             reader = {flag.split(".")[0] for flag in self.state.history.flags.values()}
             called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
-            if node.id in reader or (called and parent.attr in REPORTS):
+            if node.id in reader or (called and is_report(self.tree, call)):
                 return True
         if isinstance(parent, ast.Attribute) and self._is_buffer(parent):
             return True
         bindings = list(self.tensors.bindings(node.id, stmt))
-        if not bindings or node.id in self._changed:
+        if not bindings or node.id in self._memory.changed:
             return False
         if self.state.roles.kind == "off-policy" and all(b is not None and self._is_clock(b) for b in bindings):
             return True
-        return self._is_new(node) or all(b is not None and _is_counter(b) for b in bindings)
+        return self._memory.is_left_alone(node, self._inside) or all(b is not None and _is_counter(b) for b in bindings)
+
+    def _may_report(self, node: ast.AST) -> bool:
+        """Whether a node prints or logs, to judge by its name; `ratio.log()` does not."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Name):
+            return node.func.id == "print"
+        computes = (self.tree.qualified(node.func) or "").startswith(("torch.", "numpy.", "math."))
+        return isinstance(node.func, ast.Attribute) and (
+            node.func.attr in REPORTS and not computes and not self.tensors.tensor(node.func.value)
+        )
 
     def _own(self, stmt: ast.stmt) -> set[str]:
         """Names that a condition's statements bind for themselves: new tensors, of which nothing else is read."""
@@ -421,7 +436,8 @@ class Deferral:
         names = {n for s in bound for n in access(s).binds}
         uses = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id in names and n not in inside]
         elsewhere = {n.id for n in uses if self.state.roles.is_ours(n)}
-        return {n for s in bound for n in access(s).binds - elsewhere if self._is_new(s.value)}
+        new = (s for s in bound if self._memory.is_left_alone(s.value, self._inside))
+        return {n for s in new for n in access(s).binds - elsewhere}
 
     def _is_buffer(self, node: ast.Attribute) -> bool:
         """Whether an attribute of a network is one that its class registers as a buffer, and that nothing sets."""
@@ -463,33 +479,33 @@ class Deferral:
             return all(self._reports(s) for s in (*plain, *stmt.orelse)) and not any(
                 self.tensors.tensor(n) for n in walk(stmt.test) if isinstance(n, ast.expr)
             )
-        if not isinstance(stmt, ast.Expr) or not isinstance(stmt.value, ast.Call):
-            return False
-        func = stmt.value.func
-        if isinstance(func, ast.Name):
-            return func.id == "print"
-        return isinstance(func, ast.Attribute) and func.attr in REPORTS and not self.tensors.tensor(func.value)
+        return isinstance(stmt, ast.Expr) and is_report(self.tree, stmt.value)
 
 
-def _is_report(node: ast.AST) -> bool:
-    """Whether a node prints or logs."""
-    if not isinstance(node, ast.Call):
-        return False
-    func = node.func
-    return (isinstance(func, ast.Name) and func.id == "print") or (
-        isinstance(func, ast.Attribute) and func.attr in REPORTS
-    )
+_LEAVES = (ast.Break, ast.Continue, ast.Return)
+_MAYBE_LEFT_OUT = (ast.IfExp, ast.BoolOp, ast.Compare, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _always_read(stmt: ast.stmt) -> set[str]:
+    """Names that a statement reads before anything in it can be left out."""
+    if isinstance(stmt, (*TRY, ast.FunctionDef, ast.ClassDef)):
+        return set()
+    found, left = set(), [*children(stmt)]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        if not isinstance(node, (ast.stmt, ast.Lambda, *_MAYBE_LEFT_OUT)):
+            left += children(node)
+    return found
 
 
 def _is_mean(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean"
+    return calls_method(node, "mean")
 
 
-REPORTS = ("add_scalar", "add_scalars", "add_histogram", "add_text", "log", "info", "debug", "warning", "write")
 COMPUTES = names(*OF, memory=("new", "shared", "number"), draws=False) - names(*OF, draws=True)
 """Functions of torch and numpy, and methods of tensors, that change nothing and draw no random number."""
-MADE = names("torch", "functional", memory="new")
-"""Functions of torch whose results share memory with nothing."""
 LIBRARIES = ("torch", "numpy", "math", "torch.linalg", "numpy.linalg")
 CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
 
@@ -505,12 +521,7 @@ def _is_counter(stmt: ast.stmt) -> bool:
 
 def _item(node: ast.AST) -> ast.expr | None:
     """The tensor in `tensor.item()`."""
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "item"
-        and not node.args
-    ):
+    if calls_method(node, "item") and not node.args:
         return node.func.value
     return None
 

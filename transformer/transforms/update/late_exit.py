@@ -16,6 +16,7 @@ from transformer.values.minibatch import first_computation, last_step
 
 INFO = TransformInfo(
     name="late-exit",
+    brief="the early exit stands below the step",
     summary="leave the minibatch loop below the optimizer's step, not above it",
     applies=(
         "where the minibatch loop is left in one place between its computation and the optimizer's step, by a `break` "
@@ -25,6 +26,7 @@ INFO = TransformInfo(
         "The condition is evaluated once, where it was. Where it holds, what stood below it is not run, as before, and "
         "the loop is left by the same statements; where it does not, the same statements run in the same order."
     ),
+    costs="The exit cuts update() in two: leave the minibatch loop at its end.",
     needs=(),
     before=(
         "for mb_inds in ...:\n    ...\n    if approx_kl > args.target_kl:\n        break\n    loss = ...\n"

@@ -10,14 +10,16 @@ from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, copied, is_number, names_in, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, copied, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
+from transformer.torch_api import DRAWING
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="shuffle",
+    brief="minibatches by torch.randperm on the device",
     summary="draw the minibatches with torch.randperm on the device instead of shuffling numpy indices",
     applies=(
         "to consecutive slices of one permutation of `0 .. n-1` that only index tensors, where nothing that may "
@@ -28,6 +30,7 @@ INFO = TransformInfo(
         "included. Only the source of the permutation changes, from numpy's generator to torch's; given the same "
         "permutations, all results are the same bits."
     ),
+    costs=("Indices are shuffled on the host and copied for each minibatch: shuffle one `np.arange(n)` and slice it."),
     needs=(),
     before=(
         "b_inds = np.arange(args.batch_size)\nfor epoch in range(args.update_epochs):\n    np.random.shuffle(b_inds)\n"
@@ -41,15 +44,6 @@ INFO = TransformInfo(
 )
 
 
-DRAWS = frozenset(
-    "beta betavariate binomial bytes choice choices chisquare default_rng dirichlet exponential expovariate f gamma "
-    "gammavariate gauss geometric get_state getrandbits getstate gumbel hypergeometric laplace logistic lognormal "
-    "lognormvariate logseries multinomial multivariate_normal normal normalvariate pareto permutation poisson power "
-    "rand randbytes randint randn random random_integers random_sample randrange ranf rayleigh sample shuffle "
-    "standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises "
-    "vonmisesvariate wald weibull weibullvariate zipf Generator Random RandomState SystemRandom".split()
-)
-"""What numpy.random and random have that draws from their state, or has a state of its own."""
 LOOKS = frozenset("initial_seed get_rng_state get_rng_state_all".split())
 """What looks at a random state."""
 
@@ -133,7 +127,7 @@ def _from_sampler(state: State) -> Rewrite | None:
     given = bound.given
     sampler, made = given["sampler"], None
     if isinstance(sampler, ast.Name):
-        uses = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == sampler.id]
+        uses = [n for n in tree.of(ast.Name) if n.id == sampler.id]
         assigned = list(roles.assignments(sampler.id))
         if len(assigned) != 1 or len(uses) != 2 or assigned[0][1] is not assigned[0][0].value:
             raise Skip(f"{sampler.id} is used for more than the minibatches")
@@ -148,7 +142,7 @@ def _from_sampler(state: State) -> Rewrite | None:
         raise Skip("whether a last, smaller minibatch is dropped cannot be told")
     if made is not None:
         _check_same(roles, whole.args[0], made, loop)
-    tensors, name = Tensors(roles), loop.target.id
+    tensors, name = roles.get(Tensors), loop.target.id
     for node in tree.nodes:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
             ours = tree.scope_of(node) is not roles.scope or loop in tensors.bindings(name, tree.statement(node))
@@ -182,7 +176,7 @@ def _check_not_seeded(roles: Roles) -> None:
             continue
         module, _, last = name.rpartition(".")
         if module in ("numpy.random", "random"):
-            other = last not in DRAWS
+            other = last not in DRAWING
         else:
             other = last not in LOOKS and ("seed" in last or "rng" in last)
         if other and not runs_before_training(roles, node):
@@ -300,9 +294,7 @@ PERMUTING = frozenset("shuffle permutation permuted randperm RandomSampler Subse
 
 def _unmatched(tree: Tree, reason: str) -> Skip:
     """The skip of minibatches that are made otherwise: not needed where nothing in the script draws a permutation."""
-    named = {(tree.qualified(n) or n.id).rpartition(".")[2] for n in tree.of(ast.Name)}
-    named |= {n.attr for n in tree.of(ast.Attribute)}
-    return (NotNeeded if named.isdisjoint(PERMUTING) else Skip)(reason)
+    return (NotNeeded if PERMUTING.isdisjoint(tree.mentioned) else Skip)(reason)
 
 
 def _as_numpy(roles: Roles, value: ast.expr) -> tuple[ast.expr, bool]:
@@ -358,7 +350,7 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
     Raises:
         Skip: it may not be.
     """
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     for node in walk(size):
         if isinstance(node, ast.Name) and set(tensors.bindings(node.id, definition)) != set(
             tensors.bindings(node.id, loop)
@@ -372,7 +364,7 @@ def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.Fo
 
 def _drawn_by_torch(tree: Tree, value: ast.expr) -> ast.expr | None:
     """The `n` of `torch.randperm(n)`, moved to a device or not."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+    while calls_method(value, "to", "cuda"):
         value = value.func.value
     if isinstance(value, ast.Call) and tree.calls(value, "torch.randperm") and len(value.args) == 1:
         return value.args[0]
@@ -401,10 +393,10 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     if found.shuffle is None:
         helpers -= {found.indices}
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     grids: list[ast.Call] = []
-    for node in tree.nodes:
-        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or id(node) in removed:
+    for node in tree.of(ast.Name):
+        if not isinstance(node.ctx, ast.Load) or id(node) in removed:
             continue
         if node.id not in helpers and node.id != found.minibatch:
             continue
@@ -464,11 +456,11 @@ def _grid(roles: Roles, tensors: Tensors, node: ast.Name) -> ast.Call | None:
         return None
     grid = columns.value.id
     made = list(roles.assignments(grid))
-    uses = [n for n in tree.nodes if isinstance(n, ast.Name) and n.id == grid and isinstance(n.ctx, ast.Load)]
+    uses = [n for n in tree.of(ast.Name) if n.id == grid and isinstance(n.ctx, ast.Load)]
     if len(made) != 1 or uses != [columns.value] or made[0][1] is not made[0][0].value:
         return None
     call: ast.expr = made[0][1]
-    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape":
+    while calls_method(call, "reshape"):
         call = call.func.value
     if not isinstance(call, ast.Call) or not tree.calls(call, "numpy.arange") or len(call.args) != 1 or call.keywords:
         return None

@@ -16,6 +16,7 @@ from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transfor
 
 INFO = TransformInfo(
     name="tensor-lr",
+    brief="the annealed learning rate is a tensor",
     summary="keep an annealed learning rate in a tensor under the flags; make the optimizer capturable",
     applies=(
         "to an optimizer of torch that takes a tensor for a rate, made once above the training loop, all of whose "
@@ -29,11 +30,15 @@ INFO = TransformInfo(
         "stays a float. `capturable` is on only under --cudagraphs. An optimizer that is kept where its rate may "
         "change unseen is left alone, and its step is in no graph."
     ),
+    costs=(
+        "Each new rate compiles the update anew, or its step stays out of the graph: set the rate by "
+        '`optimizer.param_groups[0]["lr"] = ...` alone.'
+    ),
     needs=("flags",),
     before='optimizer.param_groups[0]["lr"] = lrnow',
     after=(
-        'if args.compile or args.cudagraphs:\n    optimizer.param_groups[0]["lr"].fill_(lrnow)\n'
-        'else:\n    optimizer.param_groups[0]["lr"] = lrnow'
+        'lr = optimizer.param_groups[0]["lr"]\n'
+        'optimizer.param_groups[0]["lr"] = lr.fill_(lrnow) if torch.is_tensor(lr) else lrnow'
     ),
     regroups=(
         "capturable optimizers count their steps in float32 on the device; their first steps are compared with "
@@ -100,7 +105,8 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         raise Skip(f"line {made.lineno} prints the optimizer")
     inside = {id(n) for n in walk(roles.outermost)}
     replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
-    cudagraphs, device = state.history.flags["cudagraphs"], roles.device
+    cudagraphs = state.history.flags.get("cudagraphs")
+    device = roles.device if cudagraphs else None
     # On a CPU, where a script without a device stays, step() refuses to be capturable
     capturable = bool(device) and optimizer.kind in CAPTURABLE and not (given & {"capturable", "fused"} or replaced)
     extra = [f"capturable={cudagraphs}"] if capturable else []
@@ -131,21 +137,18 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
     if extra:
         _add_arguments(tree, edits, optimizer, extra)
-    flags = f"{state.history.flags['compile']} or {cudagraphs}"
     # What the script prints of it is to stay a float
-    loaded |= {"place": place, "flags": flags, "written": _in_update(roles, uses)}
+    loaded |= {"place": place, "flags": state.history.any_flag, "written": _in_update(roles, uses)}
     edits.after(made, render("tensor_lr", **loaded))
     for stmt in uses.loads:
         edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
     if uses.loads:
         notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
-    for stmt, target in uses.writes:
-        value = tree.text(stmt.value)
-        edits.replace(stmt, render("tensor_lr_fill", target=tree.text(target), value=value, flags=flags))
-    for stmt, target in uses.others:
+    for stmt, target in (*uses.writes, *uses.others):
         if stmt not in shared:
-            value = tree.text(stmt.value)
-            edits.replace(stmt, render("tensor_lr_shared", target=tree.text(target), value=value))
+            rate = None if isinstance(target.value, ast.Name) else tree.names.fresh("lr")
+            write = {"target": tree.text(target), "value": tree.text(stmt.value), "rate": rate}
+            edits.replace(stmt, render("tensor_lr_fill", **write))
     for read in uses.reads:
         if read not in shared:
             edits.substitute(read, f"float({tree.text(read)})")

@@ -12,7 +12,7 @@ from transformer.recognition.history import Function
 from transformer.recognition.off_policy import Region, leading
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import statements, walk
+from transformer.syntax.query import method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo, skipped
@@ -22,6 +22,7 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="update",
+    brief="a minibatch's update is update()",
     summary="extract forward, backward and optimizer step of one minibatch into update()",
     applies=(
         "to the statements of a minibatch, where nothing jumps out of them, what is made in them and may outlive "
@@ -30,6 +31,10 @@ INFO = TransformInfo(
     safety=(
         "The same statements run in the same order; parameters and results follow from liveness. Results are "
         "detached: the backward pass has freed their graph, and they are only read afterwards."
+    ),
+    costs=(
+        "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch, and "
+        "other functions set none of its names."
     ),
     needs=(),
     before="for mb_inds in ...:\n    loss = ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
@@ -47,12 +52,12 @@ def apply(state: State) -> Rewrite:
     if roles.kind == "off-policy":
         return _each_region(state)
     loop = roles.minibatch_loop
-    tensors = Tensors(roles)
+    tensors = roles.get(Tensors)
     first, last = first_computation(roles), last_step(roles)
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
     region = loop.body[first : last + 1]
-    passes = sum(_method(n) == "backward" for s in region for n in walk(s))
+    passes = sum(method(n) == "backward" for s in region for n in walk(s))
     if not passes:
         raise Skip("the minibatch loop steps the optimizer but calls no backward()")
     edits = Edits(state.source)
@@ -90,8 +95,8 @@ def _extracted(state: State, region: Region) -> State:
     Raises:
         Skip: it cannot be moved.
     """
-    roles, tensors = state.roles, Tensors(state.roles)
-    passes = sum(_method(n) == "backward" for s in region.statements for n in walk(s))
+    roles, tensors = state.roles, state.roles.get(Tensors)
+    passes = sum(method(n) == "backward" for s in region.statements for n in walk(s))
     if not passes:
         raise Skip("an optimizer is stepped, but no backward() is called")
     edits = Edits(state.source)
@@ -148,21 +153,17 @@ def _without_gradients(tree: Tree, stmt: ast.stmt) -> bool:
 
 def _reads_numbers(stmt: ast.stmt, names: AbstractSet[str]) -> bool:
     """Whether a statement takes nothing of some tensors but what carries no gradient: `x.item()`, `x.detach()`."""
-    detached = {id(n) for c in walk(stmt) if _method(c) in ("item", "detach", "tolist") for n in walk(c)}
+    detached = {id(n) for c in walk(stmt) if method(c) in ("item", "detach", "tolist") for n in walk(c)}
     return all(id(n) in detached for n in walk(stmt) if isinstance(n, ast.Name) and n.id in names)
 
 
 def _branches(tensors: Tensors, node: ast.AST) -> bool:
     """Whether control flow hangs on a tensor's value, which a CUDA graph would freeze."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-        return any(tensors.tensor(n) or _method(n) == "item" for n in walk(node.test) if isinstance(n, ast.expr))
+        return any(tensors.tensor(n) or method(n) == "item" for n in walk(node.test) if isinstance(n, ast.expr))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("bool", "float", "int"):
         return any(tensors.tensor(n) for a in node.args for n in walk(a) if isinstance(n, ast.expr))
-    return _method(node) in ("item", "tolist", "numpy", "cpu")
-
-
-def _method(node: ast.AST) -> str | None:
-    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return method(node) in ("item", "tolist", "numpy", "cpu")
 
 
 TRANSFORM = Transform(INFO, apply, BOTH)

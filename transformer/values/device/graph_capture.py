@@ -12,7 +12,16 @@ from functools import cached_property
 
 from transformer.recognition.changes import GROWING, Changes, foreign_base
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, children, first_parameter, pairwise, statements, walk
+from transformer.syntax.query import (
+    bind_arguments,
+    calls_method,
+    children,
+    first_parameter,
+    pairwise,
+    root,
+    statements,
+    walk,
+)
 from transformer.syntax.tree import Tree
 from transformer.values.device.waits import (
     PLAIN,
@@ -131,9 +140,9 @@ class Capture:
             cls = self._tree.classes.get(call.func.id)
             yield from (m for m in self._methods.get("__init__", ()) if cls is not None and m in cls.body)
         elif isinstance(call.func, ast.Attribute) and call.func.attr in self._methods:
-            if _root(call.func) not in self._optimizers:
+            if root(call.func) not in self._optimizers:
                 yield from self._methods[call.func.attr]
-        elif owner is not None and _root(call.func) == "self":  # a part of the network
+        elif owner is not None and root(call.func) == "self":  # a part of the network
             for cls in self._tree.used_classes(owner)[1:]:
                 yield from (m for m in self._methods.get("forward", ()) if m in cls.body)
 
@@ -142,12 +151,12 @@ class Capture:
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             return f"binds {node.names[0]} of an outer scope, which a replay would not"
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
-            fresh = part.name == "__init__" and _root(node) == "self"
+            fresh = part.name == "__init__" and root(node) == "self"
             return None if fresh else f"sets {ast.unparse(node)}, which a replay would not"
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _root(node) not in part.made:
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and root(node) not in part.made:
             if _is_entry(node):
                 return f"sets {ast.unparse(node)}, which a replay would not"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING - {"add"}:
+        if calls_method(node, *(GROWING - {"add"})):
             if ast.unparse(node.func.value) not in part.made and node.func.attr not in self._methods:
                 return f"calls {ast.unparse(node.func)}(), which a replay would not"
         return None
@@ -245,7 +254,7 @@ class Capture:
         return self._call_of_network(call) if name in self._networks else self._unknown(name)
 
     def _call_of_method(self, call: ast.Call, func: ast.Attribute, part: _Part) -> str | None:
-        method, root, receiver = func.attr, _root(func), ast.unparse(func.value)
+        method, owner, receiver = func.attr, root(func), ast.unparse(func.value)
         if method in READS:
             return f"reads {receiver} on the host"
         if method in ("type", "to") and any(is_host(self._tree, a) for a in arguments(call)):
@@ -256,18 +265,19 @@ class Capture:
             and receiver not in part.bound
         ):
             return f"moves {receiver}, which may be on the host"
-        if root in self._optimizers and method in OF_OPTIMIZERS and receiver == root:
+        if owner in self._optimizers and method in OF_OPTIMIZERS and receiver == owner:
             return None
         if method in ("sample", "rsample"):
             return f"draws with {ast.unparse(call)}, which reads the parameters on the host"
-        if root in self._networks:
+        if owner in self._networks:
             return self._call_of_network(call) if method not in OF_MODULES else self._unsteady(call)
-        known = root in part.bound or not root  # a tensor, a distribution or a part of a network; or a result of these
+        # A tensor, a distribution or a part of a network; or a result of these
+        known = owner in part.bound or not owner
         return None if known else self._unknown(ast.unparse(func))
 
     def _unsteady(self, call: ast.Call) -> str | None:
         """Why the network of a call may not be the same in each call."""
-        facts, name = self._roles.history, _root(call.func)
+        facts, name = self._roles.history, root(call.func)
         network = (facts.policy_target or name).partition(".")[0] if name == facts.policy else name
         return facts.unsteady.get(network)
 
@@ -276,7 +286,7 @@ class Capture:
             return f"calls {ast.unparse(call.func)}(): {why}"
         if Results(self._roles, call).called[1] is not None:
             return None
-        name = _root(call.func)
+        name = root(call.func)
         values = [value for _, value in self._roles.assignments(name)]
         plain = (
             isinstance(call.func, ast.Name) and bool(values) and all(_is_torch_module(self._tree, v) for v in values)
@@ -328,13 +338,6 @@ def _is_torch_module(tree: Tree, value: ast.expr) -> bool:
     calls = [n for n in walk(value) if isinstance(n, ast.Call) and tree.qualified(n.func) is not None]
     names = [tree.qualified(c.func) or "" for c in calls]
     return bool(names) and all(n.startswith("torch.nn.") and "parallel" not in n.lower() for n in names)
-
-
-def _root(node: ast.expr) -> str:
-    """The name that an expression like `a.b[0].c` begins with; "" where it begins with something else."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _reached(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[ast.AST]:

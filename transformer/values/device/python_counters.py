@@ -50,7 +50,7 @@ def _mentions(value: ast.expr, attribute: str) -> bool:
 def _callable_in(roles: Roles, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     """The functions of the file, and the methods of the classes whose objects a function names."""
     tree = roles.tree
-    functions = [n for n in tree.nodes if isinstance(n, ast.FunctionDef) and tree.scope_of(n) is tree.root]
+    functions = [n for n in tree.of(ast.FunctionDef) if tree.scope_of(n) is tree.root]
     named = {n.id for n in walk(function) if isinstance(n, ast.Name)}
     made = [call for name in sorted(named) for _, v in roles.assignments(name) if (call := tree.constructor(v))]
     classes = {c for call in made for c in tree.used_classes(tree.classes[ast.unparse(call.func)])}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from transformer.syntax.query import children, walk
+from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.tree import Tree
 from transformer.torch_api import names
 
@@ -31,7 +31,9 @@ HOST_FUNCTIONS = frozenset(
         "autograd.set_detect_anomaly autograd.detect_anomaly"
     ).split()
 )
-ASKS = frozenset("any all sum max min mean norm abs std isnan isinf isfinite equal allclose item".split())
+ASKS = (
+    names("tensor", reduces=True) | names("tensor", dtype="bool", rows="element") | {"abs", "equal", "allclose", "item"}
+)
 """Methods whose result is a tensor, so that a condition that uses it reads it on the host."""
 PLAIN = frozenset("math numpy functools itertools typing collections contextlib".split())
 """Modules whose functions do nothing but compute."""
@@ -125,7 +127,7 @@ def is_mask(index: ast.expr, masks: Collection[str]) -> bool:
             return True
         if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
             return True
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "bool":
+        if calls_method(part, "bool"):
             return True
     return False
 

@@ -44,6 +44,14 @@ OF_ARRAYS = frozenset("prod sum max min item tolist numel".split())
 """Methods that make numbers of an array of numbers."""
 
 
+DEEP = 20
+"""So many calls within each other are followed."""
+
+
+class Unknown(Exception):
+    """Something is not known to be harmless; the message is a clause with its line."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """A scope, and for a function that is called: what its parameters are given, in which frame."""
@@ -51,6 +59,11 @@ class Frame:
     scope: ast.Module | ast.FunctionDef
     given: Mapping[str, ast.expr] = field(default_factory=dict)
     caller: Frame | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many calls within each other it stands for."""
+        return 0 if self.caller is None else self.caller.depth + 1
 
 
 class Values:
@@ -68,7 +81,13 @@ class Values:
         self._busy: set[tuple[str, ast.AST, ast.AST]] = set()
 
     def leaves(self, value: ast.AST | None, frame: Frame) -> Leaves:
-        """What the value of an expression may be, or be made of."""
+        """What the value of an expression may be, or be made of.
+
+        Raises:
+            Unknown: more than DEEP calls within each other make it: of functions that call themselves, say.
+        """
+        if frame.depth > DEEP:
+            raise Unknown(f"line {getattr(value, 'lineno', 1)} is reached by too many calls within each other")
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return NUMBER
         if isinstance(value, ast.Name):
@@ -113,7 +132,7 @@ class Values:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return None
         name = call.func.id
-        found = [n for n in self._tree.nodes if isinstance(n, ast.ClassDef) and n.name == name]
+        found = [n for n in self._tree.of(ast.ClassDef) if n.name == name]
         once = len(found) == 1 and found[0] in self._tree.root.body and name not in self.bound
         return found[0] if once else None
 

@@ -7,9 +7,10 @@ import ast
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, walk
 from transformer.syntax.tree import Tree
+from transformer.torch_api import names
 from transformer.values.networks.results import Results
 
-REORDERS = frozenset("permute transpose movedim moveaxis swapaxes".split())
+REORDERS = names("tensor", reorders=True)
 
 
 def divided_first(roles: Roles, argument: ast.expr) -> bool:

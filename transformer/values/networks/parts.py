@@ -11,9 +11,22 @@ import ast
 from dataclasses import dataclass, field
 
 from transformer.dataflow.access import access
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import parameters, statements, walk
-from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Leaves, Values, kept_by, own_nodes, stores
+from transformer.syntax.query import is_read, parameters, root, statements, walk
+from transformer.torch_api import names
+from transformer.values.networks.attributes import (
+    MODULE,
+    NUMBER,
+    UNKNOWN,
+    Frame,
+    Leaves,
+    Unknown,
+    Values,
+    kept_by,
+    own_nodes,
+    stores,
+)
 
 OF_TORCH = frozenset(
     "add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr float get_buffer parameters "
@@ -23,10 +36,12 @@ OF_TORCH = frozenset(
     "dump_patches call_super_init T_destination".split()
 )
 """What torch.nn.Module has itself: a class that redefines one of these is not known."""
-READ = frozenset(
-    "weight bias in_features out_features hidden_size num_layers input_size shape device dtype expand expand_as exp "
-    "log sigmoid tanh clamp clip repeat unsqueeze squeeze view reshape flatten mean sum std abs norm item detach clone "
-    "T t softmax size numel dim parameters named_parameters".split()
+READ = (
+    frozenset(
+        "weight bias in_features out_features hidden_size num_layers input_size shape device dtype T "
+        "size numel dim item parameters named_parameters".split()
+    )
+    | names("tensor", memory=("new", "shared"), waits="", draws=False) - OF_TORCH
 )
 """Attributes and methods of modules and parameters that only read them."""
 COMPUTING = ("torch.", "numpy.", "math.", "einops.")
@@ -48,17 +63,13 @@ PURE = frozenset(
     "print slice pow dict".split()
 )
 """Builtins that compute, or print."""
-PUTTING_TOGETHER = frozenset(
-    "append extend insert parameters named_parameters prod item norm view reshape clone mul_ fill_ zero_ copy_ normal_ "
-    "uniform_ unsqueeze float to sum numel".split()
+PUTTING_TOGETHER = (
+    frozenset("append extend insert parameters named_parameters float to item numel".split())
+    | names("tensor", memory=("new", "shared", "in place"), waits="") - OF_TORCH
 )
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
 THROUGH = frozenset("zip enumerate reversed len range".split())
 """Builtins with which a loop goes through modules."""
-
-
-class Unknown(Exception):
-    """Something is not known to be harmless; the message is a clause with its line."""
 
 
 @dataclass
@@ -109,9 +120,9 @@ class Parts:
                 own = method.args.args[0].arg
                 for stmt in statements(method.body):
                     for target in stores(stmt):
-                        root = _root(target)
+                        base = root(target)
                         plain = isinstance(target, ast.Attribute) and _is(target.value, own)
-                        if root == own and (not plain or "module" in made.kept.get(getattr(target, "attr", ""), ())):
+                        if base == own and (not plain or "module" in made.kept.get(getattr(target, "attr", ""), ())):
                             raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
                 self._check_self(method, own, made, known_only=False)
         self._check_handing_out()
@@ -120,8 +131,8 @@ class Parts:
         """What an attribute is, where this can be told without what the constructor is given."""
         try:
             return self._lenient.leaves(value, Frame(method))
-        except RecursionError:
-            return frozenset({"unknown"})
+        except Unknown:
+            return UNKNOWN
 
     def _check(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
         """Look at the class of a call, and at what it is given.
@@ -157,7 +168,7 @@ class Parts:
             raise Unknown(f"{name} takes the place of torch's own")
         if len(cls.methods) != count:
             raise Unknown(f"{cls.node.name} defines a method twice")
-        if any(not self._tree.calls(d, "torch.no_grad", "torch.inference_mode") for d in method.decorator_list):
+        if any(not self._tree.calls(d, *NO_GRAD) for d in method.decorator_list):
             raise Unknown(f"{name} is decorated")
         defaults = [*method.args.defaults, *(d for d in method.args.kw_defaults if d is not None)]
         if not method.args.args or any(self._values.leaves(d, Frame(self._tree.root)) != NUMBER for d in defaults):
@@ -228,7 +239,7 @@ class Parts:
         for stmt in (s for s in statements(function.body) if not isinstance(s, ast.Raise)):
             self._check_plain(stmt)
             for target in stores(stmt):
-                if isinstance(target, ast.Attribute) or _root(target) not in local - {own}:
+                if isinstance(target, ast.Attribute) or root(target) not in local - {own}:
                     raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
             for node in own_nodes(stmt):
                 if isinstance(node, ast.Call):
@@ -241,9 +252,9 @@ class Parts:
     def _call_of_method(self, call: ast.Call, own: str, cls: _Class | None, local: set[str]) -> None:
         name, func = self._tree.qualified(call.func) or "", call.func
         known = False
-        if name and _root(func) not in local:
+        if name and root(func) not in local:
             known = name.startswith(COMPUTING) and not name.startswith(STATEFUL)
-            if name.startswith("torch.") and name.endswith("_") and any(own == _root(a) for a in call.args):
+            if name.startswith("torch.") and name.endswith("_") and any(own == root(a) for a in call.args):
                 known = False  # in place, on what the network keeps
         elif isinstance(func, ast.Name) and func.id not in local:
             function, made = self._tree.function_called(call), self._values.class_called(call)
@@ -261,7 +272,7 @@ class Parts:
             # of a tensor, a distribution, or a part of the network, which _check_self looks at
             known = not (isinstance(func.value, ast.Call) and ast.unparse(func.value.func) == "super")
         elif isinstance(func, ast.Subscript):
-            known = _root(func) == own
+            known = root(func) == own
         if not known:
             raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}(), of which nothing is known")
 
@@ -282,7 +293,7 @@ class Parts:
     def _goes_through_modules(self, name: ast.Name, own: str, cls: _Class) -> bool:
         """Whether a local name is bound by a loop over modules of the network, and by nothing else."""
         function = next(n for n in self._tree.ancestors(name) if isinstance(n, ast.FunctionDef))
-        bound = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name.id and not _is_read(n)]
+        bound = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name.id and not is_read(n)]
         loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.comprehension))]
         through = [loop for loop in loops if any(b in walk(loop.target) for b in bound)]
         over = [n for loop in through for n in walk(loop.iter) if isinstance(n, ast.Attribute)]
@@ -363,7 +374,7 @@ class Parts:
         """
         parents = self._tree.parents
         for node in walk(function):
-            if isinstance(node, ast.Name) and node.id == name and _is_read(node):
+            if isinstance(node, ast.Name) and node.id == name and is_read(node):
                 outer = parents[node]
                 called = isinstance(outer, ast.Call) and outer.func is node
                 computes = isinstance(outer, (ast.BinOp, ast.Compare, ast.Subscript))
@@ -413,14 +424,3 @@ class Parts:
 
 def _is(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
-
-
-def _is_read(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
-
-
-def _root(node: ast.AST) -> str:
-    """The name that a chain of attributes, elements and calls of methods begins with."""
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""

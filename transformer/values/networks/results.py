@@ -7,7 +7,15 @@ import ast
 from transformer.dataflow.memory import may_be_given, roots
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, children, first_parameter, parameters, statements, walk
+from transformer.syntax.query import (
+    bind_arguments,
+    calls_method,
+    children,
+    first_parameter,
+    parameters,
+    statements,
+    walk,
+)
 from transformer.torch_api import NEW, REDUCES, VIEWS, names
 
 NEW_OF_TORCH = names("torch", memory="new")
@@ -204,7 +212,7 @@ def _is_kept(name: str, method: ast.FunctionDef) -> bool:
             held = any(isinstance(t, ast.Name) and t.id == name for t in node.targets) or name in roots(node.value)
             if held and any(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets):
                 return True
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
+        elif calls_method(node, *GROWING):
             if any(name in roots(a) for a in node.args):
                 return True
     return False

@@ -6,7 +6,7 @@ import ast
 
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import walk
+from transformer.syntax.query import statements, walk
 from transformer.torch_api import OF, methods, names
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
@@ -47,7 +47,10 @@ class Rowwise:
         if method not in self._methods:
             return f"{self._cls.name} has no method {method} of its own"
         own = self._methods[method].args.args[0].arg if self._methods[method].args.args else "self"
-        for node in (n for stmt in self._methods[method].body for n in walk(stmt)):
+        body, drawn = self._methods[method].body, self._roles.history.drawn
+        draws = [v for s in statements(body) if (v := getattr(s, "value", None)) and ast.unparse(v) in drawn]
+        inside = {n for draw in draws for n in walk(draw)}
+        for node in (n for stmt in body for n in walk(stmt) if n not in inside):
             why = self._call(node, own) if isinstance(node, ast.Call) else self._other(node)
             if why is not None:
                 return why

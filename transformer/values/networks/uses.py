@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES
-from transformer.syntax.query import bind_arguments, walk
+from transformer.syntax.query import bind_arguments, walk, without_methods
 from transformer.syntax.tree import Scope
-from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts, Unknown
+from transformer.torch_api import names
+from transformer.values.networks.attributes import Unknown
+from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts
 
 CALLED = frozenset("state_dict load_state_dict train eval zero_grad to cpu cuda __call__ forward".split())
 """Methods of a network that change parameters' values at most, where none of its parts has a mode; moving it to a
@@ -24,10 +26,9 @@ PARAMETERS = frozenset("parameters named_parameters buffers named_buffers".split
 OF_OPTIMIZERS = frozenset("step zero_grad state_dict load_state_dict defaults".split())
 GATHERED = frozenset("list tuple sum any all len sorted enumerate zip next filter max min".split())
 """Builtins that go through parameters, or make a list of them."""
-VALUES = frozenset(
-    "fill_ zero_ copy_ mul_ add_ sub_ div_ clamp_ clip_ lerp_ normal_ uniform_ numpy cpu tolist max min var view_as "
-    "pow square float double eq ne lt gt isnan isfinite isinf any all histc data_ptr is_cuda ndim grad data "
-    "requires_grad".split()
+VALUES = (
+    frozenset("clip_ square histc cpu float double is_cuda ndim grad data requires_grad".split())
+    | names("tensor") - OF_TORCH
 )
 """Attributes and methods of parameters that read, or write values into their memory."""
 TAKING = ("torch.optim.", "torch.nn.utils.clip_grad_", "torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
@@ -73,7 +74,7 @@ class Uses:
     def obstacle(self, network: str) -> str | None:
         """Why something but the values of a network's parameters may change in training; None where nothing does."""
         roles = self._roles
-        made = [_bare(v) for s, v in roles.assignments(network) if self._runs_with_training(s)]
+        made = [without_methods(v, MOVING) for s, v in roles.assignments(network) if self._runs_with_training(s)]
         calls = [value for value in made if isinstance(value, ast.Call)]
         moved = [value for value in made if isinstance(value, ast.Name) and value.id == network]
         if len(calls) != 1 or len(calls) + len(moved) != len(made) or network in roles.variant:
@@ -167,9 +168,7 @@ class Uses:
         Raises:
             Changed: it is bound anew.
         """
-        found = [
-            n for n in self._tree.nodes if isinstance(n, ast.Name) and n.id == name and self._roles.is_ours(n, scope)
-        ]
+        found = [n for n in self._tree.of(ast.Name) if n.id == name and self._roles.is_ours(n, scope)]
         for node in (n for n in found if not isinstance(n.ctx, ast.Load) and self._runs_with_training(n)):
             outer = self._tree.parents[node]
             plain = isinstance(outer, ast.Assign) and self._tree.scope_of(node) is scope
@@ -392,10 +391,3 @@ def unsteady(roles: Roles) -> dict[str, str]:
 def restructured(roles: Roles) -> dict[str, str]:
     """The trained networks whose parameters may become others, or need no gradients any more, each with the reason."""
     return Uses(roles, structure=True).obstacles()
-
-
-def _bare(value: ast.expr) -> ast.expr:
-    """`Agent(envs)` in `Agent(envs).to(device)`."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVING:
-        value = value.func.value
-    return value

@@ -68,6 +68,8 @@ _NOT_EMULATED = r"(?i)\bmeta\b|compiled with CUDA|NVIDIA|_cuda"
 class DeviceTensor(torch.Tensor):  # type: ignore[misc]
     """A tensor on the emulated device; `inner` is the tensor on the CPU that has its values."""
 
+    made = False
+    """Whether there has been one: the script has put something on the device."""
     inner: torch.Tensor
     device = property(lambda _: CUDA)
     is_cuda = property(lambda _: True)
@@ -86,6 +88,7 @@ class DeviceTensor(torch.Tensor):  # type: ignore[misc]
             device=META,
         )
         wrapper.inner = inner
+        DeviceTensor.made = True
         return wrapper
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 
 from .imports import patch_on_import
+from .job import Episodes
 from .journal import Journal
 
 Array = np.ndarray[Any, Any]
@@ -52,8 +54,8 @@ class EnvironmentSteps:
         return step
 
 
-def shorten_episodes(steps: int) -> None:
-    """Truncate the episodes of environments that gymnasium makes; it is not imported here."""
+def shorten_episodes(episodes: Episodes) -> None:
+    """Cut the episodes of environments short that gym or gymnasium makes; neither is imported here."""
 
     def patch(module: ModuleType) -> None:
         real = module.make
@@ -61,12 +63,39 @@ def shorten_episodes(steps: int) -> None:
             return
 
         def make(*args: Any, **kwargs: Any) -> Any:
-            return real(*args, **{**kwargs, "max_episode_steps": steps})
+            return _shortened(real(*args, **kwargs), sys.modules[module.__name__.partition(".")[0]], episodes)
 
         make.shortened = True  # type: ignore[attr-defined]
         module.make = make  # type: ignore[attr-defined]
 
-    patch_on_import({"gymnasium.envs.registration": patch, "gymnasium": patch})
+    gyms = "gymnasium", "gym"
+    patch_on_import({name: patch for gym in gyms for name in (f"{gym}.envs.registration", gym)})
+
+
+def _shortened(env: Any, gym: ModuleType, episodes: Episodes) -> Any:
+    """An environment of `gym` in a wrapper that truncates its episodes."""
+
+    class Shortened(gym.Wrapper):  # type: ignore[misc, name-defined]
+        def __init__(self, env: Any) -> None:
+            super().__init__(env)
+            self._steps = self._of_episode = 0
+
+        def reset(self, **kwargs: Any) -> Any:
+            self._of_episode = 0
+            return self.env.reset(**kwargs)
+
+        def step(self, action: Any) -> Any:
+            observation, reward, *ended, info = self.env.step(action)
+            self._steps += 1
+            self._of_episode += 1
+            barren = self._steps > episodes.barren
+            if barren or self._of_episode >= episodes.truncated:
+                if len(ended) == 1 and not ended[0]:  # gym, before it told both apart
+                    info["TimeLimit.truncated"] = True
+                ended[-1] = True
+            return (observation, 0.0 if barren else reward, *ended, info)
+
+    return Shortened(env)
 
 
 def leaves(action: Any) -> list[Array]:

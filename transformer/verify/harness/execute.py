@@ -24,7 +24,7 @@ from .events import Events
 from .exercised import Exercised
 from .guard import die_with_parent
 from .instrument import HOOKS_NAME, compile_with_hooks
-from .job import Job
+from .job import Episodes, Job
 from .journal import Journal
 from .lockstep import Lockstep
 from .optimizers import OptimizerRecorder
@@ -84,7 +84,7 @@ class Record(Log):
         self.hooks |= dict.fromkeys(("now", "utcnow", "today"), self._clock.replace_now)
         self._events = Events(journal)
         self.hooks |= self._events.hooks
-        self._episode_steps = job.episode_steps
+        self._episodes = job.episodes
         self._exercised = Exercised(journal)
         if job.watch:
             self.route = self._exercised.route
@@ -103,8 +103,8 @@ class Record(Log):
         self._optimizers.install()
         self._clock.install()
         self._events.install()
-        if self._episode_steps is not None:
-            shorten_episodes(self._episode_steps)
+        if self._episodes is not None:
+            shorten_episodes(Episodes(*self._episodes))
         if self._uncompiled is not None:
             self._uncompiled.install()
 
@@ -154,8 +154,8 @@ def main(job_file: str) -> int:
 
 
 def _not_emulated(error: BaseException) -> bool:
-    """Whether a script ends with this because its CUDA device is an emulated one, or as it wants none."""
-    refuses = isinstance(error, SystemExit) and isinstance(error.code, str)
+    """Whether a script ends with this because its CUDA device is an emulated one, or as it wants none, or another."""
+    refuses = isinstance(error, SystemExit) and isinstance(error.code, str) and not emulated_device.DeviceTensor.made
     return refuses or emulated_device.falls_short(error)
 
 

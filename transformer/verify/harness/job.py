@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Episodes(NamedTuple):
+    """How the episodes of an environment that gym or gymnasium makes are cut short."""
+
+    truncated: int
+    """Steps after which one is truncated, where it does not end before."""
+    barren: int
+    """Steps of the environment after which each step gives no reward and ends an episode."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +38,8 @@ class Job:
     """record: write down which ways the training code took, too."""
     uncompiled: bool = False
     """record: whether torch.compile and CudaGraphModule hand back the function itself."""
-    episode_steps: int | None = None
-    """record: truncate the episodes of gymnasium's environments after so many steps, where they do not end before."""
+    episodes: Episodes | None = None
+    """record: cut episodes short."""
     clock_rate: int = 1
     """record: the milliseconds that a step takes on the script's clock."""
     stepwise: bool = False

@@ -1,0 +1,73 @@
+"""Running scripts with `lean-convert run` in processes of their own; conversions may be made by hand."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformer.conversion.settings import settings_of
+from transformer.run.cache import key_of, open_cache
+from transformer.run.harness.program import Facts
+
+COMMAND = (sys.executable, "-m", "transformer", "run")
+
+
+@dataclass
+class Runner:
+    """A folder with scripts, and a cache of its own."""
+
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / "cache" / "lean-convert"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        ours = {"XDG_CACHE_HOME": str(self.cache.parent), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": ""}
+        others = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "FORCE_COLOR")}
+        return {**others, **ours, **self.variables}
+
+    def write(self, content: str, name: str = "ppo.py") -> Path:
+        path = self.folder / name
+        path.write_text(content)
+        return path
+
+    def keep(self, script: Path, converted: str, facts: Facts | None = None) -> None:
+        """Put a conversion of the script as it stands into the cache; where no facts are given, line is of line."""
+        lines = len(converted.split("\n"))
+        facts = facts or Facts(origins=list(range(1, lines + 1)), transforms=[None] * lines)
+        source = script.read_bytes()
+        key = key_of(source, script.name, settings_of(script.parent).arguments)
+        open_cache(self.cache).put(key, script.name, converted.encode(), facts)
+
+    def python(self, *args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """`python args...`"""
+        return self._run([sys.executable, *map(str, args)], cwd)
+
+    def run(
+        self, *args: str | Path, script_args: Sequence[str] = (), cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """`lean-convert run args... -- script_args...`"""
+        return self._run([*COMMAND, *map(str, args), "--", *script_args], cwd)
+
+    def popen(self, *args: str | Path) -> subprocess.Popen[str]:
+        """The same, begun."""
+        return subprocess.Popen(
+            [*COMMAND, *map(str, args)], env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def _run(self, command: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            env=self.environment,
+            cwd=cwd or self.folder,
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=300,
+        )

@@ -1,0 +1,151 @@
+"""Whether compiling pays: what is measured, kept, compared and said."""
+
+from pathlib import Path
+
+import pytest
+from running import Runner
+
+from transformer.run.harness import pace
+from transformer.run.harness.pace import Measured, Pace, compile_with
+from transformer.run.harness.program import Facts
+from transformer.run.payoff import Circumstances, History, after, before
+
+COMPILED = Measured(warmup=40.0, per_iteration=0.5, iterations=100, steps=512.0)
+EAGER = Measured(warmup=4.0, per_iteration=1.0, iterations=100, steps=512.0)
+
+
+class TestWhatIsSaid:
+    def test_before(self) -> None:
+        assert before(1000, None, EAGER) == "compiling: its warm-up is measured in this run"
+        assert "took 40 s in an earlier run; a few iterations with --eager tell" in before(1000, COMPILED, None)
+        assert before(1000, COMPILED, EAGER) == (
+            "compiling: the warm-up took 40 s in an earlier run; it has paid off after 36,864 steps, 76 s, "
+            "of 512,000 steps (9 min; --eager would take about 17 min)"
+        )
+        assert "it does not pay in 25,600 steps (65 s; --eager takes about 54 s), only after 36,864 steps" in before(
+            50, COMPILED, EAGER
+        )
+        assert "it has paid off after 36,864 steps, 76 s" in before(None, COMPILED, EAGER)
+        assert "no faster than --eager" in before(1000, EAGER, COMPILED)
+
+    def test_after(self) -> None:
+        assert after(COMPILED, EAGER) == (
+            "compiling has paid off: 51,200 steps in 90 s, 40 s of it warm-up; --eager takes about 104 s"
+        )
+        short = Measured(40.0, 0.5, 20, None)
+        assert after(short, EAGER).startswith("compiling has not paid off: 20 iterations in 50 s")
+        assert "a few iterations with --eager tell whether that pays" in after(short, None)
+
+
+class TestHistory:
+    def test_the_latest_run_in_the_same_circumstances(self, tmp_path: Path) -> None:
+        history = History(tmp_path / "history")
+        ours = Circumstances.of(["--compile"], ["--env-id", "x"], cuda=False)
+        assert history.latest(ours) is None
+        history.add(ours, EAGER)
+        history.add(ours, COMPILED)
+        for other in (
+            Circumstances.of([], ["--env-id", "x"], cuda=False),
+            Circumstances.of(["--compile"], ["--env-id", "y"], cuda=False),
+            Circumstances.of(["--compile"], ["--env-id", "x"], cuda=True),
+        ):
+            assert history.latest(other) is None
+            history.add(other, EAGER)
+        assert history.latest(ours) == COMPILED
+
+    def test_what_does_not_change_the_pace_does_not_count(self) -> None:
+        args = [
+            "--seed",
+            "2",
+            "--env-id",
+            "x",
+            "--total_timesteps=100",
+            "--track",
+            "--num-envs",
+            "4",
+            "--exp-name",
+            "a",
+        ]
+        of = Circumstances.of([], args, cuda=False)
+        assert of.args == ("--env-id", "x", "--num-envs", "4")
+
+    def test_lines_that_mean_nothing_are_passed_over(self, tmp_path: Path) -> None:
+        ours = Circumstances.of([], [], cuda=False)
+        history = History(tmp_path / "history")
+        history.add(ours, COMPILED)
+        with (tmp_path / "history").open("a") as stream:
+            stream.write('nonsense\n{"circumstances": 3}\n[]\n{"cut of')
+        assert history.latest(ours) == COMPILED
+
+
+LOOPS = """\
+total = 0
+{loop}
+    total += 8
+    if total == 16:
+        continue
+"""
+
+
+class TestPace:
+    @pytest.fixture(autouse=True)
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The first iteration begins after 30 seconds and takes 10, the others take 2 each."""
+        times = iter([30.0, 40.0, *(42.0 + 2 * n for n in range(100))])
+        monkeypatch.setattr(pace.time, "perf_counter", lambda: next(times))
+
+    @pytest.mark.parametrize(
+        ("loop", "iterations"),
+        [("for i in range(10):", 10), ("while total < 80:", None), ("for i in iter(range(10)):", None)],
+    )
+    @pytest.mark.parametrize("counter", ["total", None, "missing", "total.missing"])
+    def test_a_loop_tells_of_its_iterations(self, loop: str, iterations: int | None, counter: str | None) -> None:
+        begun: list[int | None] = []
+        ours = Pace(1.0, begun.append)
+        names: dict[str, object] = {}
+        exec(compile_with(ours, LOOPS.format(loop=loop).encode(), "x.py", 2, counter), names)
+        assert names["total"] == 80
+        assert begun == [iterations]
+        steady = 9 * 2.0  # nine iterations are over at 56 seconds, where the tenth begins
+        assert ours.measured() == Measured(56.0 - 1.0 - steady, 2.0, 9, 8.0 if counter == "total" else None)
+        assert set(names) <= {"__builtins__", "total", "i"}
+
+    def test_few_iterations_tell_nothing(self) -> None:
+        ours = Pace(0.0, lambda _: None)
+        for _ in range(pace.FEWEST):
+            ours.turn()
+        assert ours.measured() is None
+
+
+def test_lines_stay_what_they_are() -> None:
+    code = "for i in range(2):\n    pass\nfor i in missing:\n    pass\n"
+    with pytest.raises(NameError) as error:
+        exec(compile_with(Pace(0.0, lambda _: None), code.encode(), "x.py", 3, "steps"), {})
+    assert error.traceback[-1].lineno == 2  # counted from 0
+
+
+TRAINING = """\
+import sys, time
+steps = 0
+time.sleep(0.3 if sys.argv[1:] == ["--compile"] else 0)
+for update in range(6):
+    steps += 100
+    time.sleep(0.02 if sys.argv[1:] == ["--compile"] else 0.2)
+"""
+
+
+def test_runs_know_of_earlier_ones(runner: Runner) -> None:
+    runner.variables["CUDA_VISIBLE_DEVICES"] = ""
+    script = runner.write(TRAINING)
+    lines = TRAINING.count("\n")
+    runner.keep(script, TRAINING, Facts([1] * lines, [None] * lines, {"compile": "--compile"}, 4, "steps"))
+    first = runner.run(script).stderr
+    assert "its warm-up is measured in this run" in first
+    assert "500 steps in " in first
+    assert "tell whether that pays" in first
+    assert "compiling" not in runner.run(script, "--eager").stderr
+    third = runner.run(script, script_args=["--seed", "2"]).stderr
+    assert "of 600 steps" in third or "it has paid off after" in third
+    assert "--eager" in third
+    last = runner.run(script).stderr
+    assert "compiling has paid off" in last

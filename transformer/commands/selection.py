@@ -1,0 +1,34 @@
+"""The options that say how to convert: the arguments of `convert`, for every command that converts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+import click
+
+from transformer.conversion.settings import Target
+
+
+def transform_names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...] | None:
+    """Click callback: the names in a repeatable, comma-separated option; None where it was not given."""
+    names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+    return names or None
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments of `convert` as options, for every command that converts."""
+    command = click.option(
+        "--target",
+        type=click.Choice(get_args(Target)),
+        help="What the converted script is to run on; it is written without the other's branches.  [default: any]",
+    )(command)
+    for flag, does in (
+        ("--measure/--no-measure", "Let the script show its steps per second in a progress bar."),
+        ("--tune/--no-tune", "Set up the host too: garbage collector, memory, idle threads; see `transforms`."),
+    ):
+        command = click.option(flag, default=None, help=does)(command)
+    for flag, does in (("--ignore", "Leave these transforms out."), ("--select", "Apply only these transforms.")):
+        help_text = f"{does} Repeatable, comma-separated; see `lean-convert transforms`."
+        command = click.option(flag, multiple=True, metavar="NAME", callback=transform_names, help=help_text)(command)
+    return command

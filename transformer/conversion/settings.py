@@ -1,0 +1,118 @@
+"""What a project chooses for the conversions of its scripts: `[tool.lean-convert]` in `pyproject.toml`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from transformer.conversion.line_length import DEFAULT_LINE_LENGTH, line_length_of, parse_toml
+
+TABLE = "tool.lean-convert"
+Target: TypeAlias = Literal["any", "cpu", "cuda"]
+"""What a converted script runs on: either kind of machine, or one kind alone, without the other's branches."""
+
+
+class SettingsError(ValueError):
+    """The table has a key or a value that means nothing; the message names file and key, and says what would."""
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    raise ValueError("a list of names of transforms")
+
+
+def _columns(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ValueError("a number of columns")
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError("true or false")
+
+
+def _one_target(value: Any) -> str:
+    if value in get_args(Target):
+        return str(value)
+    raise ValueError(f"one of {', '.join(get_args(Target))}")
+
+
+def _key(read: Callable[[Any], Any]) -> Any:
+    """A key of the table: `read` makes its value of what TOML holds, or raises ValueError with what it should be."""
+    return field(default=None, metadata={"read": read})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen; None where nothing was. A field is a key of the table, and an argument of `convert`."""
+
+    select: tuple[str, ...] | None = _key(_names)
+    ignore: tuple[str, ...] | None = _key(_names)
+    tune: bool | None = _key(_truth)
+    measure: bool | None = _key(_truth)
+    target: Target | None = field(default=None, metadata={"read": _one_target})
+    line_length: int | None = _key(_columns)
+
+    def overridden(self, **given: Any) -> Settings:
+        """These settings, but for what was given on the command line (not None)."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `convert`."""
+        chosen = {key.name: getattr(self, key.name) for key in fields(self)}
+        return {name: value for name, value in chosen.items() if value is not None}
+
+
+def settings_of(directory: Path) -> Settings:
+    """The settings for a script in `directory`, the line length that of its formatter where the table names none.
+
+    As with ruff, the nearest `pyproject.toml` from there upward that has the table decides alone.
+
+    Raises:
+        SettingsError: the table has an unknown key, or a value of another kind.
+    """
+    found = _read_nearest(directory.resolve())
+    length = found.line_length or line_length_of(directory) or DEFAULT_LINE_LENGTH
+    return replace(found, line_length=length)
+
+
+def _read_nearest(directory: Path) -> Settings:
+    for folder in (directory, *directory.parents):
+        file = folder / "pyproject.toml"
+        try:
+            content = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if "lean-convert" not in content:
+            continue
+        try:
+            table = parse_toml(content).get("tool", {}).get("lean-convert")
+        except ValueError as error:
+            raise SettingsError(f"{file}: {error}") from None
+        if table is not None:
+            return _read(table, f"{file}: [{TABLE}]")
+    return Settings()
+
+
+def _read(table: Any, where: str) -> Settings:
+    if not isinstance(table, dict):
+        raise SettingsError(f"{where} is no table")
+    known = {key.name.replace("_", "-"): key for key in fields(Settings)}
+    values = {}
+    for name, value in table.items():
+        if name not in known:
+            (nearest,) = difflib.get_close_matches(name, known, n=1, cutoff=0)
+            keys = ", ".join(known)
+            raise SettingsError(f"{where} has no key {name!r}; did you mean {nearest!r}? (The keys are: {keys})")
+        try:
+            values[known[name].name] = known[name].metadata["read"](value)
+        except ValueError as wanted:
+            raise SettingsError(f"{where} {name} is {value!r}, where {wanted} is wanted") from None
+    return Settings(**values)

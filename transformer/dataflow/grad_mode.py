@@ -1,0 +1,46 @@
+"""Whether code runs with gradients off, which torch.no_grad() is not alone in deciding."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.syntax.tree import Tree
+
+NO_GRAD = ("torch.no_grad", "torch.inference_mode")
+"""What runs code without gradients where it is given nothing, as a context and as a decorator."""
+SWITCH = "torch.set_grad_enabled"
+
+
+def without_gradients(tree: Tree, node: ast.AST) -> bool:
+    """Whether a node is known to run with gradients off: the innermost `with` or decorator that switches them does so.
+
+    Where the script calls `set_grad_enabled` otherwise than in a `with`, nothing is known.
+    """
+    entered = {item.context_expr for block in tree.of(ast.With) for item in block.items}
+    if any(tree.calls(call, SWITCH) and call not in entered for call in tree.of(ast.Call)):
+        return False
+    for outer in tree.ancestors(node):
+        switches: list[ast.expr] = getattr(outer, "decorator_list", [])
+        if isinstance(outer, ast.With):
+            switches = [item.context_expr for item in outer.items]
+        for switch in reversed(switches):  # the last is the innermost
+            off = _switches_off(tree, switch)
+            if off is not None:
+                return off
+        if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return False  # it runs where it is called
+    return False
+
+
+def _switches_off(tree: Tree, expr: ast.expr) -> bool | None:
+    """Whether a context or a decorator switches gradients off; None where it leaves them as they are."""
+    called = expr.func if isinstance(expr, ast.Call) else expr
+    name = tree.qualified(called) or ""
+    given = [*expr.args, *(k.value for k in expr.keywords)] if isinstance(expr, ast.Call) else []
+    if name == "torch.enable_grad":
+        return False
+    if name == SWITCH:
+        return [getattr(value, "value", None) for value in given] == [False]
+    if name in NO_GRAD:
+        return all(isinstance(value, ast.Constant) and value.value is True for value in given)
+    return None

@@ -1,0 +1,43 @@
+"""Which of a converted script's flags suit this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+_DEVICES = Path("/dev")
+_OFF = frozenset("false no off n f 0".split())
+
+
+def choose(options: Mapping[str, str], args: Sequence[str], *, cuda: bool) -> list[str]:
+    """--compile, and --cudagraphs on CUDA; what the arguments name already is left to them.
+
+    Args:
+        options: the flags that the script has, and how they are spelled.
+        args: the script's arguments.
+        cuda: whether there is a device for CUDA.
+    """
+    wanted = ["compile", "cudagraphs"] if cuda and not _on_cpu(args) else ["compile"]
+    return [options[flag] for flag in wanted if flag in options and options[flag] not in args]
+
+
+def has_cuda() -> bool:
+    """Whether torch will find a CUDA device. Torch is not imported for it: that is the script's to do, in its order."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return False
+    if not (any(_DEVICES.glob("nvidia[0-9]*")) or (_DEVICES / "dxg").exists()):  # the latter in Windows' Linux
+        return False
+    torch = find_spec("torch")
+    version = Path(torch.origin).with_name("version.py") if torch is not None and torch.origin else None
+    return version is not None and re.search(r"^cuda\b.*= *'", version.read_text("utf-8"), re.MULTILINE) is not None
+
+
+def _on_cpu(args: Sequence[str]) -> bool:
+    """Whether a script's arguments take it off the GPU, as such arguments are usually called."""
+    words = " ".join(args).lower().replace("=", " ").split()
+    off = any(a == "--cuda" and b in _OFF for a, b in pairwise(words))
+    return off or "--no-cuda" in words or "cpu" in words

@@ -1,0 +1,106 @@
+"""Executing a text as a script, in this process and in those that `multiprocessing` spawns."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import linecache
+import os
+import sys
+import types
+from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from .pace import Pace, compile_with
+from .program import Facts, Program, facts_file
+from .traces import Traces, install
+
+VARIABLE = "LEAN_CONVERT_RUN"
+"""Tells spawned processes which script they belong to, and which text they import."""
+SPAWNED = Path(__file__).with_name("spawned.py")
+
+
+def become(script: str, args: Sequence[str]) -> None:
+    """Set what `python script args...` sets before it reads the script."""
+    sys.argv = [script, *args]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.path.dirname(os.path.realpath(script))  # noqa: PTH120
+    file = absolute(script)
+    module = types.ModuleType("__main__")
+    module.__dict__.update(
+        __file__=file,
+        __cached__=None,
+        __loader__=SourceFileLoader("__main__", file),
+        __builtins__=builtins,
+        __annotations__={},
+    )
+    sys.modules["__main__"] = module
+
+
+def absolute(script: str) -> str:
+    """The script's file as Python names it in `__file__`: neither links nor parent folders are resolved."""
+    return os.path.join(os.getcwd(), script)  # noqa: PTH109, PTH118
+
+
+def execute(program: Program, pace: Pace | None) -> None:
+    """Execute a program in the place of the script that this process became.
+
+    Raises:
+        BaseException: whatever the script raises, SystemExit included.
+    """
+    module = sys.modules["__main__"]
+    file = str(module.__file__)
+    if str(program.text) != file:
+        _stand_in(program, file)
+        os.environ[VARIABLE] = json.dumps([file, str(program.text)])
+    exec(_compiled(program, pace), module.__dict__)
+
+
+def become_spawned() -> tuple[Any, str]:
+    """Set what a spawned process needs: the code to be executed as its main module, and the script's file."""
+    file, text = json.loads(os.environ[VARIABLE])
+    sys.argv[0] = file  # where runpy has put the file that it was told to run
+    path = Path(text)
+    program = Program(path, path.read_bytes(), Facts.from_json(facts_file(path).read_bytes()))
+    _stand_in(program, file)
+    return _compiled(program, None), file
+
+
+def _compiled(program: Program, pace: Pace | None) -> Any:
+    if pace is not None and program.facts.loop is not None:
+        return compile_with(pace, program.source, str(program.text), program.facts.loop, program.facts.counter)
+    return compile(program.source, str(program.text), "exec", dont_inherit=True)
+
+
+def _stand_in(program: Program, file: str) -> None:
+    """Let the text stand in the file's place for all that asks for it."""
+    try:
+        original = Path(file).read_bytes()
+    except OSError:  # gone since; what is executed is at hand
+        original = b""
+    install(Traces(program, file, original))
+    # inspect looks for a class's text in the file of its module, `__file__`, with the lines of what was executed
+    lines = program.source.decode(errors="replace").splitlines(keepends=True)
+    linecache.cache[file] = len(program.source), None, lines, file
+    _patch_spawn(os.path.normpath(file))
+
+
+def _patch_spawn(file: str) -> None:
+    """Let spawned processes import what is executed here.
+
+    They would import the original, by `__file__`: classes would differ by the flags that were added, and a parser at
+    the top of the module would refuse `--compile`.
+    """
+    from multiprocessing import spawn
+
+    prepare = spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, object]:
+        data = prepare(name)
+        if data.get("init_main_from_path") == file:
+            data["init_main_from_path"] = str(SPAWNED)
+        return data
+
+    spawn.get_preparation_data = prepared

@@ -1,0 +1,92 @@
+"""When each iteration of the training loop began, and how many environment steps were done by then."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Node = TypeVar("Node", bound=ast.AST)
+
+NAME = "__lean_convert_pace__"
+"""Among the builtins, where no script counts its variables."""
+FEWEST = 4
+"""So many iterations tell a pace."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run's pace: n iterations take `warmup + n * per_iteration` seconds."""
+
+    warmup: float
+    per_iteration: float
+    """Seconds: the median of the later half, in steady state."""
+    iterations: int
+    """So many were measured."""
+    steps: float | None
+    """Environment steps of an iteration; None where they are not known."""
+
+
+class Pace:
+    """Is told of each iteration by the script itself."""
+
+    def __init__(self, started: float, begins: Callable[[int | None], None]) -> None:
+        """`started` is when the process was asked for; `begins` is called once with the number of iterations."""
+        self._started, self._begins = started, begins
+        self._times: list[float] = []
+        self._steps: list[int | None] = []
+
+    def over(self, iterations: T) -> T:
+        """What the training loop goes through, as it is."""
+        self._begin(len(iterations) if hasattr(iterations, "__len__") else None)
+        return iterations
+
+    def turn(self, steps: Any = None) -> None:
+        """An iteration begins."""
+        self._begin(None)
+        self._times.append(time.perf_counter())
+        self._steps.append(steps if type(steps) is int else None)
+
+    def _begin(self, iterations: int | None) -> None:
+        begins, self._begins = self._begins, lambda _: None
+        begins(iterations)
+
+    def measured(self) -> Measured | None:
+        """What was measured so far; None where that is too little."""
+        count = len(self._times) - 1
+        if count < FEWEST:
+            return None
+        seconds = [b - a for a, b in pairwise(self._times)]
+        later = sorted(seconds[count // 2 :])
+        each = later[len(later) // 2]
+        first, last = self._steps[0], self._steps[-1]
+        steps = None if first is None or last is None else (last - first) / count
+        return Measured(max(0.0, self._times[-1] - self._started - count * each), each, count, steps)
+
+
+def compile_with(pace: Pace, source: bytes, file: str, loop: int, counter: str | None) -> Any:
+    """Compile a script whose training loop, which begins in line `loop`, tells `pace` of its iterations."""
+    tree = ast.parse(source, file)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.For, ast.While)) and node.lineno == loop:
+            told = f"try:\n    {NAME}.turn({counter})\nexcept (NameError, AttributeError):\n    {NAME}.turn()"
+            (turn,) = ast.parse(told if counter else f"{NAME}.turn()").body
+            node.body.insert(0, _placed(turn, node))
+            if isinstance(node, ast.For):
+                over = _placed(ast.parse(f"{NAME}.over", mode="eval").body, node.iter)
+                node.iter = ast.copy_location(ast.Call(over, [node.iter], []), node.iter)
+            setattr(builtins, NAME, pace)
+            break
+    return compile(tree, file, "exec", dont_inherit=True)
+
+
+def _placed(made: Node, at: ast.AST) -> Node:
+    """Code that is made, and stands at the place of `at` as far as a traceback or a debugger tells."""
+    for node in ast.walk(made):
+        ast.copy_location(node, at)
+    return made

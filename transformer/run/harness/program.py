@@ -1,0 +1,47 @@
+"""The text that is executed in a script's place, and what must be known of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+def facts_file(text: Path) -> Path:
+    """The file beside a converted text that holds what is known of it."""
+    return text.with_name(f"{text.name}.json")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a converted text. Lines count from 1; the lists have an element for each line of the text."""
+
+    origins: list[int | None] = field(default_factory=list)
+    """The line of the original that it comes from; None where a transform wrote it."""
+    transforms: list[str | None] = field(default_factory=list)
+    """The transform that wrote it; None where it has an origin."""
+    options: dict[str, str] = field(default_factory=dict)
+    """The flags that it takes and how they are spelled: {"compile": "--compile", ...}."""
+    loop: int | None = None
+    """The line where the training loop begins; None where it is not known."""
+    counter: str | None = None
+    """The expression that holds the number of environment steps; None where there is none."""
+
+    @staticmethod
+    def from_json(data: bytes) -> Facts:
+        """From the bytes of a file."""
+        return Facts(**json.loads(data))
+
+    def to_json(self) -> bytes:
+        """As the bytes of a file."""
+        return json.dumps(asdict(self)).encode()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A text to be executed as a script."""
+
+    text: Path
+    """The file that holds it: the script itself, or its conversion."""
+    source: bytes
+    facts: Facts = field(default_factory=Facts)

@@ -1,0 +1,121 @@
+"""Whether compiling pays: what earlier runs of a script took to warm up, and how fast they trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from transformer.bench.break_even import break_even
+from transformer.run.harness.pace import Measured
+
+_NO_MATTER = ("seed", "total", "exp-name", "track", "wandb", "num-iterations", "num-updates")
+"""How options begin that do not change the pace."""
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What the pace of a run hangs on, beside the script."""
+
+    flags: tuple[str, ...]
+    args: tuple[str, ...]
+    machine: str
+
+    @staticmethod
+    def of(flags: Sequence[str], args: Sequence[str], *, cuda: bool) -> Circumstances:
+        """Those of a run on this machine."""
+        machine = f"{os.cpu_count()} processors, {'CUDA' if cuda else 'no CUDA'}"
+        return Circumstances(tuple(flags), tuple(_that_matter(args)), machine)
+
+
+def _that_matter(args: Sequence[str]) -> list[str]:
+    """The arguments without the options that do not change the pace, and their values."""
+    kept, dropping = [], False
+    for arg in args:
+        if arg.startswith("-"):
+            dropping = arg.lstrip("-").replace("_", "-").startswith(_NO_MATTER)
+        if not dropping:
+            kept.append(arg)
+        dropping = dropping and "=" not in arg
+    return kept
+
+
+class History:
+    """What was measured in earlier runs of one script; a line for each."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def add(self, circumstances: Circumstances, measured: Measured) -> None:
+        """Write down a run."""
+        line = json.dumps({"circumstances": asdict(circumstances), "measured": asdict(measured), "time": time.time()})
+        with self._file.open("a", encoding="utf-8") as stream:  # in one piece: others may write, too
+            stream.write(line + "\n")
+
+    def latest(self, circumstances: Circumstances) -> Measured | None:
+        """The last run in these circumstances."""
+        try:
+            lines = self._file.read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return None
+        wanted = json.loads(json.dumps(asdict(circumstances)))
+        for line in reversed(lines):
+            try:
+                entry = json.loads(line)
+                if entry["circumstances"] == wanted:
+                    return Measured(**entry["measured"])
+            except (ValueError, KeyError, TypeError):  # of another version, or cut off
+                continue
+        return None
+
+
+def before(iterations: int | None, compiled: Measured | None, eager: Measured | None) -> str:
+    """What is known before training of whether compiling pays.
+
+    Args:
+        iterations: of the training loop that begins; None where they are not known.
+        compiled: what an earlier run with the same flags measured.
+        eager: what one without them did.
+    """
+    if compiled is None:
+        return "compiling: its warm-up is measured in this run"
+    took = f"compiling: the warm-up took {_seconds(compiled.warmup)} in an earlier run"
+    if eager is None:
+        return f"{took}; a few iterations with --eager tell when that has paid off"
+    even = break_even(compiled.warmup, compiled.per_iteration, eager.warmup, eager.per_iteration)
+    if even is None:
+        return f"{took}, and it was no faster than --eager"
+    when = f"{_amount(even.steps, compiled.steps)}, {_seconds(even.seconds)}"
+    if iterations is None:
+        return f"{took}; it has paid off after {when}"
+    both = [_seconds(run.warmup + iterations * run.per_iteration) for run in (compiled, eager)]
+    of = _amount(iterations, compiled.steps)
+    if even.steps > iterations:
+        return f"{took}: it does not pay in {of} ({both[0]}; --eager takes about {both[1]}), only after {when}"
+    return f"{took}; it has paid off after {when}, of {of} ({both[0]}; --eager would take about {both[1]})"
+
+
+def after(measured: Measured, eager: Measured | None) -> str:
+    """What a run with compiling has shown."""
+    took = measured.warmup + measured.iterations * measured.per_iteration
+    done = (
+        f"{_amount(measured.iterations, measured.steps)} in {_seconds(took)}, {_seconds(measured.warmup)} of it warm-up"
+    )
+    if eager is None:
+        return f"compiling: {done}; a few iterations with --eager tell whether that pays"
+    other = eager.warmup + measured.iterations * eager.per_iteration
+    verdict = "has paid off" if took < other else "has not paid off"
+    return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}"
+
+
+def _amount(iterations: float, steps: float | None) -> str:
+    return f"{iterations:,.0f} iterations" if steps is None else f"{iterations * steps:,.0f} steps"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,57 @@
+"""What is kept of a conversion: its bytes, where its lines come from, its flags, its training loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from transformer.bench.phases import ROLLOUT, UPDATE, find_places
+from transformer.conversion.result import Conversion
+from transformer.diff.blame import Origin, blame
+from transformer.diff.outline import outline
+from transformer.recognition.history import History
+from transformer.recognition.refusals import Unconvertible
+from transformer.recognition.roles import Roles
+from transformer.run.harness.program import Facts
+from transformer.syntax.tree import Tree
+
+
+def facts_of(conversion: Conversion) -> Facts:
+    """What must be known of a converted script to run it in the original's place."""
+    origins = blame(conversion)
+    lines = [_origin(origins, conversion.source, line) for line in range(len(origins))]
+    return Facts(
+        origins=lines,
+        transforms=[o.transform if line is None else None for o, line in zip(origins, lines, strict=True)],
+        options=dict(conversion.options),
+        loop=_training_loop(conversion.source),
+        counter=_step_counter(conversion.original),
+    )
+
+
+def _origin(origins: Sequence[Origin], source: str, line: int) -> int | None:
+    """The original's line that a line comes from, or the statement that it is a part of."""
+    statement = (origins[i].original for i in outline(source).unit_range(line))
+    return origins[line].original or next(filter(None, statement), None)
+
+
+def _training_loop(source: str) -> int | None:
+    """The line of the innermost loop around rollout and update."""
+    phases = find_places(source).phases
+    if not phases:
+        return None
+    inside = [place[0][0] for place in (phases[ROLLOUT], phases[UPDATE])]
+    loops = [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.For, ast.While)) and all(node.lineno < n <= (node.end_lineno or 0) for n in inside)
+    ]
+    return max(loops, default=None)
+
+
+def _step_counter(original: str) -> str | None:
+    """The variable that counts environment steps, which a conversion leaves its name."""
+    try:
+        return Roles(Tree(original), History(original=original)).step_counter
+    except Unconvertible:  # as it stands, before its phases are gathered into one loop
+        return None

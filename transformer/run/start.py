@@ -1,0 +1,157 @@
+"""From a process that ran a command to one that runs a script."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformer.run.cache import Cache
+from transformer.run.early import import_ahead, too_early
+from transformer.run.flags import choose, has_cuda
+from transformer.run.harness.execute import absolute, become, execute
+from transformer.run.harness.pace import Measured, Pace
+from transformer.run.harness.program import Program
+from transformer.run.payoff import Circumstances, History, after, before
+
+
+class Aside:
+    """Work that goes on in a child of this process."""
+
+    def __init__(self, work: Callable[[], int]) -> None:
+        """Begin; `work` returns the exit code.
+
+        A fork: it need not start an interpreter anew, and leaves what converting loads out of the process that trains.
+        """
+        self._code: int | None = None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._pid = os.fork()
+        if self._pid == 0:
+            code = 1
+            try:
+                code = work()
+            except KeyboardInterrupt:  # the parent has got it, too
+                pass
+            except BaseException:
+                import traceback
+
+                traceback.print_exc()
+            finally:
+                try:
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                finally:
+                    os._exit(code)
+
+    def wait(self) -> int:
+        """Wait for its end; its exit code."""
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._code if self._code >= 0 else 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run."""
+
+    script: str
+    """The file as the user named it."""
+    source: bytes
+    """What stands in it."""
+    args: tuple[str, ...]
+    """The script's arguments."""
+    cache: Cache
+    options: dict[str, Any]
+    """The arguments of `convert`, by the project's settings."""
+    key: str
+    flags: tuple[str, ...] | None = None
+    """Flags for the converted script; None chooses those that suit this machine."""
+    or_eager: bool = False
+    """Whether a script that cannot be converted is run as it is."""
+    quiet: bool = False
+
+    @property
+    def name(self) -> str:
+        """The script's name without its folder."""
+        return Path(self.script).name
+
+    def find(self) -> Program | None:
+        """The conversion, where it is in the cache."""
+        return self.cache.find(self.key, self.name)
+
+    def tell(self, message: str) -> None:
+        """Say something about the run; under torchrun the first process does."""
+        if not self.quiet and os.environ.get("RANK", "0") == "0":
+            tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # which knows how to write beside a progress bar
+            getattr(tqdm, "write", print)(f"lean-convert: {message}", file=sys.stderr)
+
+
+def start(job: Job, converting: Aside | None, started: float) -> None:
+    """Become the script, and execute it.
+
+    Args:
+        job: what is to be run.
+        converting: the conversion that is under way; None where the cache has it.
+        started: when the process was asked for, by `time.perf_counter()`.
+
+    Raises:
+        BaseException: what the script raises. SystemExit where there is no conversion.
+    """
+    _forget_the_package()
+    become(job.script, job.args)
+    early = [] if converting is None else import_ahead(job.source, job.script, sys.path[0])
+    code = 0 if converting is None else converting.wait()
+    program = job.find()
+    if program is None:
+        if not job.or_eager or code != 1:
+            sys.exit(code or 1)
+        job.tell(f"{job.script} runs unconverted")
+        execute(Program(Path(absolute(job.script)), job.source), None)
+        return
+    if too_early(early, program.source):  # once more, with the cache filled
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    _train(job, program, started)
+
+
+def _train(job: Job, program: Program, started: float) -> None:
+    cuda = has_cuda()
+    flags = choose(program.facts.options, job.args, cuda=cuda) if job.flags is None else list(job.flags)
+    sys.argv[1:1] = flags
+    job.tell(f"{job.name} runs converted, {' '.join(flags) or 'flags off'}; what is executed: {program.text}")
+    history = History(job.cache.history(Path(job.script).resolve()))
+    circumstances, eagerly = (Circumstances.of(f, job.args, cuda=cuda) for f in (flags, ()))
+    compiled, eager = history.latest(circumstances), history.latest(eagerly)
+
+    def begins(iterations: int | None) -> None:
+        if flags:
+            job.tell(before(iterations, compiled, eager))
+
+    pace = Pace(started, begins)
+    try:
+        execute(program, pace)
+    finally:
+        measured = pace.measured()
+        if measured is not None:
+            _conclude(job, history, circumstances, measured, eager)
+
+
+def _conclude(
+    job: Job, history: History, circumstances: Circumstances, measured: Measured, eager: Measured | None
+) -> None:
+    if os.environ.get("RANK", "0") == "0":
+        try:
+            history.add(circumstances, measured)
+        except OSError as error:
+            job.tell(f"what was measured is not kept: {error}")
+    if circumstances.flags:
+        job.tell(after(measured, eager))
+
+
+def _forget_the_package() -> None:
+    """Let the script import its own module where it has one of this package's name. What is loaded goes on working."""
+    for name in [n for n in sys.modules if n.partition(".")[0] == "transformer"]:
+        del sys.modules[name]

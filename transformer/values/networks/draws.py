@@ -1,0 +1,107 @@
+"""How a network's distribution may be drawn from in a graph: by what its `sample()` computes, without its checks.
+
+The checks of `torch.normal()` and `torch.multinomial()` read a tensor on the host.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.dataflow.access import access
+from transformer.syntax.query import parameters, statements, walk
+from transformer.syntax.tree import Tree
+from transformer.torch_api import names
+from transformer.values.networks.attributes import kept_by
+
+NORMAL = "({torch}.randn_like({x}.loc) * {x}.scale + {x}.loc).detach()"
+"""As `torch.normal(loc, scale)`: numbers of the standard normal distribution, multiplied and then added."""
+CATEGORICAL = "({x}.probs / {torch}.empty_like({x}.probs).exponential_(1)).argmax(-1)"
+"""As `torch.multinomial(probs, 1)`: the first of exponential clocks with these rates to ring."""
+BY_CLASS = {"Normal": (NORMAL, "loc", 0), "Categorical": (CATEGORICAL, "logits", 1)}
+"""By class of torch.distributions: the draw; the parameter, and its place, whose layout in memory it hangs on."""
+KEEPS_LAYOUT = names("tensor", "torch", rows="element", memory="new")
+"""Functions and methods whose result lies in memory as what they are given."""
+DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm")
+"""Modules whose results lie in memory row by row, whatever they are given."""
+
+
+def in_one_line(tree: Tree, call: ast.Call) -> str | None:
+    """What draws the bits of `x.sample()` in one expression, in a method of a network.
+
+    Args:
+        tree: the script.
+        call: `x.sample()`, for a plain name x.
+
+    Returns:
+        the expression; None where it is not shown that x is one of BY_CLASS, whose parameter lies in memory row by
+        row: numbers are drawn in the order of memory.
+    """
+    assert isinstance(call.func, ast.Attribute)
+    assert isinstance(call.func.value, ast.Name)
+    method = tree.scope_of(call)
+    cls = tree.parents[method] if isinstance(method, ast.FunctionDef) else None
+    if not isinstance(method, ast.FunctionDef) or not isinstance(cls, ast.ClassDef):
+        return None
+    name = call.func.value.id
+    made = _only_value(method, name)
+    qualified = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
+    kind = qualified.rpartition(".")[2]
+    if not qualified.startswith("torch.distributions.") or kind not in BY_CLASS or not isinstance(made, ast.Call):
+        return None
+    draw, parameter, place = BY_CLASS[kind]
+    given = [k.value for k in made.keywords if k.arg == parameter] or made.args[place : place + 1]
+    if len(given) != 1 or any(k.arg is None for k in made.keywords) or not _is_dense(tree, cls, method, given[0]):
+        return None
+    return draw.format(torch="torch", x=name)
+
+
+def _only_value(function: ast.FunctionDef, name: str) -> ast.expr | None:
+    """What the one statement of a function that binds a name gives it."""
+    if name in parameters(function):
+        return None
+    bound = [s for s in statements(function.body) if name in access(s).binds]
+    if len(bound) != 1 or not isinstance(bound[0], ast.Assign) or len(bound[0].targets) != 1:
+        return None
+    return bound[0].value if isinstance(bound[0].targets[0], ast.Name) else None
+
+
+def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast.expr) -> bool:
+    """Whether a tensor is known to lie in memory row by row: what a linear layer returns, element by element."""
+    if isinstance(value, ast.Name):
+        made = _only_value(method, value.id)
+        return made is not None and _is_dense(tree, cls, method, made)
+    if not isinstance(value, ast.Call):
+        return False
+    if (tree.qualified(value.func) or "").startswith("torch."):
+        keeps = (tree.qualified(value.func) or "").rpartition(".")[2] in KEEPS_LAYOUT
+        return keeps and len(value.args) == 1 and not value.keywords and _is_dense(tree, cls, method, value.args[0])
+    own = method.args.args[0].arg if method.args.args else ""
+    called = value.func
+    if not (isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == own):
+        return False
+    methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)]
+    kept = [v for m in methods if m.name == "__init__" for name, v in kept_by(m) if name == called.attr]
+    sets = [n for n in tree.of(ast.Attribute) if n.attr == called.attr and not isinstance(n.ctx, ast.Load)]
+    if len(kept) != 1 or len(sets) != 1 or any(m.name == called.attr for m in methods):
+        return False
+    return kept[0] is not None and _ends_dense(tree, kept[0])
+
+
+def _ends_dense(tree: Tree, module: ast.expr) -> bool:
+    """Whether what an expression makes is a module that ends with a linear layer."""
+    if not isinstance(module, ast.Call):
+        return False
+    name = tree.qualified(module.func) or ""
+    if name in DENSE:
+        return True
+    if name == "torch.nn.Sequential":
+        last = module.args[-1] if module.args and not module.keywords else None
+        return last is not None and _ends_dense(tree, last)
+    helper = tree.function_called(module)
+    if helper is None or not module.args or not helper.args.args or helper.decorator_list:
+        return False
+    first = helper.args.args[0].arg  # a helper that initialises a layer, and returns it
+    returns = [n for n in walk(helper) if isinstance(n, ast.Return)]
+    rebound = any(first in access(s).binds for s in statements(helper.body))
+    same = bool(returns) and all(isinstance(r.value, ast.Name) and r.value.id == first for r in returns)
+    return same and not rebound and helper.body[-1] is returns[-1] and _ends_dense(tree, module.args[0])
