@@ -30,6 +30,7 @@ BY_DATA = (
 loop, and what the host makes."""
 Q = ("late-exit", "deferred-sync", "sampling", "evaluate-once", "auxiliary-update", "numpy-recurrence")
 """What has nothing to do where actions have values and no probabilities, in a recurrence over the stored rewards."""
+STORED = ["--learning-starts", "300", "--total-timesteps", "430"]
 CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
 
 
@@ -109,6 +110,11 @@ FAMILY = [
         ],
         only="newer",
     ),
+    Member("dqn", [*STORED, "--train-frequency", "2", "--target-network-frequency", "50"]),
+    Member("c51", [*STORED, "--train-frequency", "2", "--target-network-frequency", "50"]),
+    Member("ddpg_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
+    Member("td3_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
+    Member("sac_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
     Member(
         "pqn", ["--total-timesteps", "384", "--num-envs", "4", "--num-steps", "32", *SHORT], only="newer", skipped=Q
     ),
