@@ -39,6 +39,7 @@ def test_the_template_is_fully_converted() -> None:
         "dissolve",
         "inline",
         "no-grad",
+        "last-step",
         "on-device",
         "late-exit",
         "narrow-observations",

@@ -29,8 +29,30 @@ NEXT_RETURN = """
         returns[t] = rewards[t] + args.gamma * nextnonterminal * next_return
 """
 
+ALL_BUT_LAST = """
+    t = args.num_steps - 1
+    advantages[t] = rewards[t] + args.gamma * next_value
+    for t in reversed(range(args.num_steps - 1)):
+        alive = 1.0 - dones[t + 1]
+        advantages[t] = rewards[t] + alive * advantages[t + 1] + (1 - args.gamma) * alive * values[t]
+"""
+
 REWRITES = [
     Rewrite("the branch and the sum", {}, {"gae": LOOP}),
+    Rewrite(
+        "all steps but the last",
+        {"gae": ALL_BUT_LAST},
+        {
+            "gae": """
+                t = args.num_steps - 1
+                advantages[t] = rewards[t] + args.gamma * next_value
+                alive = 1.0 - dones[1:]
+                delta = (1 - args.gamma) * alive * values[:-1]
+                for t in reversed(range(args.num_steps - 1)):
+                    advantages[t] = rewards[t] + alive[t] * advantages[t + 1] + delta[t]
+            """
+        },
+    ),
     Rewrite(
         "counting down by hand, the branch the other way round",
         {

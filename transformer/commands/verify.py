@@ -21,7 +21,7 @@ from transformer.verify.flags import find_flags
 from transformer.verify.lockstep import EVERY
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
-from transformer.verify.verify import RUNGS, CannotVerify, Task, Verification
+from transformer.verify.verify import ITERATIONS, RUNGS, STEPS, CannotVerify, Task, Verification
 from transformer.verify.verify import verify as climb
 
 COULD_NOT_RUN = 2
@@ -33,10 +33,9 @@ COULD_NOT_RUN = 2
 @click.option("--python", default=sys.executable, metavar="PATH", help="The interpreter to run both scripts with.")
 @click.option(
     "--iterations",
-    default=3,
-    show_default=True,
     type=click.IntRange(1),
-    help="Iterations of rollout and update to run.",
+    help="Iterations of rollout and update to run, or steps of the environment from the first update on where each of "
+    f"them may be learned from.  [default: {ITERATIONS}, or {STEPS} such steps]",
 )
 @click.option(
     "--every",
@@ -89,7 +88,7 @@ def verify(
     original: Path,
     converted: Path | None,
     python: str,
-    iterations: int,
+    iterations: int | None,
     every: int,
     up_to: str,
     stress: bool,

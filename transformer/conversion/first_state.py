@@ -43,14 +43,13 @@ def recognise(state: State) -> State:
     """
     tree, roles = state.tree, state.roles
     _ = roles.phases
-    seen = refusals.no_policy(tree) or [
-        state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost)
-    ]
+    seen = [state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost)]
     if seen:
         raise Unconvertible(*seen)
     apart = {n for w in tree.nodes if roles.is_autocast(w) for i in w.items for n in walk(i)}
     single = not any(_other_precision(tree, n) for n in tree.nodes if n not in apart)
-    state = state.knowing(replace(state.history, tensor_env=find_tensor_env(roles), single_precision=single))
+    history = replace(state.history, single_precision=single, replay=roles.phases.replay)
+    state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
     changing, other = (
         {n: state.in_original(why).replace("line ", "original line ") for n, why in found.items()}
         for found in (unsteady(state.roles), restructured(state.roles))

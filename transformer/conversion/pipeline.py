@@ -146,10 +146,11 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
     except _BROKEN as broken:
         return _fault(source, transform, broken)
-    for transform in ORDER[len(GATHERING) :]:
+    order = [t for t in ORDER[len(GATHERING) :] if state.roles.kind in t.kinds]
+    for place, transform in enumerate(order):
         applied = {s.transform.name for s in steps if s.applied}
         try:
-            if len(applied) + _still_possible(len(steps), asked.transforms, applied) < at_least:
+            if len(applied) + _still_possible(order[place:], asked.transforms, applied) < at_least:
                 raise _Fewer
             turn = _turn(transform, state, steps)
             state = turn.state
@@ -171,10 +172,10 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
 
 
-def _still_possible(begin: int, chosen: frozenset[str], applied: set[str]) -> int:
-    """How many transforms from a place of the order on may apply, as far as what they need tells."""
+def _still_possible(order: Sequence[Transform], chosen: frozenset[str], applied: set[str]) -> int:
+    """How many of the transforms that are left may apply, as far as what they need tells."""
     met = set(applied)
-    for transform in ORDER[begin:]:
+    for transform in order:
         if transform.info.name in chosen and met.issuperset(transform.info.needs):
             met.add(transform.info.name)
     return len(met) - len(applied)

@@ -42,6 +42,12 @@ class History:
     """By role: rollout, gae, update; further updates by their names."""
     auxiliary: Mapping[str, int] = field(default_factory=dict)
     """Names of further updates, each with the number of its backward passes."""
+    replay: str | None = None
+    """Off-policy: the name of what keeps the environment's steps."""
+    updates: Mapping[str, int] = field(default_factory=dict)
+    """Off-policy: the functions of the update regions by name, each with the number of its backward passes."""
+    target_updates: tuple[str, ...] = ()
+    """Off-policy: functions without arguments or results that move the target networks' parameters."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Flag name (compile; cudagraphs and measure_burnin where asked for) to what reads it (`args.compile`)."""
     unsteady: Mapping[str, str] = field(default_factory=dict)
@@ -107,6 +113,12 @@ class History:
     asked: Asked = Asked()
     original: str = ""
     """The text of the script before any transform; warnings point into it."""
+
+    @property
+    def all_updates(self) -> Mapping[str, int]:
+        """update(), or off-policy all functions that update; by name, each with the number of its backward passes."""
+        update = self.functions.get("update")
+        return self.updates or ({update.name: self.backwards} if update else {})
 
     @property
     def any_flag(self) -> str:

@@ -15,16 +15,16 @@ DETACHED = frozenset("item tolist numpy detach".split())
 NUMBERS = frozenset("bool float int len round".split())
 
 
-def outside(roles: Roles, update: ast.FunctionDef, optimizer: Optimizer) -> ast.Attribute | None:
-    """Where gradients that may be those of an optimizer are used in the training loop, but not in update().
+def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optimizer) -> ast.Attribute | None:
+    """Where gradients that may be those of an optimizer are used in the training loop, but not in what updates.
 
-    What stands in the training scope above or below the loop is done when update() runs, or runs when that is done.
+    What stands in the training scope above or below the loop is done when that runs, or runs when it is done.
     A loss is let through that has an optimizer of its own and depends on nothing of this one, as that of a Lagrange
     multiplier.
     """
     tree = roles.tree
     within = {id(n) for n in walk(roles.outermost)}
-    apart = {id(n) for n in walk(update)}
+    apart = {id(n) for update in updates for n in walk(update)}
     for node in tree.nodes:
         if id(node) in apart or not isinstance(node, ast.Attribute):
             continue

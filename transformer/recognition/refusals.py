@@ -20,8 +20,8 @@ class Unconvertible(Exception):
         self.diagnostics = diagnostics
 
 
-FLAGS = ("compile", "cudagraphs", "measure_burnin")
-"""The arguments that a conversion adds; a script that has them all was converted before."""
+FLAGS = ("compile", "cudagraphs")
+"""The arguments that every conversion adds; a script that has both was converted before, or by hand."""
 
 
 MAX_NODES = 50_000
@@ -159,7 +159,8 @@ def off_policy(tree: Tree, loop: Loop) -> str:
             if node.args and targets:
                 return (
                     f"minibatches come from the replay buffer {receiver} (line {node.lineno}) and a target network is "
-                    f"kept: this looks like {_off_policy_kind(tree, loop)}, an off-policy algorithm, not PPO"
+                    f"kept: this looks like {_off_policy_kind(tree, loop)}, but it is not seen that what the loop "
+                    "stores leads to the losses of updates below the environment's step"
                 )
     return ""
 
@@ -171,12 +172,6 @@ def _off_policy_kind(tree: Tree, loop: Loop) -> str:
     if any("atoms" in name.lower() for name in words):
         return "C51 or Rainbow"
     return "DQN" if "argmax" in words else "DDPG or TD3"
-
-
-PROBABILITY = re.compile(
-    r"(^|_)(normal|ratio)$|log_?p|logits|softmax|categorical|distribution|entropy|advantage", re.IGNORECASE
-)
-"""Names that a script has somewhere whose policy samples its actions."""
 
 
 SEEING = ("locals", "vars", "dir", "eval", "exec")
@@ -192,19 +187,6 @@ def all_names_seen(tree: Tree, scope: Scope, outermost: Loop) -> list[Diagnostic
         if alone and tree.scope_of(node) is scope and node.lineno >= outermost.lineno:
             called = f"{node.func.id}() sees all names of the training here"
             return [at(node, "LC005", f"{called}: those of what is moved into functions would be missing")]
-    return []
-
-
-def no_policy(tree: Tree) -> list[Diagnostic]:
-    """Rollout and update are there, but what is trained has no probabilities: it values actions."""
-    words = _words(tree.root)
-    if any(PROBABILITY.search(word) for word in words):
-        return []
-    for node in tree.nodes:
-        greedy = isinstance(node, ast.Attribute) and node.attr == "argmax"
-        if greedy and not (tree.qualified(node) or "").startswith("numpy."):
-            message = "the best-valued action is taken here, and no action has a probability: this looks like "
-            return [at(node, "LC004", message + "Q-learning (PQN, DQN), not PPO")]
     return []
 
 

@@ -12,18 +12,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeGuard, TypeVar, cast
+from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.reaching import Reaching
-from transformer.recognition import refusals
+from transformer.recognition import off_policy, refusals
 from transformer.recognition.called_once import CalledOnce, find_called_once
 from transformer.recognition.history import History
+from transformer.recognition.off_policy import Region
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
 from transformer.syntax.query import backwards, calls_method, is_number, names_in, pairwise, statements, unparse, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
+Kind: TypeAlias = Literal["on-policy", "off-policy"]
 A = TypeVar("A")
 
 
@@ -119,7 +121,6 @@ class Roles:
     def optimizer_steps(self) -> tuple[ast.Call, ...]:
         """Calls that change the parameters: `optimizer.step()`, `scaler.step(optimizer)`, the extracted update."""
         names = {o.name for o in self.optimizers}
-        update = self.history.functions.get("update")
         found = []
         for call in self._own_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
@@ -127,9 +128,13 @@ class Roles:
                 first = unparse(call.args[0]) if call.args else None
                 if receiver in names or first in names:
                     found.append(call)
-            elif update and isinstance(call.func, ast.Name) and call.func.id == update.name:
+            elif self.is_update(call):
                 found.append(call)
         return tuple(found)
+
+    def is_update(self, call: ast.Call) -> bool:
+        """Whether a call is that of a function which an update has been extracted into."""
+        return isinstance(call.func, ast.Name) and call.func.id in self.history.all_updates
 
     @cached_property
     def env_steps(self) -> tuple[ast.Call, ...]:
@@ -156,10 +161,48 @@ class Roles:
 
     @cached_property
     def phases(self) -> Phases:
-        """The training loop and its phases.
+        """The training loop and its phases; where it has none, but learns from stored steps, what it has instead.
 
         Raises:
             Unconvertible: there is no such loop; the diagnostics name what the script looks like instead.
+        """
+        try:
+            return self._phases_of_rollouts()
+        except Unconvertible:
+            stored = self._phases_of_steps()
+            if stored is None:
+                raise
+            return stored
+
+    @property
+    def kind(self) -> Kind:
+        """Whether the training loop collects rollouts and forgets them, or stores single steps and samples them."""
+        return "off-policy" if self.phases.regions else "on-policy"
+
+    def _phases_of_steps(self) -> Phases | None:
+        """The loop over environment steps of an off-policy script."""
+        best = self._sharing(self.env_steps)
+        if best is None:
+            return None
+        loop, step, _ = best
+        opts = [o for o in self.optimizer_steps if loop in self.tree.loops_around(o)]
+        if self.tree.loops_around(step)[0] is not loop:
+            return None
+        replay = self.history.replay or off_policy.replay_buffer(self.tree, loop, step, opts)
+        block = self._common_block(loop, step, opts[0])
+        if replay is None or block is None:
+            return None
+        collect, learn = (self._in_block(block, n) for n in (step, opts[0]))
+        if block.index(learn) < block.index(collect):
+            return None
+        regions = off_policy.regions(self.tree, loop, opts, replay)
+        return Phases(loop, block, collect, learn, (), (), step, opts[0], regions, replay)
+
+    def _phases_of_rollouts(self) -> Phases:
+        """The training loop of an on-policy script.
+
+        Raises:
+            Unconvertible: there is no such loop.
         """
         best = self._sharing(self.env_steps) or self._sharing(self._helper_steps)
         if best is None:
@@ -486,6 +529,11 @@ class Phases:
     env_step: ast.Call
     """Steps the environment, or calls a function of this file that does."""
     opt_step: ast.Call
+    """The first step of an optimizer."""
+    regions: tuple[Region, ...] = ()
+    """Off-policy, where there are neither `steps` nor `updates`: what is computed for each update."""
+    replay: str | None = None
+    """Off-policy: the name of what keeps the environment's steps."""
 
 
 def _without_with(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

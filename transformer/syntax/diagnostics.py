@@ -76,15 +76,16 @@ CODES: dict[str, Code] = {
         Code(
             "LC004",
             "error",
-            "not a PPO training script",
-            "No loop was found that steps an environment and then an optimizer over the collected steps.",
+            "no training that is known",
+            "No loop was found that steps an environment, and then an optimizer over a rollout or over stored steps.",
             "Give the script that holds the training loop, with env.step() and optimizer.step() in one loop nest.",
         ),
         Code(
             "LC005",
             "error",
             "a training loop that cannot be understood",
-            "Rollout and update are not separate phases of one loop, so extracting either could change results.",
+            "Rollout and update are not separate phases of one loop, nor does it learn from steps that it stores, so "
+            "extracting them could change results.",
             "Bring the script to the form: for iteration: rollout loop; advantages; epoch and minibatch loops. "
             "Phases may be functions that are called in one place and return at their end.",
         ),

@@ -5,10 +5,11 @@ the loop's own statements follow, while everything stands in one place; then the
 the functions' signatures follow from what the rewrites left; then the functions are compiled and captured.
 """
 
-from transformer.transforms.advantages import gae, gae_hoist
+from transformer.transforms.advantages import gae, gae_hoist, last_step
 from transformer.transforms.base import Transform
 from transformer.transforms.compiling import compile, cudagraphs, flags, float_arrays, one_graph
 from transformer.transforms.gathering import dissolve, inline
+from transformer.transforms.off_policy import acting, scatter_rows, target_update, tensor_temperature
 from transformer.transforms.rollout import (
     evaluate_once,
     host_arrays,
@@ -39,8 +40,13 @@ ORDER: tuple[Transform, ...] = (
     flags.TRANSFORM,
     no_grad.TRANSFORM,
     tensor_lr.TRANSFORM,
+    acting.TRANSFORM,
+    target_update.TRANSFORM,
+    scatter_rows.TRANSFORM,
+    tensor_temperature.TRANSFORM,
     policy.TRANSFORM,
     storage.TRANSFORM,
+    last_step.TRANSFORM,
     gae_hoist.TRANSFORM,
     shuffle.TRANSFORM,
     transfers.TRANSFORM,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from transformer.recognition.history import History
+from transformer.recognition.roles import Kind
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.rewrite import Edits
@@ -25,6 +26,9 @@ class Rewrite:
     notes: tuple[str, ...] = ()
     """Sentences for the reader."""
     warnings: tuple[Diagnostic, ...] = ()
+
+
+BOTH: tuple[Kind, ...] = ("on-policy", "off-policy")
 
 
 class Skip(Exception):
@@ -95,3 +99,5 @@ class Transform:
 
     info: TransformInfo
     apply: Callable[[State], Rewrite]
+    kinds: tuple[Kind, ...] = ("on-policy",)
+    """The kinds of training that it is for."""

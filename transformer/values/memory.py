@@ -27,11 +27,13 @@ from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, calls_method, pairwise, statements, walk
 from transformer.syntax.tree import Tree
-from transformer.torch_api import NEW, VIEWS
+from transformer.torch_api import NEW, VIEWS, names
 from transformer.values.networks.results import Results
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors, values
 
+MADE = names("torch", "functional", memory="new")
+"""Functions of torch whose results share memory with nothing."""
 LIBRARIES = frozenset("torch numpy gym gymnasium wandb tensorboard tensorboardX envpool tqdm rich logging tyro".split())
 """Packages whose objects are known to keep no tensor that they are given, but for what they are made for."""
 
@@ -135,14 +137,23 @@ class Memory:
             return all(
                 b is not None
                 and b in inside
-                and all(self.is_left_alone(v, inside, depth - 1) for v in values(b, node.id))
+                and (
+                    self._is_result(node.id, b)
+                    or all(self.is_left_alone(v, inside, depth - 1) for v in values(b, node.id))
+                )
                 for b in bindings
             )
         if calls_method(node):
             if node.func.attr in VIEWS:
                 return self.is_left_alone(node.func.value, inside, depth)
-            return node.func.attr in NEW and not may_be_given(node)
+            function = (self._tree.qualified(node.func) or "").removeprefix("torch.").removeprefix("nn.functional.")
+            return (node.func.attr in NEW or function in MADE) and not may_be_given(node)
         return _is_computed(node)
+
+    def _is_result(self, name: str, stmt: ast.stmt) -> bool:
+        """Whether a name is one of several results of a network's call, which computes it anew."""
+        several = isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Tuple)
+        return several and self._roles.kind == "off-policy" and self._binds_new(name, stmt)
 
     def _changes_nothing(self, call: ast.Call, inside: int = 3) -> bool:
         """Whether a call leaves the memory of its arguments alone."""

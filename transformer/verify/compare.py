@@ -6,7 +6,7 @@ Two floats are equal if they have the same bits, so 0.0 and -0.0 differ; all NaN
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeAlias
@@ -35,7 +35,8 @@ def compare(left: Recording, right: Recording) -> tuple[Difference, ...]:
     _compare_steps(found, left, right)
     end = Moment(max(len(left.actions), len(right.actions)), max(len(left.steps), len(right.steps)))
     _compare_tensors(found, "final parameter", end, "the end", left.final, right.final)
-    _compare_random(found, left, right)
+    _compare_digests(found, "random state", left.random, right.random)
+    _compare_digests(found, "other network", left.others, right.others)
     for name in sorted(set(left.files) ^ set(right.files)):
         sides = ("written", LACKING) if name in left.files else (LACKING, "written")
         found.add(end, "file", name, "the end", sides)
@@ -84,7 +85,7 @@ _AFTER_UPDATE = ("scalar", "print", "text", "event", "final parameter", "file")
 def _order(difference: Difference) -> tuple[int, int, int, int]:
     """Rollout, then the optimizer's steps, then what is logged of them."""
     quantity = difference.quantity
-    phase = 0 if quantity in ("action", "random state") else 2 if quantity in _AFTER_UPDATE else 1
+    phase = 0 if quantity in ("action", "random state", "other network") else 2 if quantity in _AFTER_UPDATE else 1
     return difference.moment.env_steps, phase, difference.moment.optimizer_steps, ORDER.index(quantity)
 
 
@@ -202,16 +203,21 @@ def _compare_tensors(
                 _compare_arrays(found, moment, kind, prefix + name, where, a.values, b.values)
 
 
-def _compare_random(found: _Findings, left: Recording, right: Recording) -> None:
-    for i, (a, b) in enumerate(zip_longest(left.random, right.random), start=1):
+def _compare_digests(
+    found: _Findings,
+    quantity: Quantity,
+    left: Sequence[tuple[Moment, Mapping[str, str]]],
+    right: Sequence[tuple[Moment, Mapping[str, str]]],
+) -> None:
+    for i, (a, b) in enumerate(zip_longest(left, right), start=1):
         if a is None or b is None:
             continue  # fewer iterations, which the optimizer steps tell
         (moment, ours), (_, theirs) = a, b
-        where = "the end" if i == len(left.random) else f"the update of iteration {i}"
+        where = "the end" if i == len(left) else f"the update of iteration {i}"
         for name in {**ours, **theirs}:
             if ours.get(name) != theirs.get(name):
                 sides = ours.get(name, LACKING), theirs.get(name, LACKING)
-                found.add(moment, "random state", name, where, sides)
+                found.add(moment, quantity, name, where, sides)
 
 
 def _compare_arrays(

@@ -20,6 +20,7 @@ Quantity = Literal[
     "optimizer state",
     "final parameter",
     "random state",
+    "other network",
     "file",
 ]
 
@@ -62,6 +63,7 @@ class Difference:
 _MEANINGS: dict[Quantity, str] = {
     "action": "the policy saw other observations or parameters, or its sampling drew other random numbers",
     "random state": "a random number more or fewer was drawn",
+    "other network": "a network that no optimizer holds, such as a target network, was moved otherwise",
     "optimizer": "the update loop does not take the same optimizer steps",
     "gradient norm": "the loss, the minibatch that it is computed on (advantages, returns) or the clipping differs",
     "hyperparameter": "the learning rate or another setting of the optimizer is not the same number",

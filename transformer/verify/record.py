@@ -64,6 +64,7 @@ def record_run(
     clock_rate: int = 1,
     watch: bool = False,
     episodes: Episodes | None = None,
+    stepwise: bool = False,
 ) -> Recording:
     """As `record`, for a run that is described already.
 
@@ -71,7 +72,8 @@ def record_run(
     script's flags, which are to be among the arguments, runs, and bits stay equal. Where `emulated`, the script finds
     a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
     recording tells which ways the training code took. Where `episodes` is given, episodes of environments that gym or
-    gymnasium makes are cut short.
+    gymnasium makes are cut short. Where training is `stepwise`, the clock stands still between steps of the
+    environment.
     """
     options: dict[str, Any] = {
         "values_limit": values_limit,
@@ -80,6 +82,7 @@ def record_run(
         "clock_rate": clock_rate,
         "watch": watch,
         "episodes": episodes,
+        "stepwise": stepwise,
     }
     with run.under_harness("record", on_iteration, iterations=iterations, **options) as scratch:
         first, *peers = scratch.outputs

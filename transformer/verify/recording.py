@@ -121,6 +121,9 @@ class Recording:
     seconds: float
     """Wall-clock time of the script itself, imports included."""
     versions: Mapping[str, Any]
+    others: tuple[tuple[Moment, Mapping[str, str]], ...] = ()
+    """Digests of the parameters that no optimizer holds, by class and attribute, at each iteration's first optimizer
+    step and at the end; only where an iteration is one step of the environment."""
     sites: tuple[Site, ...] = ()
     """The places of the training code that were watched, where that was asked for."""
     regrouped: tuple[str, ...] = ()
@@ -169,6 +172,7 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         final=tensors(journal["final"][0][1]),
         random=tuple((Moment(*m), states) for m, states in journal["random"]),
         files=files,
+        others=tuple((Moment(*m), digests) for m, digests in journal["others"]),
         iterations=journal["iterations"],
         seconds=journal["seconds"],
         versions=journal["versions"],

@@ -166,6 +166,7 @@ def _count(recording: Recording) -> Counter[Quantity]:
     counts["event"] = len(recording.events)
     counts["optimizer"] = counts["gradient norm"] = len(recording.steps)
     counts["random state"] = sum(len(states) for _, states in recording.random)
+    counts["other network"] = sum(len(digests) for _, digests in recording.others)
     counts["file"] = len(recording.files)
     counts["final parameter"] = sum(t.elements for t in recording.final.values())
     for step in recording.steps:

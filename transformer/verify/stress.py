@@ -27,6 +27,8 @@ _FASTEST = 0.02
 _SOON = 1e-5
 """What a value is compared with, as a divergence before an early exit is, is no more than this: a ratio of 1 has a
 divergence of 0, and few others stay below, however narrow the clipping range is."""
+_OFTEN = 7
+"""What is done in each so-manieth step is done in each seventh."""
 _BOUNDS = ("min", "max", "a_min", "a_max")
 
 STRESS_ITERATIONS = 2
@@ -49,7 +51,15 @@ def stress_arguments(source: str, options: Iterable[Option], sites: Sequence[Sit
     """
     search = _Search(ast.parse(source), tuple(options), sites)
     found: dict[str, tuple[str, ...]] = {}
-    for find in (search.minibatches, search.switches, search.limits, search.norms, search.bounds, search.rates):
+    for find in (
+        search.minibatches,
+        search.switches,
+        search.gates,
+        search.limits,
+        search.norms,
+        search.bounds,
+        search.rates,
+    ):
         for option, arguments in find():
             found.setdefault(option.spelled, arguments)
     return tuple(found.values())
@@ -159,6 +169,16 @@ class _Search:
                     if option.value is None or (type(option.value) is float and option.value >= 0):
                         value = min(option.value / _FASTER, _SOON) if option.value else _SOON
                         yield option, (option.spelled, f"{value:.6g}")
+
+    def gates(self) -> _Found:
+        """How often something is done, where it was never done."""
+        for i, test in self._tests():
+            if not is_open(self._sites[i], self._sites):
+                continue
+            for node in (n for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)):
+                for option in self._origins.by_arithmetic(node.right):
+                    if type(option.value) is int and option.value > _OFTEN:
+                        yield option, (option.spelled, str(_OFTEN))
 
     def switches(self) -> _Found:
         """Truth values that decide alone, where turning them over hides nothing that was not exercised."""

@@ -23,6 +23,9 @@ from transformer.verify.run import Run, RunFailed
 from transformer.verify.rungs import Rung, lockstep_rung, recorded_rung
 from transformer.verify.stress import STRESS_ITERATIONS, every_other_switch, most_that_run, stress_arguments
 
+ITERATIONS = 3
+STEPS = 130
+"""So many steps of the environment that are learned from: enough for what is done in each hundredth."""
 REFACTORED = "refactored"
 UNCOMPILED = "uncompiled"
 RUNGS = (REFACTORED, UNCOMPILED, f"{UNCOMPILED} + cudagraphs", "compile", "cudagraphs", "compile + cudagraphs")
@@ -68,8 +71,9 @@ class Task:
     original: Run
     converted: str
     """Text of the converted script."""
-    iterations: int = 3
-    """Iterations of rollout and update to run."""
+    iterations: int | None = None
+    """Iterations of rollout and update to run, or steps of the environment from the first update on; ITERATIONS or
+    STEPS where None."""
     every: int = EVERY
     """Each so-manieth call of a compiled function is compared."""
     up_to: str = RUNGS[-1]
@@ -127,7 +131,8 @@ class _Climb:
         self._task = task
         self._progress = progress
         self._length = find_length(task.original)
-        self._usual = _Comparison(task, progress, self._length, task.original, task.iterations)
+        usual = STEPS if self._length.stepwise else ITERATIONS
+        self._usual = _Comparison(task, progress, self._length, task.original, task.iterations or usual)
         self._notes = [PERMUTATIONS]
         _check_usable(self._usual.original)
 
@@ -174,7 +179,7 @@ class _Climb:
                 args = with_option(args, change)
             run = replace(original, args=args)
             try:
-                iterations = STRESS_ITERATIONS + (episodes is not None)
+                iterations = STEPS if self._length.stepwise else STRESS_ITERATIONS + (episodes is not None)
                 return _Comparison(self._task, self._progress, self._length, run, iterations, suffix, episodes)
             except RunFailed as failure:
                 failures.append(str(failure).splitlines()[-1])
@@ -247,6 +252,7 @@ class _Comparison:
         self.episodes = episodes
         self._before = run.source or text.read(run.script).content
         self.run = length.shortened(run, iterations)
+        self._stepwise = length.stepwise
         self._stop_after = iterations if length.option is None else None
         self.original = self._record("original", self.run, watch=True)
         self._emulated_original: Recording | None = None
@@ -302,6 +308,7 @@ class _Comparison:
                 iterations=iterations or self._stop_after,
                 on_iteration=on_iteration,
                 episodes=self.episodes,
+                stepwise=self._stepwise,
                 **options,
             )
 

@@ -14,6 +14,7 @@ from transformer.state import State
 from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import NEW, VIEWS, methods, names
+from transformer.transforms.advantages.time_loop import choices, is_one_more, tests_for_last_step
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.values.dtypes import Dtypes
 from transformer.values.shapes import Shapes
@@ -96,6 +97,13 @@ class Hoist:
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
             raise Skip("it does not run over all steps with a plain index")
         self.count, self.index = count, loop.target.id
+        all_but_last = isinstance(count, ast.BinOp) and isinstance(count.op, ast.Sub) and is_number(count.right, 1)
+        self.one_more = (
+            self.shapes.spelled(count.left)
+            if all_but_last and isinstance(count, ast.BinOp)
+            else f"{self.shapes.spelled(count)} + 1"
+        )
+        """The number of rows of an array with one more than the loop has turns."""
         self.bound = {n.id for s in statements(loop.body) for n in ast.walk(s)
                       if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} - {self.index}  # fmt: skip
         self.written = {
@@ -125,14 +133,14 @@ class Hoist:
         stmt = ifs[0]
         if len(ifs) > 1 or self.loop.body[0] is not stmt:
             raise Skip("its branch is not a single one at the top")
-        first_is_last = self._tests_for_last_step(stmt.test)
+        first_is_last = tests_for_last_step(stmt.test, self.index, self.count, self.shapes)
         if first_is_last is None:
             raise Skip(f"the branch on line {stmt.lineno} does not test for the last step")
         sides = []
         for side in (stmt.body, stmt.orelse) if first_is_last else (stmt.orelse, stmt.body):
             values: dict[str, ast.expr] = {}
             for s in side:
-                chosen = _choices(s)
+                chosen = choices(s)
                 if chosen is None:
                     raise Skip(f"line {s.lineno}: the branch does more than choose values")
                 values |= chosen
@@ -140,23 +148,6 @@ class Hoist:
         if set(sides[0]) != set(sides[1]):
             raise Skip("the sides of its branch set different names")
         return Boundary(stmt, sides[0], sides[1])
-
-    def _tests_for_last_step(self, test: ast.expr) -> bool | None:
-        """Whether a test is true at the last step alone; False where at all others alone, None where it is another."""
-        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-            return None
-        left, right, count = test.left, test.comparators[0], self.shapes.spelled(self.count)
-        if _is_one_more(left, self.index):  # t + 1 == T
-            is_last = self.shapes.spelled(right) == count
-        else:
-            below = isinstance(right, ast.BinOp) and isinstance(right.op, ast.Sub) and is_number(right.right, 1)
-            is_last = below and isinstance(right, ast.BinOp) and self.shapes.spelled(right.left) == count
-            is_last = is_last and isinstance(left, ast.Name) and left.id == self.index
-        if not is_last:
-            return None
-        if isinstance(test.ops[0], (ast.Eq, ast.GtE)):
-            return True
-        return False if isinstance(test.ops[0], (ast.NotEq, ast.Lt)) else None
 
     def rewrite(self, edits: Edits) -> None:
         """Note the edits of this loop."""
@@ -217,7 +208,7 @@ class Hoist:
             edits.remove(branch)
             return
         for stmt in (*branch.body, *branch.orelse):
-            chosen = _choices(stmt) or {}
+            chosen = choices(stmt) or {}
             left = [n for n in chosen if n in names]
             if not left:
                 edits.remove(stmt)
@@ -330,14 +321,14 @@ class Hoist:
 
     def _base(self, node: ast.Subscript, shift: bool) -> ast.expr | None:
         """`X` in `X[t]` and `X[t + 1]` (only in the latter, where `shift`), for an `X` that the loop does not write."""
-        ahead = _is_one_more(node.slice, self.index)
+        ahead = is_one_more(node.slice, self.index)
         if not ahead and (shift or not isinstance(node.slice, ast.Name) or node.slice.id != self.index):
             return None
         if ast.unparse(node.value) in self.written or names_in([node.value]) & (self.bound | {self.index}):
             return None
         if names_in([node.value]) & self.changed or self.shapes.rank(node.value) != self.rank:
             return None
-        if ahead and not shift and self.shapes.rows(node.value) != f"{self.shapes.spelled(self.count)} + 1":
+        if ahead and not shift and self.shapes.rows(node.value) != self.one_more:
             return None
         entry = isinstance(node.value, ast.Subscript) and isinstance(node.value.slice, ast.Constant)
         return node.value if entry or isinstance(node.value, (ast.Name, ast.Attribute)) else None
@@ -356,7 +347,7 @@ class Hoist:
             if isinstance(part, ast.IfExp):
                 edits.append((part, self._choice(part) or ""))
             elif isinstance(part, ast.Subscript) and (base := self._base(part, False)) is not None:
-                edits.append((part, self.tree.text(base) + self._rows(base, _is_one_more(part.slice, self.index))))
+                edits.append((part, self.tree.text(base) + self._rows(base, is_one_more(part.slice, self.index))))
         text = self.tree.splice(node, edits)
         for part, new in edits:
             if isinstance(part, ast.IfExp):  # what stood in parentheses needs none
@@ -366,13 +357,13 @@ class Hoist:
     def _rows(self, base: ast.expr, ahead: bool) -> str:
         """The slice of an array that holds one row for each step: the step's own, or the one ahead of it."""
         rows, count, text = self.shapes.rows(base), self.shapes.spelled(self.count), self.tree.text(self.count)
-        if rows == f"{count} + 1":
+        if rows == self.one_more:
             return "[1:]" if ahead else "[:-1]"
         return "" if rows == count else f"[:{text}]"
 
     def _choice(self, node: ast.IfExp) -> str | None:
         """What `last if t == T - 1 else X[t + 1]` is at all steps; None where it cannot be told."""
-        body_is_last = self._tests_for_last_step(node.test)
+        body_is_last = tests_for_last_step(node.test, self.index, self.count, self.shapes)
         if body_is_last is None:
             return None
         last, inner = (node.body, node.orelse) if body_is_last else (node.orelse, node.body)
@@ -450,12 +441,6 @@ def _is_power(node: ast.BinOp) -> bool:
     return isinstance(node.op, ast.Pow) and isinstance(exponent, ast.Constant) and exponent.value in (2, 3, 0.5)
 
 
-def _is_one_more(node: ast.expr, name: str) -> bool:
-    """Whether an expression is `name + 1`."""
-    added = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and is_number(node.right, 1)
-    return added and isinstance(node, ast.BinOp) and isinstance(node.left, ast.Name) and node.left.id == name
-
-
 def _outermost(node: ast.AST, *types: type[ast.expr]) -> Iterator[ast.expr]:
     """The outermost parts of an expression, itself included, that are of some types."""
     if isinstance(node, types):
@@ -471,19 +456,6 @@ def _binds(stmt: ast.stmt, name: str) -> bool:
 
 def _reads(stmt: ast.stmt, name: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(stmt))
-
-
-def _choices(stmt: ast.stmt) -> dict[str, ast.expr] | None:
-    """Names and values of `a = x` or `a, b = x, y`."""
-    if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
-        return None
-    target, value = stmt.targets[0], stmt.value
-    targets, values = [target], [value]
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        targets, values = target.elts, value.elts
-    if not all(isinstance(t, ast.Name) for t in targets):
-        return None
-    return {t.id: v for t, v in zip(targets, values, strict=True) if isinstance(t, ast.Name)}
 
 
 TRANSFORM = Transform(INFO, apply)

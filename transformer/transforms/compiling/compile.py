@@ -13,7 +13,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 
@@ -56,7 +56,7 @@ def apply(state: State) -> Rewrite:
     hook = roles.hook(r"\w*forward_\w*")
     if hook is not None and hook in roles.run_by_training:
         raise Skip(f"line {hook.lineno} registers a hook while training goes on, which compiled code would not see")
-    updates = {facts.functions["update"].name: facts.backwards} if "update" in facts.functions else {}
+    updates = facts.all_updates
     functions: list[str] = []
     notes: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
@@ -70,9 +70,10 @@ def apply(state: State) -> Rewrite:
             functions.append(name)
         else:
             notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
+    functions += facts.target_updates
     if not functions and not facts.policy:
         raise Skip("; ".join(notes) or "neither policy nor update() could be made a function")
-    untraced = [n for n in functions if not (n in updates and facts.traced)]
+    untraced = [n for n in functions if n not in facts.target_updates and not (n in updates and facts.traced)]
     kept = tree.names.fresh("aot_config") if any(_keeps_graph(tree.definition(n)) for n in untraced) else None
     if kept is not None:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
@@ -143,4 +144,4 @@ def _is_steady(roles: Roles) -> bool:
     return tensors and all(capture.obstacle_of_call(call) is None for call in calls)
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

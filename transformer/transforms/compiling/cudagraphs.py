@@ -7,7 +7,7 @@ from transformer.state import State
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 
 INFO = TransformInfo(
@@ -108,4 +108,4 @@ def _not_tensors(inputs: tuple[str, ...]) -> str | None:
     return f"{inputs[0]}, which it is given, is not known to be a tensor" if inputs else None
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

@@ -9,14 +9,14 @@ from typing import TypeGuard
 
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.history import Asked
-from transformer.recognition.roles import Roles
+from transformer.recognition.roles import Kind, Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
 from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Rewrite, Transform, TransformInfo
+from transformer.transforms.base import BOTH, Rewrite, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",
@@ -37,9 +37,10 @@ INFO = TransformInfo(
 )
 
 
-def _wanted(asked: Asked) -> list[str]:
-    """The flags that something will read."""
-    read = {"compile": True, "cudagraphs": asked.target != "cpu", "measure_burnin": "measure" in asked.transforms}
+def _wanted(asked: Asked, kind: Kind) -> list[str]:
+    """The flags that something will read; off-policy no speed is shown."""
+    measured = "measure" in asked.transforms and kind == "on-policy"
+    read = {"compile": True, "cudagraphs": asked.target != "cpu", "measure_burnin": measured}
     return [flag for flag, is_read in read.items() if is_read]
 
 
@@ -56,7 +57,7 @@ class Definition:
 def apply(state: State) -> Rewrite:
     """Add the flags; note the expressions that read them."""
     tree = state.tree
-    edits, wanted = Edits(state.source), _wanted(state.history.asked)
+    edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
     definition = _dataclass(tree) or _argparse(tree)
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
@@ -156,4 +157,4 @@ def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
     return max(parsed, key=lambda k: counts[k]) if parsed else None
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

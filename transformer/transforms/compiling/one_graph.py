@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import scope_access
@@ -15,7 +16,7 @@ from transformer.syntax.query import calls_method, names_in, parameters, receive
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="one-graph",
@@ -45,10 +46,16 @@ INFO = TransformInfo(
         "zero_grad, backward, optimizer_step = traceable(optimizer)\n"
         "if args.compile:\n    update = torch.compile(update)"
     ),
+    regroups=(
+        "in a graph RAdam counts its steps in float32 and computes both ways of its rectification; its steps are "
+        "compared with ordinary ones where update() is compiled"
+    ),
 )
 
 ORDER = ("zero_grad", "backward", "step")
-TRACED = frozenset("Adam AdamW RMSprop SGD".split())
+BRANCHING = "RAdam"
+"""Decides by its count of steps, but where it is capturable."""
+TRACED = frozenset(("Adam", "AdamW", "RMSprop", "SGD", BRANCHING))
 """Optimizers whose step() is known to compile without a graph break."""
 
 
@@ -62,52 +69,96 @@ def apply(state: State) -> Rewrite:
     hook = roles.hook(r"|\w*(backward|grad|step)_\w*")
     if hook is not None:
         raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
-    definition = tree.definition(state.history.functions["update"].name)
-    passes = _plain_update(tree, definition)
-    for one in passes:
-        for name in one.optimizers:
-            _check_optimizer(roles, name, definition)
-    clipped = _also_clipped(roles, definition, passes)
+    updates = {tree.definition(name): name for name in state.history.all_updates}
+    by_update = {definition: _plain_update(tree, definition) for definition in updates}
+    passes = [one for found in by_update.values() for one in found]
+    for definition, found in by_update.items():
+        for name in (name for one in found for name in one.optimizers):
+            _check_optimizer(roles, name, definition, by_update)
+    stepped = [name for one in passes for name in one.optimizers]
+    if again := next((name for name in stepped if stepped.count(name) > 1), None):
+        raise Skip(f"{again} is stepped more than once")
+    clipped = [
+        _also_clipped(roles, definition, found, alone=len(passes) == 1) for definition, found in by_update.items()
+    ]
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
-    late = passes[0].zero_grads[0].lineno > passes[0].steps[0].lineno
-    plain = len(passes) == 1 and passes[0].is_plain and not clipped and not late
-    edits, traceable, written = Edits(state.source), "", set[str]()
-    setup: list[str] = []
+    edits, traceable, written = Edits(state.source), tree.names.fresh("traceable"), set[str]()
     flag = state.history.flags["compile"]
-    for one in passes:
-        zero_grad, backward = (tree.names.fresh(n) for n in ("zero_grad", "backward"))
-        steps = [tree.names.fresh("optimizer_step") for _ in one.steps]
-        traceable = traceable or tree.names.fresh("traceable")
-        written.update((zero_grad, backward, *steps))
-        edits.substitute(one.zero_grads[0], f"{zero_grad}()")
-        for call in (*one.zero_grads[1:], *one.backwards[:-1]):
-            edits.remove(tree.statement(call))
-        losses = [tree.text(receiver(call)) for call in one.backwards]
-        kept = [f"{k.arg}={ast.unparse(k.value)}" for k in one.backwards[-1].keywords]
-        edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
-        for call, step in zip(one.steps, steps, strict=True):
-            edits.substitute(call, f"{step}()")
-        names = ", ".join([zero_grad, backward, *steps])
-        given = [*one.optimizers, *([f"clipped={clipped}"] if clipped else [])]
-        made = f"{names} = {traceable}({', '.join(given)})"
-        own = one.optimizers[0]
-        eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
-        setup += [eager, f"if {flag}:", f"    {made}"] if plain else [made]
+    late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy"
+    branching = _branches(roles, passes)
+    plain = len(passes) == 1 and passes[0].is_plain and not (any(clipped) or late or alone or branching)
+    setups: list[tuple[_Pass, str]] = []
+    for definition, found in by_update.items():
+        # One of several functions is named after its optimizer, and so is what it calls
+        suffix = updates[definition].removeprefix("update") if len(updates) > 1 else ""
+        for one in found:
+            zero_grad, backward = (tree.names.fresh(n + suffix) for n in ("zero_grad", "backward"))
+            steps = [tree.names.fresh("optimizer_step" + suffix) for _ in one.steps]
+            written.update((zero_grad, backward, *steps))
+            edits.substitute(one.zero_grads[0], f"{zero_grad}()")
+            for call in (*one.zero_grads[1:], *one.backwards[:-1]):
+                edits.remove(tree.statement(call))
+            losses = [tree.text(receiver(call)) for call in one.backwards]
+            kept = [f"{k.arg}={ast.unparse(k.value)}" for k in one.backwards[-1].keywords]
+            edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
+            for call, step in zip(one.steps, steps, strict=True):
+                edits.substitute(call, f"{step}()")
+            names = ", ".join([zero_grad, backward, *steps])
+            given = [*one.optimizers, *(f"clipped={c}" for c in clipped if c)]
+            made = f"{names} = {traceable}({', '.join(given)})"
+            own = one.optimizers[0]
+            eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
+            setups.append((one, f"{eager}\nif {flag}:\n    {made}" if plain else made))
     code = render(
         "traceable" if plain else "traceable_several",
         traceable=traceable,
         flag=flag,
-        several=len(passes) > 1,
+        alone=alone,
+        several=any(len(found) > 1 for found in by_update.values()),
         shared=any(len(one.steps) > 1 for one in passes),
-        clipped=bool(clipped),
+        clipped=any(clipped),
+        branching=branching,
         late=late,
         summed=any(len(one.backwards) > 1 for one in passes),
     )
-    edits.before(definition, code, gap=1 if definition.col_offset else 2)
-    edits.before(roles.outermost, "\n".join(setup), gap=1)
+    first = min(by_update, key=lambda d: d.lineno)
+    edits.before(first, code, gap=1 if first.col_offset else 2)
+    _set_up(roles, edits, setups)
     add_imports(tree.root, edits, "import inspect")
     return Rewrite(edits, replace(state.history, on_device=state.history.on_device | written, traced=True))
+
+
+def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> None:
+    """Make the functions above the training loop; where an optimizer is not always made, below what makes it.
+
+    Raises:
+        Skip: there, what makes the functions is not defined yet.
+    """
+    always = []
+    for one, text in setups:
+        made = [o.stmt for o in roles.optimizers if o.name in one.optimizers]
+        perhaps = [stmt for stmt in made if stmt not in roles.setup and roles.tree.scope_of(stmt) is roles.scope]
+        if not perhaps:
+            always.append(text)
+        elif len(made) > 1 or not isinstance(roles.scope, ast.Module):
+            raise Skip(f"line {perhaps[0].lineno} makes an optimizer that is not always there")
+        else:
+            edits.after(perhaps[0], text)
+    if always:
+        edits.before(roles.outermost, "\n".join(always), gap=1)
+
+
+def _clears_late(passes: list[_Pass]) -> bool:
+    """Whether gradients are cleared below the steps.
+
+    Raises:
+        Skip: some are, and others are not.
+    """
+    late = {one.zero_grads[0].lineno > one.steps[0].lineno for one in passes}
+    if len(late) > 1:
+        raise Skip("some gradients are cleared before they are computed, and others after the step")
+    return late.pop()
 
 
 @dataclass(frozen=True)
@@ -128,6 +179,19 @@ class _Pass:
     @property
     def optimizers(self) -> list[str]:
         return [ast.unparse(receiver(step)) for step in self.steps]
+
+
+def _branches(roles: Roles, passes: list[_Pass]) -> bool:
+    """Whether the optimizers decide by their count of steps.
+
+    Raises:
+        Skip: some do, and others do not.
+    """
+    stepped = {name for one in passes for name in one.optimizers}
+    kinds = {o.kind for o in roles.optimizers if o.name in stepped}
+    if BRANCHING in kinds and len(kinds) > 1:
+        raise Skip(f"{BRANCHING} and another optimizer step on one minibatch")
+    return BRANCHING in kinds
 
 
 def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
@@ -159,10 +223,6 @@ def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
             raise Skip(f"line {call.lineno} is not a statement of its own that always runs")
     for one in passes:
         _check_pass(tree, function, one)
-    stepped = [name for one in passes for name in one.optimizers]
-    for name in stepped:
-        if stepped.count(name) > 1:
-            raise Skip(f"{name} is stepped more than once")
     return passes
 
 
@@ -204,10 +264,10 @@ def _is_default(call: ast.Call) -> bool:
     return [ast.unparse(k) for k in call.keywords] == ["set_to_none=True"]
 
 
-def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass]) -> str:
+def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], *, alone: bool) -> str:
     """Parameters that update() clips and that its optimizers may not all hold, as written; none for the empty text.
 
-    A pass computes the gradients of its own optimizers' parameters, so with several none may clip others.
+    A pass computes the gradients of its own optimizers' parameters, so none may clip others unless it is `alone`.
 
     Raises:
         Skip: one may, or the parameters cannot be written above the training loop.
@@ -221,7 +281,7 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass]) 
         given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "parameters")]
         if one is not None and given and other_gradients.held_by(roles, given[0], own):
             continue
-        if one is None or not given or len(passes) > 1:
+        if one is None or not given or not alone:
             raise Skip(f"line {node.lineno} may clip gradients of several optimizers")
         local = scope_access(function.body).binds | set(parameters(function))
         if names_in(given) & (roles.variant | local):
@@ -232,8 +292,8 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass]) 
     return next(iter(also), "")
 
 
-def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef) -> None:
-    """The optimizer is one that can be traced, and only update() gives it gradients.
+def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef, updates: Collection[ast.FunctionDef]) -> None:
+    """The optimizer is one that can be traced, and only what updates gives it gradients, which it clears before.
 
     Raises:
         Skip: it is not.
@@ -248,9 +308,9 @@ def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef) -> None:
         raise Skip(f"the learning rate of {name} is a float that may change: each value would be compiled anew")
     for changed in roles.history.restructured.values():
         raise Skip(changed)
-    used = other_gradients.outside(roles, update, made[0])
+    used = other_gradients.outside(roles, updates, made[0])
     if used is not None:
         raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

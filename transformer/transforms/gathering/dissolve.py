@@ -13,7 +13,7 @@ from transformer.state import State
 from transformer.syntax.query import bind_arguments, first_parameter
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Line
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inline import gather, inlined, recognised, without
 from transformer.transforms.gathering.inlining import NotInlined
 from transformer.transforms.gathering.only_calls import only_calls
@@ -336,4 +336,4 @@ def _line(code: str) -> cst.SimpleStatementLine:
     return cast(cst.SimpleStatementLine, cst.parse_statement(code))
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

@@ -14,7 +14,7 @@ from transformer.state import State
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Edits, Line, lines_of
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
 from transformer.transforms.gathering.only_calls import (
     OnlyCall,
@@ -234,4 +234,4 @@ class _Rename(Remembering):
         return new.deep_clone()
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

@@ -134,7 +134,7 @@ def advantages_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -
 def computation_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
     """The call of a function in a minibatch's computation, which may read tensors on the host; None where none is."""
     for only in calls.values():
-        if roles.tree.loops_around(only.call)[:1] == [roles.minibatch_loop]:
+        if roles.tree.loops_around(only.call)[:1] == list(roles.phases.updates[:1]) != []:
             return only
     return None
 

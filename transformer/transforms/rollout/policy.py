@@ -11,7 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import calls_method, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.waits import arguments
 from transformer.values.tensors import Tensors
 
@@ -46,10 +46,10 @@ def apply(state: State) -> Rewrite:
         Skip: no such call, or its callee may not be the same in each call.
     """
     tree, roles = state.tree, state.roles
-    callee = _action_callee(roles)
+    callee = acting_callee(roles)
     if callee is None:
         raise Skip("no call of a trained network decides on the actions")
-    calls = [c for c in _calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
+    calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
     bare = next((c for c in calls if not without_gradients(tree, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
@@ -57,7 +57,7 @@ def apply(state: State) -> Rewrite:
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     for call in calls:
         edits.substitute(call.func, policy)
-    edits.after(_last_setup(roles, _root(callee)), f"{policy} = {ast.unparse(callee)}")
+    edits.after(_last_setup(roles, root(callee)), f"{policy} = {ast.unparse(callee)}")
     tensors = roles.get(Tensors)
     others = tuple(
         ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, tensors, value)
@@ -66,29 +66,30 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, replace(state.history, policy=policy, policy_target=target, policy_others=others))
 
 
-def _calls_before_update(roles: Roles) -> list[ast.Call]:
+def calls_before_update(roles: Roles) -> list[ast.Call]:
     """Calls of trained networks, or of their methods, in the rollout and the advantages."""
     p = roles.phases
     nodes = (n for stmt in p.block[: p.block.index(p.learn)] for n in walk(stmt))
-    found = [n for n in nodes if isinstance(n, ast.Call) and _root(n.func) in roles.modules]
+    found = [n for n in nodes if isinstance(n, ast.Call) and root(n.func) in roles.modules]
     return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 
 
-def _root(callee: ast.expr) -> str:
+def root(callee: ast.expr) -> str:
     """The network's name in `agent` and in `agent.method`; "" for anything else."""
     value = callee.value if isinstance(callee, ast.Attribute) else callee
     return value.id if isinstance(value, ast.Name) else ""
 
 
-def _action_callee(roles: Roles) -> ast.expr | None:
+def acting_callee(roles: Roles) -> ast.expr | None:
     """The callee whose result reaches the environment's step."""
     step = roles.phases.env_step
     wanted = names_in([*step.args, *(k.value for k in step.keywords)])
     for _ in range(4):  # action -> clipped action -> numpy action: a short chain of assignments
         for stmt in statements(roles.phases.block):
             if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
-                if isinstance(stmt.value, ast.Call) and _root(stmt.value.func) in roles.modules:
-                    return stmt.value.func
+                for call in walk(stmt.value) if roles.kind == "off-policy" else (stmt.value,):
+                    if isinstance(call, ast.Call) and root(call.func) in roles.modules:
+                        return call.func
                 wanted |= names_in([stmt.value])
     return None
 
@@ -100,7 +101,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
         Skip: this is not known.
     """
     tree = roles.tree
-    network = _root(callee)
+    network = root(callee)
     if network in roles.variant:
         raise Skip(f"the training loop binds {network}")
     bound = [n for n in tree.of(ast.Name) if n.id == network and not isinstance(n.ctx, ast.Load)]
@@ -144,4 +145,4 @@ def _last_setup(roles: Roles, network: str) -> ast.stmt:
     return anchors[-1]
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

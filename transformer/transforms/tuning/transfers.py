@@ -11,7 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.arrays import KnownArrays
 from transformer.values.tensors import Tensors
 
@@ -45,11 +45,13 @@ def apply(state: State) -> Rewrite:
         Skip: there is none that blocks.
     """
     tree, roles = state.tree, state.roles
-    rollout, device = roles.rollout, roles.device
-    if rollout is None:
+    device = roles.device
+    if roles.kind == "on-policy" and roles.rollout is None:
         raise Skip("the rollout loop is gone")
+    p = roles.phases
+    acting = roles.rollout.body if roles.rollout is not None else p.block[: p.block.index(p.learn)]
     edits, tensors, known, left = Edits(state.source), roles.get(Tensors), roles.get(KnownArrays), False
-    for stmt in statements(rollout.body):
+    for stmt in statements(acting):
         changes = [
             c for n in _own_nodes(stmt) if device and (c := _transfer(tree, tensors, known, n, device)) is not None
         ]
@@ -112,4 +114,4 @@ def _edit_loop(roles: Roles, edits: Edits, tensors: Tensors, loop: ast.For) -> b
     return True
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

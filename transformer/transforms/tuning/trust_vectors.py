@@ -7,7 +7,7 @@ import ast
 from transformer.state import State
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import NotNeeded, Rewrite, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="trust-vectors",
@@ -44,4 +44,4 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits)
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

@@ -9,14 +9,15 @@ from itertools import takewhile
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.dataflow.memory import HARMLESS
+from transformer.dataflow.memory import HARMLESS, is_in_place
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
 from transformer.syntax.query import TRY, calls_method, children, statements, walk
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Loop
 from transformer.torch_api import OF, REDUCES, names
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.memory import Memory
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.reports import REPORTS, is_report
@@ -52,7 +53,11 @@ def apply(state: State) -> Rewrite:
     Raises:
         Skip: nothing in it reads a tensor on the host, or the loop may leave a minibatch before its step.
     """
-    work = Deferral(state)
+    if state.roles.kind == "off-policy":
+        return _each_region(state)
+    loop, last = state.roles.minibatch_loop, last_step(state.roles)
+    assert last is not None, "the minibatch loop is the one that steps the optimizer"
+    work = Deferral(state, loop, loop.body, last)
     for stmt in statements(work.computing[first_computation(state.roles) or 0 :]):
         if isinstance(stmt, (ast.Break, ast.Continue, ast.Return)):
             reads = any(_item(n) is not None for s in work.loop.body for n in walk(s))
@@ -69,23 +74,45 @@ def apply(state: State) -> Rewrite:
     raise NotNeeded("the minibatch loop reads no tensor on the host" + " before the optimizer's step" * below)
 
 
-class Deferral:
-    """The edits of one minibatch loop."""
+def _each_region(state: State) -> Rewrite:
+    """Take logging out of each update region of a loop over environment steps.
 
-    def __init__(self, state: State) -> None:
+    Raises:
+        Skip: nothing in them logs or reads a tensor on the host, or it must stay.
+    """
+    reasons: list[str] = []
+    warnings: list[Diagnostic] = []
+    before = state
+    for place in range(len(state.roles.phases.regions)):
+        region = state.roles.phases.regions[place]
+        work = Deferral(state, state.roles.phases.loop, region.block, region.last)
+        for stmt in region.statements:
+            work.visit(stmt, collected=False)
+        reasons += work.reasons
+        warnings += work.warnings
+        state = state.after(work.edits)
+    if state is not before:
+        return Rewrite(state, notes=tuple(reasons), warnings=tuple(warnings))
+    if reasons:
+        raise Skip(reasons[0], warnings=warnings)
+    raise NotNeeded("no update reads a tensor on the host before the optimizer's step")
+
+
+class Deferral:
+    """The edits of one minibatch loop, or of one update region of a loop over environment steps."""
+
+    def __init__(self, state: State, loop: Loop, block: list[ast.stmt], last: int) -> None:
+        """What is computed ends in the block's statement at `last`, which is, or holds, the optimizer's step."""
         roles = state.roles
         self.state, self.tree = state, state.tree
         self.edits = Edits(state.source)
         self.tensors = roles.get(Tensors)
         self.reasons: list[str] = []
         self.warnings: list[Diagnostic] = []
-        loop = roles.minibatch_loop
-        last = last_step(roles)
-        assert last is not None, "the minibatch loop is the one that steps the optimizer"
-        self.loop, self.last = loop, loop.body[last]
-        self.computing = loop.body[: last + 1]
-        self.below = loop.body[last + 1 :]
-        self._above, self._inside = set(statements(self.computing)), set(statements(loop.body))
+        self.loop, self.last = loop, block[last]
+        self.computing = block[: last + 1]
+        self.below = block[last + 1 :]
+        self._above, self._inside = set(statements(self.computing)), set(statements(block))
         self._turn = set(statements(self.state.roles.phases.block))
         stores = (n for n in self.tree.nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
         self._stored = {self.tree.text(n) for n in stores if self.tree.statement(n) in self._turn}
@@ -94,13 +121,13 @@ class Deferral:
         self._stacked: set[str] = set()
         self._sinking = self._sinkable()
 
-    def visit(self, stmt: ast.stmt) -> None:
-        """Defer what can be deferred in a statement and in `with` blocks below it."""
+    def visit(self, stmt: ast.stmt, *, collected: bool = True) -> None:
+        """Defer what can be deferred in a statement and in `with` blocks below it; lists only where `collected`."""
         if isinstance(stmt, ast.With):
             for inner in stmt.body:
-                self.visit(inner)
+                self.visit(inner, collected=collected)
             return
-        if not (self._collects(stmt) or self._reads_number(stmt) or self._sinks(stmt)):
+        if not ((collected and self._collects(stmt)) or self._reads_number(stmt) or self._sinks(stmt)):
             if any((tensor := _item(n)) is not None and not self._is_of_numpy(tensor) for n in walk(stmt)):
                 self.reasons.append(f"line {stmt.lineno} still reads a tensor on the host")
                 waits = "a tensor is read on the host in every minibatch"
@@ -344,7 +371,7 @@ class Deferral:
 
     def _may_sink(self, stmt: ast.stmt, rebound: set[str]) -> bool:
         rebound = rebound | {n for s in statements([self.last]) for n in access(s).binds}
-        names = (n for n in walk(stmt) if isinstance(n, ast.Name))
+        names = [n for n in walk(stmt) if isinstance(n, ast.Name) and n.id not in self._own(stmt)]
         if not all(name.id not in rebound and self._is_settled(name, stmt) for name in names):
             return False
         return all(self._is_harmless(n) for n in walk(stmt) if isinstance(n, ast.Call))
@@ -380,9 +407,13 @@ class Deferral:
             called = isinstance(call := self.tree.parents[parent], ast.Call) and call.func is parent
             if node.id in reader or (called and is_report(self.tree, call)):
                 return True
+        if isinstance(parent, ast.Attribute) and self._is_buffer(parent):
+            return True
         bindings = list(self.tensors.bindings(node.id, stmt))
         if not bindings or node.id in self._memory.changed:
             return False
+        if self.state.roles.kind == "off-policy" and all(b is not None and self._is_clock(b) for b in bindings):
+            return True
         return self._memory.is_left_alone(node, self._inside) or all(b is not None and _is_counter(b) for b in bindings)
 
     def _may_report(self, node: ast.AST) -> bool:
@@ -396,9 +427,56 @@ class Deferral:
             node.func.attr in REPORTS and not computes and not self.tensors.tensor(node.func.value)
         )
 
+    def _own(self, stmt: ast.stmt) -> set[str]:
+        """Names that a condition's statements bind for themselves: new tensors, of which nothing else is read."""
+        if not isinstance(stmt, ast.If) or self.state.roles.kind == "on-policy":
+            return set()
+        inside = set(walk(stmt))
+        bound = [s for s in stmt.body if isinstance(s, ast.Assign)]
+        names = {n for s in bound for n in access(s).binds}
+        uses = [n for n in self.tree.nodes if isinstance(n, ast.Name) and n.id in names and n not in inside]
+        elsewhere = {n.id for n in uses if self.state.roles.is_ours(n)}
+        new = (s for s in bound if self._memory.is_left_alone(s.value, self._inside))
+        return {n for s in new for n in access(s).binds - elsewhere}
+
+    def _is_buffer(self, node: ast.Attribute) -> bool:
+        """Whether an attribute of a network is one that its class registers as a buffer, and that nothing sets."""
+        roles = self.state.roles
+        if not isinstance(node.value, ast.Name) or node.value.id not in roles.modules or roles.kind == "on-policy":
+            return False
+        known = any(
+            isinstance(n, ast.Call)
+            and isinstance(n.func, ast.Attribute)
+            and n.func.attr == "register_buffer"
+            and ast.unparse(n.args[0]) == repr(node.attr)
+            for cls in roles.network_classes
+            for n in walk(cls)
+            if isinstance(n, ast.Call) and n.args
+        )
+        others = (n for n in roles.run_by_training if isinstance(n, ast.Attribute) and n.attr == node.attr)
+        return known and not any(self._may_change(n) for n in others)
+
+    def _may_change(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is set, or its memory written."""
+        if not isinstance(node.ctx, ast.Load):
+            return True
+        outer: ast.AST = node
+        while isinstance(outer, (ast.Attribute, ast.Subscript)):
+            inner, outer = outer, self.tree.parents[outer]
+            if not isinstance(inner.ctx, ast.Load):
+                return True
+        return isinstance(outer, ast.Call) and isinstance(outer.func, ast.Attribute) and is_in_place(outer.func.attr)
+
+    def _is_clock(self, stmt: ast.stmt) -> bool:
+        """Whether a statement above the training loop binds the time, a number."""
+        read = stmt.value if isinstance(stmt, ast.Assign) and stmt not in self._turn else None
+        return isinstance(read, ast.Call) and self.tree.qualified(read.func) in CLOCKS
+
     def _reports(self, stmt: ast.stmt) -> bool:
         if isinstance(stmt, ast.If):
-            return all(self._reports(s) for s in (*stmt.body, *stmt.orelse)) and not any(
+            own = self._own(stmt)
+            plain = (s for s in stmt.body if not (isinstance(s, ast.Assign) and access(s).binds <= own))
+            return all(self._reports(s) for s in (*plain, *stmt.orelse)) and not any(
                 self.tensors.tensor(n) for n in walk(stmt.test) if isinstance(n, ast.expr)
             )
         return isinstance(stmt, ast.Expr) and is_report(self.tree, stmt.value)
@@ -474,4 +552,4 @@ def _is_scalar(node: ast.expr) -> bool:
     return False
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

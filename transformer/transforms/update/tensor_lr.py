@@ -12,7 +12,7 @@ from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="tensor-lr",
@@ -191,4 +191,4 @@ def _add_arguments(tree: Tree, edits: Edits, optimizer: Optimizer, extra: list[s
     edits.replace(stmt, f"{prefix}{tree.text(call.func)}({', '.join([*args, *extra])})")
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

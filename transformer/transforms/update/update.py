@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from transformer.dataflow.access import access
+from transformer.recognition.history import Function
+from transformer.recognition.off_policy import Region, leading
+from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import method, walk
+from transformer.syntax.query import method, statements, walk
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
+from transformer.syntax.tree import Tree
+from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.transforms.extraction import extract
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
@@ -42,6 +49,8 @@ def apply(state: State) -> Rewrite:
         Skip: it cannot be moved.
     """
     roles = state.roles
+    if roles.kind == "off-policy":
+        return _each_region(state)
     loop = roles.minibatch_loop
     tensors = roles.get(Tensors)
     first, last = first_computation(roles), last_step(roles)
@@ -59,6 +68,95 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, replace(history, backwards=passes, static_update=static))
 
 
+def _each_region(state: State) -> Rewrite:
+    """Extract each update region of a loop over environment steps.
+
+    Raises:
+        Skip: none can be moved.
+    """
+    reasons: list[Skip] = []
+    for place in range(len(state.roles.phases.regions)):
+        region = state.roles.phases.regions[place]
+        if state.roles.is_update(region.steps[0]):
+            continue
+        line = region.block[region.first].lineno
+        try:
+            state = _extracted(state, region)
+        except Skip as skip:
+            reasons.append(type(skip)(f"line {line}: {skip}"))
+    if not state.history.updates:
+        raise skipped(reasons, "no update was found")
+    return Rewrite(state, notes=tuple(map(str, reasons)))
+
+
+def _extracted(state: State, region: Region) -> State:
+    """The state with one update region in a function of its own.
+
+    Raises:
+        Skip: it cannot be moved.
+    """
+    roles, tensors = state.roles, state.roles.get(Tensors)
+    passes = sum(method(n) == "backward" for s in region.statements for n in walk(s))
+    if not passes:
+        raise Skip("an optimizer is stepped, but no backward() is called")
+    edits = Edits(state.source)
+    doc = "Optimize on one batch of stored steps."
+    function = extract(state, edits, region.statements, _name(region), doc, detach=True)
+    _check_graphs(roles, tensors, region, function)
+    history = state.history.with_function(function.name, function)
+    updates = {**history.updates, function.name: passes}
+    return state.after(edits, replace(history, updates=updates))
+
+
+def _name(region: Region) -> str:
+    """`update_actor` for `actor_optimizer`; `update` for `optimizer`, and for several."""
+    if len(region.steps) > 1:
+        return "update"
+    receiver = region.steps[-1].func
+    assert isinstance(receiver, ast.Attribute)
+    name = ast.unparse(receiver.value).rpartition(".")[2]
+    own = re.sub(r"_*(optimizer|optim|opt)_*", "", name)
+    return f"update_{own}" if own else "update"
+
+
+def _check_graphs(roles: Roles, tensors: Tensors, region: Region, function: Function) -> None:
+    """No gradient flows into a region's losses from outside, nor out of it into others.
+
+    Raises:
+        Skip: one may.
+    """
+    tree, inside = roles.tree, set(statements(region.statements))
+    turn = list(statements(roles.outermost.body))
+    lead = leading(turn, [tree.statement(step) for step in roles.optimizer_steps])
+    for stmt in turn:
+        if stmt in inside or _without_gradients(tree, stmt):
+            continue
+        own = access(stmt)
+        computed = any(tensors.produced(n) for n in walk(stmt)) and not isinstance(stmt, BLOCKS)
+        if computed and own.binds & set(function.params):
+            name = min(own.binds & set(function.params))
+            raise Skip(f"{name}, which it uses, comes with gradients from line {stmt.lineno}")
+        given = own.reads & function.tensor_results
+        if given and own.binds & lead and not isinstance(stmt, BLOCKS) and not _reads_numbers(stmt, given):
+            raise Skip(f"line {stmt.lineno} computes with {min(given)}, perhaps with gradients")
+
+
+BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+
+
+def _without_gradients(tree: Tree, stmt: ast.stmt) -> bool:
+    return any(
+        isinstance(outer, ast.With) and any(tree.calls(i.context_expr, "torch.no_grad") for i in outer.items)
+        for outer in tree.ancestors(stmt)
+    )
+
+
+def _reads_numbers(stmt: ast.stmt, names: AbstractSet[str]) -> bool:
+    """Whether a statement takes nothing of some tensors but what carries no gradient: `x.item()`, `x.detach()`."""
+    detached = {id(n) for c in walk(stmt) if method(c) in ("item", "detach", "tolist") for n in walk(c)}
+    return all(id(n) in detached for n in walk(stmt) if isinstance(n, ast.Name) and n.id in names)
+
+
 def _branches(tensors: Tensors, node: ast.AST) -> bool:
     """Whether control flow hangs on a tensor's value, which a CUDA graph would freeze."""
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
@@ -68,4 +166,4 @@ def _branches(tensors: Tensors, node: ast.AST) -> bool:
     return method(node) in ("item", "tolist", "numpy", "cpu")
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

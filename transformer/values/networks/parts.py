@@ -309,6 +309,8 @@ class Parts:
             outer = parents[node]
             if isinstance(outer, ast.Call) and ast.unparse(outer.func) == "super":
                 continue
+            if isinstance(outer, ast.Call) and outer.func is node and "forward" in cls.methods:
+                continue  # self(x), the module's own call
             at = f"line {getattr(node, 'lineno', function.lineno)}"
             if not isinstance(outer, ast.Attribute):
                 raise Unknown(f"{at} hands {own} on")

@@ -22,6 +22,8 @@ NEW_OF_TORCH = names("torch", memory="new")
 NEW_OF_FUNCTIONAL = names("functional", memory="new")
 LAYERS = ("Linear", "Conv", "LSTM", "GRU", "Embedding")
 """A module made of one of these computes a new tensor."""
+MADE_FOR_INDEX = ("torch.arange",)
+"""Functions of torch whose results have a dimension, as an index."""
 HOST = frozenset("float int bool str len list tuple dict set range".split())
 
 
@@ -137,6 +139,10 @@ class Results:
             return not isinstance(node.op, ast.UAdd)
         if isinstance(node, ast.Name):
             return self._new_name(node.id, method, depth - 1)
+        if isinstance(node, ast.Subscript):  # indexing by a tensor copies
+            index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            made = (self._tree.qualified(n.func) or "" for n in index if isinstance(n, ast.Call))
+            return any(name in MADE_FOR_INDEX for name in made) and self._new(node.value, method, depth - 1)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False
         qualified = self._tree.qualified(node.func) or ""

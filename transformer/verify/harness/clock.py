@@ -25,15 +25,20 @@ _DECEIVED = ("__main__", "gym", "gymnasium")
 class VirtualClock:
     """The time as a function of the steps that a journal counted."""
 
-    def __init__(self, journal: Journal, rate: int = 1) -> None:
-        """Have a step take `rate` milliseconds; a clock of another rate also begins on another day."""
+    def __init__(self, journal: Journal, rate: int = 1, *, stepwise: bool = False) -> None:
+        """Have a step take `rate` milliseconds; a clock of another rate also begins on another day.
+
+        Where it is `stepwise`, steps of optimizers count from the environment's next step on.
+        """
         self._journal = journal
+        self._stepwise = stepwise
         self._rate = rate
         self._begin = (EPOCH + (rate - 1) * DAY) * 10**9
 
     def nanoseconds(self) -> int:
         """Nanoseconds since 1970 on this clock."""
-        return self._begin + sum(self._journal.moment()) * self._rate * 10**6
+        moment = self._journal.last_env_step if self._stepwise else self._journal.moment()
+        return self._begin + sum(moment) * self._rate * 10**6
 
     def seconds(self) -> float:
         """Seconds since 1970 on this clock."""

@@ -28,13 +28,18 @@ class EagerSteps:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._calls: dict[str, int] = {}
+        self._branchless = False
 
     @contextmanager
     def during_step(self, optimizer: torch.optim.Optimizer) -> Iterator[None]:
         """Have the step that is taken within the context be the original's."""
-        groups = [group for group in optimizer.param_groups if any(p.is_cuda for p in group["params"])]
+        groups = [group for group in optimizer.param_groups if _is_cuda(group) or group.get("capturable")]
+        on_device = any(map(_is_cuda, groups))
+        self._branchless |= bool(groups) and not on_device  # a script sets this on the host only to be compiled
         kept = [{key: group[key] for key in ("lr", "capturable") if key in group} for group in groups]
-        capturable = _Twin(optimizer) if any(s.get("capturable") for s in kept) and self._due(optimizer) else None
+        capturable = (
+            _Twin(optimizer) if on_device and any(s.get("capturable") for s in kept) and self._due(optimizer) else None
+        )
         for group, settings in zip(groups, kept, strict=True):
             group.update({"lr": float(settings["lr"])} if "lr" in settings else {})
             group.update({"capturable": False} if "capturable" in settings else {})
@@ -52,6 +57,8 @@ class EagerSteps:
         """Write down that steps were taken as the original's."""
         if self._calls:
             self._journal.add("regrouped", "tensor-lr")
+        if self._branchless:
+            self._journal.add("regrouped", "one-graph")
 
     def _due(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether this step is to be compared."""
@@ -91,6 +98,10 @@ class _Twin:
                 if isinstance(value, torch.Tensor):
                     ours = self._twin.state[twin].get(key)
                     yield from (("optimizer state", error) for error in errors(ours, value, f"{name}: {key}"))
+
+
+def _is_cuda(group: dict[str, Any]) -> bool:
+    return any(p.is_cuda for p in group["params"])
 
 
 def _name(optimizer: torch.optim.Optimizer) -> str:

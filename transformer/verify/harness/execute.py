@@ -79,8 +79,8 @@ class Record(Log):
 
     def __init__(self, job: Job, journal: Journal) -> None:
         super().__init__(job, journal)
-        self._optimizers = OptimizerRecorder(journal)
-        self._clock = VirtualClock(journal, job.clock_rate)
+        self._optimizers = OptimizerRecorder(journal, others=job.stepwise)
+        self._clock = VirtualClock(journal, job.clock_rate, stepwise=job.stepwise)
         self.hooks |= dict.fromkeys(("now", "utcnow", "today"), self._clock.replace_now)
         self._events = Events(journal)
         self.hooks |= self._events.hooks

@@ -42,6 +42,9 @@ class Job:
     """record: cut episodes short."""
     clock_rate: int = 1
     """record: the milliseconds that a step takes on the script's clock."""
+    stepwise: bool = False
+    """record: whether each turn of the training loop steps the environment once. The clock then stands still between
+    these steps: a turn logs at one moment, wherever in the turn."""
     emulated: bool = False
     """Give the script a CUDA device that is computed on the CPU."""
     every: int = 1

@@ -28,6 +28,8 @@ class Journal:
         self.env_steps = 0
         self.optimizer_steps = 0
         self.iterations = 0
+        self.last_env_step = (0, 0)
+        """The moment of the environment's last step."""
         self.permutations = Permutations(rank)
         self.entries: dict[str, list[Any]] = {
             kind: []
@@ -41,6 +43,7 @@ class Journal:
                 "optimizers",
                 "steps",
                 "random",
+                "others",
                 "sites",
                 "final",
                 "probe",
@@ -70,6 +73,7 @@ class Journal:
             self.iterations += 1
             self._progress.write(b".")
         self.env_steps += 1
+        self.last_env_step = self.moment()
 
     def note_optimizer_step(self) -> bool:
         """Count an optimizer step; returns whether it is the first one of its iteration."""

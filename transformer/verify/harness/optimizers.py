@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .journal import Journal
@@ -15,14 +17,38 @@ from .tensors import digest, dtype_name, live, named_parameters, raw
 class OptimizerRecorder:
     """Records optimizers from their first step on, numbered in the order of it."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, *, others: bool = False) -> None:
+        """Record, with `others`, the networks beside those of the optimizers, too, before each update."""
         self._journal = journal
+        self._with_others = others
         self._known: list[tuple[torch.optim.Optimizer, dict[str, torch.Tensor]]] = []
         self._buffers: dict[str, torch.Tensor] = {}
+        self._apart: list[tuple[str, torch.Tensor]] | None = None
+        """The parameters and buffers that no optimizer's networks hold, once the first update is done."""
 
     def install(self) -> None:
         """Ask torch to call back after each step of any optimizer."""
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self.record(optimizer))
+
+    def _others(self) -> dict[str, str]:
+        """Digests of the parameters and buffers that no optimizer's networks hold, such as target networks'.
+
+        They have no names that two runs could share, so those of one class and attribute are sorted.
+        """
+        if self._apart is None:
+            gc.collect()  # networks that are gone are none
+            known = {id(p) for _, parameters in self._known for p in parameters.values()}
+            known |= {id(b) for b in self._buffers.values()}
+            self._apart = []
+            for module in live()[0]:
+                for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+                    if id(tensor) not in known and not isinstance(tensor, FakeTensor):
+                        known.add(id(tensor))
+                        self._apart.append((f"{type(module).__name__}.{name}", tensor))
+        found: dict[str, list[str]] = {}
+        for name, tensor in self._apart:
+            found.setdefault(name, []).append(digest(raw(tensor)))
+        return {name: " ".join(sorted(digests)) for name, digests in sorted(found.items())}
 
     def record_final(self) -> None:
         """Write down the last values of all parameters, and of the buffers of the modules that they belong to."""
@@ -31,6 +57,8 @@ class OptimizerRecorder:
             for number, (_, parameters) in enumerate(self._known)
             for name, parameter in parameters.items()
         }
+        if self._with_others and self._known:
+            self._journal.add("others", self._others())
         self._journal.room = sys.maxsize  # they are few, and a difference in them is wanted with its size
         last |= {f"buffer {name}": buffer for name, buffer in sorted(self._buffers.items())}
         self._journal.add("final", {name: self._describe(tensor) for name, tensor in last.items()})
@@ -44,6 +72,8 @@ class OptimizerRecorder:
         """Write down what a step, the one just done, has left behind."""
         if self._journal.note_optimizer_step():
             self._journal.add("random", state_digests())
+            if self._with_others and self._journal.optimizer_steps > 1:  # by now all networks are made
+                self._journal.add("others", self._others())
         number = self._number(optimizer)
         parameters = self._known[number][1]
         numbers, arrays = _hyperparameters(optimizer)

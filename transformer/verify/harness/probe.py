@@ -68,15 +68,25 @@ class Probe:
         """Write down what is known, and end the run."""
         here = dict(self._loops_around_here())
         training = [planned for place, planned in self._loops.items() if place in here and planned is not None]
-        found = (match for planned in training for match in self._matches(planned))
+        stepwise = next(iter(self._loops), None) in here  # what steps the environment once a turn steps optimizers too
+        found = (match for planned in training for match in self._matches(planned, stepwise))
         option, unit, iterations = next(found, (None, None, None))
-        self._journal.add("probe", option, unit, iterations)
+        self._journal.add("probe", option, unit, iterations, self._journal.env_steps if stepwise else 0, self._num_envs)
         for parsed in self._options.found.values():
             self._journal.add("options", *astuple(parsed))
         raise EnoughIterations
 
-    def _matches(self, planned: _Planned) -> Iterator[tuple[str, int, int]]:
-        """Options from whose value the loop's end follows: (option, its amount for one iteration, iterations)."""
+    def _matches(self, planned: _Planned, stepwise: bool) -> Iterator[tuple[str, int, int]]:
+        """Options from whose value the loop's end follows: (option, its amount for one iteration, iterations).
+
+        Where it is `stepwise`, an iteration is a step of the environment.
+        """
+        if stepwise:
+            for unit in dict.fromkeys((1, self._num_envs)):
+                for option, value in self._options.counts().items():
+                    if value // unit == planned.end:
+                        yield option, unit, planned.end
+            return
         steps = self._journal.env_steps
         everywhere = steps * self._num_envs * int(os.environ.get("WORLD_SIZE", "1"))
         for unit in dict.fromkeys((everywhere, steps * self._num_envs, steps, 1)):

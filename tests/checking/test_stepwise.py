@@ -1,0 +1,67 @@
+"""Scripts whose every turn steps the environment once: how long they train, and what is told of their networks."""
+
+from pathlib import Path
+
+import pytest
+from replay_script import changed, replay
+
+from transformer.verify import compare
+from transformer.verify.length import WARM_UP, find_length
+from transformer.verify.record import record_run
+from transformer.verify.run import Run
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(replay(), encoding="utf-8")
+    return path
+
+
+def test_length_counts_from_the_first_update_on(script: Path) -> None:
+    length = find_length(Run(script))
+    assert (length.option, length.unit, length.planned, length.begins) == ("--total-timesteps", 1, 80, 22)
+    assert length.stepwise and not length.warm_up
+    assert length.shortened(Run(script), 10).args == ("--total-timesteps", "31")
+    assert length.shortened(Run(script), 100) == Run(script)
+
+
+def test_a_long_warm_up_is_shortened(script: Path) -> None:
+    run = Run(script, ("--learning-starts", "3000", "--total-timesteps", "9000"))
+    length = find_length(run)
+    assert length.warm_up == ("--learning-starts", str(WARM_UP))
+    assert length.begins == WARM_UP + 2
+    shortened = length.shortened(run, 10)
+    assert shortened.args == ("--learning-starts", str(WARM_UP), "--total-timesteps", str(WARM_UP + 11))
+    recording = record_run(shortened, stepwise=True)
+    assert len(recording.steps) == 10
+
+
+def test_a_target_network_that_moves_otherwise_is_told(script: Path) -> None:
+    original = record_run(Run(script), stepwise=True)
+    assert original.others
+    source = replay(follow=changed("follow", "1.0 - args.tau", "1.0 - 1.01 * args.tau"))
+    found = compare(original, record_run(Run(script, source=source), stepwise=True))
+    assert found[0].quantity == "other network"
+    assert compare(original, record_run(Run(script), stepwise=True)) == ()
+
+
+def test_a_network_that_moves_after_the_last_update_is_told(script: Path) -> None:
+    original = record_run(Run(script), stepwise=True)
+    last = "if global_step + 1 == args.total_timesteps:\n    target_network.net[0].bias.data.add_(1)"
+    source = replay(follow=changed("follow", "for param", "for param") + last)
+    found = compare(original, record_run(Run(script, source=source), stepwise=True))
+    assert [d.quantity for d in found] == ["other network"]
+    assert found[0].where == "the end"
+
+
+def test_the_clock_stands_still_within_a_turn(script: Path) -> None:
+    log = "print(global_step, time.time() - start_time)"
+    above, below = replay(log=log), replay(log="", follow=log)
+    for stepwise in (True, False):
+        lines = [
+            [p.line for p in record_run(Run(script, source=source), stepwise=stepwise).prints]
+            for source in (above, below)
+        ]
+        assert lines[0]
+        assert (lines[0] == lines[1]) is stepwise

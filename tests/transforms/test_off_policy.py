@@ -1,0 +1,314 @@
+"""Transforms of training from stored steps: what they make of a small script, and what they leave alone and why."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from cases import turn
+from replay_script import changed, replay
+
+from transformer import Applied, Skipped, convert
+from transformer.verify import compare, record
+
+
+def made(transform: str, source: str, *also: str) -> str:
+    """The lines that a transform adds to a script."""
+    step = turn(transform, source, also)
+    assert isinstance(step.outcome, Applied), step.outcome
+    before = step.before.splitlines()
+    return "\n".join(line.strip() for line in step.after.splitlines() if line not in before)
+
+
+def reason(transform: str, source: str, *also: str) -> str:
+    """Why a transform leaves a script as it is."""
+    step = turn(transform, source, also)
+    assert isinstance(step.outcome, Skipped), step.after
+    return step.outcome.reason
+
+
+def test_acting() -> None:
+    step = turn("acting", replay())
+    assert isinstance(step.outcome, Applied), step.outcome
+    under = "            with torch.no_grad():\n                q_values = q_network(torch.Tensor(obs).to(device))\n"
+    assert step.after == step.before.replace("            q_values = q_network(torch.Tensor(obs).to(device))\n", under)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"act": "actions = np.array([random.choice((-1, 1))])"}, "no call of a trained network decides"),
+        (
+            {"act": changed("act", "q_values = q_network", "with torch.no_grad():\n        q_values = q_network")},
+            "under torch.no_grad() already",
+        ),
+        (
+            {"network": changed("network", "nn.Linear(2, 8)", "nn.Linear(2, 8, bias=False)")},
+            "makes a Linear, of which it is not known",
+        ),
+        ({"network": changed("network", "nn.Tanh()", "nn.Dropout()")}, "makes a Dropout"),
+        ({"network": changed("network", "self.net(x)", "self.net(x) @ torch.eye(2)")}, "multiplies matrices"),
+        ({"network": changed("network", "self.net(x)", "F.dropout(self.net(x) * x.requires_grad)")}, "requires_grad"),
+        ({"sample": "<kept>"}, "more than numbers may come of"),
+    ],
+)
+def test_acting_is_left_alone(parts: dict[str, str], why: str) -> None:
+    if parts.get("sample") == "<kept>":  # a loss of what the network was asked for when it acted
+        act = "q_values = q_network(torch.Tensor(obs).to(device))\nactions = 2 * q_values.argmax(1).numpy() - 1"
+        learn = changed("learn", "loss = F.mse_loss(values, goal)", "loss = F.mse_loss(values, goal) + q_values.mean()")
+        parts = {"act": act, "learn": learn}
+    assert why in reason("acting", replay(**parts))
+
+
+def test_target_update() -> None:
+    assert made("target-update", replay()).splitlines() == [
+        "def update_targets():",
+        '"""Move the target networks\' parameters towards those of the trained ones."""',
+        "with torch.no_grad():",
+        "torch._foreach_mul_(targets, 1 - args.tau)",
+        "torch._foreach_add_(targets, torch._foreach_mul(sources, args.tau))",
+        "targets = list(target_network.parameters())",
+        "sources = list(q_network.parameters())",
+        "update_targets()",
+    ]
+
+
+COPY = "target_param.data.copy_(args.tau * param.data + (1.0 - args.tau) * target_param.data)"
+
+
+@pytest.mark.parametrize(
+    ("follow", "why"),
+    [
+        ("target_network.load_state_dict(q_network.state_dict())", "no loop goes through"),
+        (changed("follow", "(1.0 - args.tau)", "args.gamma"), "args.gamma is not 1 - args.tau"),
+        (changed("follow", "1.0 - args.tau", "1.0 - args.gamma"), "is not 1 - args.tau"),
+        (changed("follow", "args.tau * param.data +", "args.tau * param.data -"), "no sum of both"),
+        (changed("follow", COPY, COPY + "\n    print(param.norm())"), "it does more than copy"),
+        (
+            changed("follow", COPY, COPY.replace("args.tau", "rate")).replace("for", "rate = loss.item()\nfor", 1),
+            "rate",
+        ),
+    ],
+)
+def test_target_update_is_left_alone(follow: str, why: str) -> None:
+    assert why in reason("target-update", replay(follow=follow))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (("target_network = QNetwork().to(device)", "target_network = q_network"), "made in another way"),
+        (("target_network = QNetwork().to(device)", "target_network = nn.Linear(2, 2)"), "made in another way"),
+        (
+            ("optimizer = ", "target_network.net[0] = q_network.net[0]\noptimizer = "),
+            "sets target_network.net[0]",
+        ),
+    ],
+)
+def test_target_update_asks_what_the_networks_share(make: tuple[str, str], why: str) -> None:
+    assert why in reason("target-update", replay(make=changed("make", *make)))
+
+
+def test_target_update_of_a_copy() -> None:
+    copied = changed("make", "target_network = QNetwork().to(device)", "target_network = copy.deepcopy(q_network)")
+    assert "update_targets()" in made("target-update", replay(make=copied))
+
+
+ROWS = """
+with torch.no_grad():
+    place = (b_rewards * torch.ones(1, 4)).clamp(0, 3)
+    lower, share = place.floor().clamp(0, 3), (place - 0.5) * place
+    lower = place.floor().clamp(0, 3)
+    share = (place - 0.5) * place
+    spread = torch.zeros_like(place)
+    for i in range(spread.size(0)):
+        spread[i].index_add_(0, lower[i].long(), share[i])
+"""
+
+
+def with_rows(old: str = "", new: str = "") -> str:
+    learn = ROWS.replace("    lower, share = place.floor().clamp(0, 3), (place - 0.5) * place\n", "")
+    assert old in learn
+    learn = learn.replace(old, new) if old else learn
+    return replay(
+        learn=learn + changed("learn", "F.mse_loss(values, goal)", "F.mse_loss(values, goal + spread.sum(1))")
+    )
+
+
+def test_scatter_rows() -> None:
+    assert made("scatter-rows", with_rows()) == "spread.scatter_add_(1, lower.long(), share)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("share[i])", "share[0])", "does more than add to a row"),
+        ("spread[i].index_add_(0", "spread[i].index_add_(-1", "does more than add to a row"),
+        ("torch.zeros_like(place)", "place", "spread is not known to be a new tensor"),
+        ("range(spread.size(0))", "range(4)", "is not known to be the rows"),
+        ("(place - 0.5) * place", "[p for p in place]", "share is not known to be a tensor"),
+        ("place.floor().clamp(0, 3)", "spread_of(place)", "lower is not known to be a tensor"),
+        ("share[i])", "share[i])\n        print(i)", "does more than add to a row"),
+    ],
+)
+def test_scatter_rows_is_left_alone(old: str, new: str, why: str) -> None:
+    assert why in reason("scatter-rows", with_rows(old, new))
+
+
+def test_logging_goes_below_the_step() -> None:
+    step = turn("deferred-sync", replay())
+    assert isinstance(step.outcome, Applied), step.outcome
+    lines = [line.strip() for line in step.after.splitlines()]
+    assert lines.index("optimizer.step()") + 1 == lines.index("if global_step % 10 == 0:")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "print(global_step, q_network.net[0].weight.sum().item())",  # the step changes it
+        "goal.mul_(2)\nprint(goal.sum().item())",
+        "print(random.random())",
+    ],
+)
+def test_what_the_step_may_change_is_logged_above_it(log: str) -> None:
+    step = turn("deferred-sync", replay(log=log))
+    assert step.after == step.before
+
+
+def test_update() -> None:
+    step = turn("update", replay())
+    assert "            values, loss = update(" not in step.after  # nothing reads them below
+    assert "            update(b_next_obs, b_rewards, b_dones, b_obs, b_actions, global_step)" in step.after
+    assert (
+        "b_obs, b_next_obs, b_actions, b_rewards, b_dones = rb.sample(args.batch_size)\n            update"
+        in step.after
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        (
+            {
+                "follow": "if global_step % 2:\n    extra = values.mean()\n    optimizer.zero_grad()\n"
+                "    extra.backward()\n    optimizer.step()"
+            },
+            "computes with values, perhaps with gradients",
+        ),
+        (
+            {
+                "sample": "b_obs, b_next_obs, b_actions, b_rewards, b_dones = rb.sample(args.batch_size)\n"
+                "values = q_network(torch.tensor(b_obs.numpy()))",
+                "learn": changed("learn", "values = q_network(b_obs).gather", "values = values.gather"),
+            },
+            "comes with gradients from line",
+        ),
+    ],
+)
+def test_update_keeps_gradients_together(parts: dict[str, str], why: str) -> None:
+    step = turn("update", replay(**parts))
+    told = step.outcome.reason if isinstance(step.outcome, Skipped) else " ".join(step.outcome.notes)
+    assert why in told
+
+
+TWO = {
+    "make": """
+        q_network = QNetwork().to(device)
+        critic = QNetwork().to(device)
+        target_network = QNetwork().to(device)
+        target_network.load_state_dict(q_network.state_dict())
+        optimizer = optim.Adam(critic.parameters(), lr=1e-2)
+        actor_optimizer = optim.Adam(q_network.parameters(), lr=1e-2)
+    """,
+    "learn": """
+        loss = F.mse_loss(critic(b_obs), target_network(b_next_obs).detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if global_step % 2 == 0:
+            actor_loss = -critic(q_network(b_obs)).mean()
+            actor_optimizer.zero_grad()
+            actor_loss.backward()
+            actor_optimizer.step()
+            print(global_step, loss.item(), actor_loss.item())
+    """,
+}
+
+
+def test_each_update_has_a_graph_of_its_own() -> None:
+    lines = made("one-graph", replay(**TWO), "tensor-lr").splitlines()
+    assert "loss.backward(inputs=parameters)" in lines
+    assert [line for line in lines if "= traceable(" in line] == [
+        "zero_grad, backward, optimizer_step = traceable(optimizer)",
+        "zero_grad_actor, backward_actor, optimizer_step_actor = traceable(actor_optimizer)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("        optimizer.zero_grad()\n", "", "backward, step"),  # the actor's loss adds to them
+        (
+            "optimizer.step()\n        if",
+            "optimizer.step()\n        g = critic.net[0].bias.grad\n        if",
+            "gives critic.net[0].bias.grad another name",
+        ),
+    ],
+)
+def test_gradients_that_meet_are_left_to_torch(old: str, new: str, why: str) -> None:
+    learn = TWO["learn"].replace(old, new, 1)
+    assert learn != TWO["learn"]
+    assert why in reason("one-graph", replay(**{**TWO, "learn": learn}), "tensor-lr")
+
+
+TUNED = {
+    "make": changed("make", "optimizer = ", "log_alpha = torch.zeros(1, requires_grad=True)\noptimizer = ")
+    + "alpha = log_alpha.exp().item()\nalpha_optimizer = optim.SGD([log_alpha], lr=0.1)\n",
+    "learn": changed("learn", "F.mse_loss(values, goal)", "F.mse_loss(values, goal - alpha * values.detach())"),
+    "follow": """
+        alpha_loss = (log_alpha.exp() * (values.detach() - 0.5)).mean()
+        alpha_optimizer.zero_grad()
+        alpha_loss.backward()
+        alpha_optimizer.step()
+        alpha = log_alpha.exp().item()
+        print(global_step, alpha, f"{alpha:.3f}")
+    """,
+}
+
+
+def test_tensor_temperature() -> None:
+    assert made("tensor-temperature", replay(**TUNED)).splitlines() == [
+        "alpha = log_alpha.exp().detach().reshape(())",
+        "alpha = log_alpha.exp().detach().reshape(())",
+        'print(global_step, float(alpha), f"{alpha:.3f}")',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new", "why"),
+    [
+        ("learn", "alpha * values.detach()", "alpha * args.tau * values.detach()", "and no known tensor"),
+        ("learn", "alpha * values.detach()", "alpha**2 * values.detach()", "and no known tensor"),
+        ("follow", "alpha = log_alpha.exp().item()", "alpha = log_alpha.exp().item()\nalpha += 0.1", "another value"),
+        ("follow", "{alpha:.3f}", "{alpha + 1:.3f}", "inside an f-string"),
+        ("make", "torch.zeros(1, requires_grad=True)", "torch.zeros(1, dtype=torch.float64)", "to be float32"),
+        ("follow", "log_alpha.exp().item()", "log_alpha.item()", "no update's number is read"),
+    ],
+)
+def test_tensor_temperature_is_left_alone(part: str, old: str, new: str, why: str) -> None:
+    text = textwrap.dedent(TUNED[part])
+    assert old in text
+    assert why in reason("tensor-temperature", replay(**{**TUNED, part: text.replace(old, new)}))
+
+
+@pytest.mark.parametrize("source", [replay(), replay(**TWO), with_rows(), replay(**TUNED)])
+def test_the_converted_script_is_equal(source: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(source, encoding="utf-8")
+    conversion = convert(source)
+    assert conversion.converted
+    original, converted = record(script), record(script, source=conversion.source)
+    assert original.steps
+    differences = [d for d in compare(original, converted) if d.quantity not in ("text", "file")]
+    assert differences == []

@@ -1,0 +1,173 @@
+"""The second kind of training: one loop over environment steps, which stores each and learns from stored ones.
+
+Asked for by what code does: an object that the loop leaves bound is given what the environment's step returned, and
+what is read from it leads to a loss. Gates (`if step > learning_starts`, `% train_frequency`) are the conditions
+around a region; they decide when it runs and need no name here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from transformer.dataflow.access import access, scope_access
+from transformer.syntax.query import names_in, statements, unparse, walk
+from transformer.syntax.tree import Loop, Tree
+
+ON_HOST = ("numpy.", "random.")
+MADE_OF_ARRAYS = frozenset(
+    f"torch.{name}" for name in "Tensor FloatTensor LongTensor tensor as_tensor from_numpy".split()
+)
+"""Functions that make tensors of what is on the host."""
+
+
+DRAWING = frozenset(("torch.randint", "torch.randperm"))
+"""Functions that draw indices, of numbers that the host counts."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Consecutive statements of one block that compute losses and step optimizers on them."""
+
+    block: list[ast.stmt]
+    first: int
+    last: int
+    steps: tuple[ast.Call, ...]
+    """The optimizers' steps, or the call of the function that the region has become."""
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        """What is computed for one update."""
+        return self.block[self.first : self.last + 1]
+
+
+def regions(tree: Tree, loop: Loop, steps: Sequence[ast.Call], replay: str) -> tuple[Region, ...]:
+    """The update regions of a training loop, one for each block that steps optimizers, in the order of the text."""
+    by_block: dict[int, tuple[list[ast.stmt], list[ast.Call]]] = {}
+    for step in steps:
+        if loop in tree.ancestors(step):
+            block = tree.block(tree.statement(step))
+            by_block.setdefault(id(block), (block, []))[1].append(step)
+    stepped = {tree.statement(step) for step in steps}
+    found = []
+    for block, own in by_block.values():
+        left = own
+        while left:  # another region between two steps parts them
+            region = _region(tree, block, left, stepped, replay)
+            found.append(region)
+            left = [step for step in left if block.index(tree.statement(step)) < region.first]
+    return tuple(sorted(found, key=lambda r: r.block[r.first].lineno))
+
+
+def _region(
+    tree: Tree, block: list[ast.stmt], steps: Sequence[ast.Call], stepped: Set[ast.stmt], replay: str
+) -> Region:
+    """The statements up to a block's last step that lead to its losses, but for those that sample or are on the host.
+
+    What stands between them (logging, say) is a part of the region; other regions are not.
+    """
+    own = {tree.statement(step) for step in steps}
+    last = max(block.index(stmt) for stmt in own)
+    while last + 1 < len(block) and _calls(block[last + 1], "zero_grad"):
+        last += 1
+    first, needed = last, set[str]()
+    for place in range(last, -1, -1):
+        stmt = block[place]
+        reads = scope_access([stmt])
+        if any(s in stepped and s not in own for s in statements([stmt])):
+            break
+        leads = bool(reads.binds & needed) or any(_calls(s, "backward", "zero_grad") for s in statements([stmt]))
+        if not (leads or stmt in own or _clips(stmt)):
+            continue
+        if stmt not in own and _is_host_work(tree, stmt, replay):
+            break
+        first = place
+        needed |= reads.reads
+    return Region(block, first, last, tuple(s for s in steps if block.index(tree.statement(s)) >= first))
+
+
+def _calls(stmt: ast.stmt, *methods: str) -> bool:
+    """Whether a statement is a call of one of these methods."""
+    call = stmt.value if isinstance(stmt, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in methods
+
+
+def _clips(stmt: ast.stmt) -> bool:
+    return isinstance(stmt, (ast.Expr, ast.Assign)) and any(
+        isinstance(n, ast.Call) and "clip_grad" in ast.unparse(n.func) for n in walk(stmt)
+    )
+
+
+def _is_host_work(tree: Tree, stmt: ast.stmt, replay: str) -> bool:
+    """Whether a statement has the replay buffer sampled, draws indices, or makes tensors of what is on the host."""
+    for node in walk(stmt):
+        if isinstance(node, ast.Name) and node.id == replay:
+            outer = tree.parents[node]
+            if not (isinstance(outer, ast.Subscript) and outer.value is node):  # rows of a tensor, which it may be
+                return True
+        if isinstance(node, ast.Call):
+            name = tree.qualified(node.func) or ""
+            if name.startswith(ON_HOST) or name in MADE_OF_ARRAYS | DRAWING:
+                return True
+    return False
+
+
+def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call]) -> str | None:
+    """The name of what keeps the environment's steps, and is read for the losses; None where there is none."""
+    inside = list(statements(loop.body))
+    observed = _from_step(tree, loop, env_step)
+    bound = {n for s in inside for n in access(s).binds}
+    kept = dict.fromkeys(name for stmt in inside for name in _stores(stmt, observed) if name not in bound)
+    lead = leading(inside, [tree.statement(step) for step in steps])
+    written = {unparse(n) for s in inside for n in walk(s) if isinstance(n, ast.Subscript) and _is_stored(n)}
+    for name in kept:
+        for stmt in inside:
+            if isinstance(stmt, ast.Assign) and access(stmt).binds & lead:
+                reads = (n for n in walk(stmt.value) if isinstance(n, ast.Name) and n.id == name)
+                # What is read where it has just been written is this step's, and no replay
+                if any(unparse(tree.parents[n]) not in written for n in reads):
+                    return name
+    return None
+
+
+def _is_stored(node: ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _from_step(tree: Tree, loop: Loop, env_step: ast.Call) -> set[str]:
+    """Names of what the environment's step returned, and of what is made of it at once."""
+    found = set(access(tree.statement(env_step)).binds)
+    for stmt in statements(loop.body):
+        if isinstance(stmt, ast.Assign) and names_in([stmt.value]) & found:
+            found |= access(stmt).binds
+    return found
+
+
+def _stores(stmt: ast.stmt, observed: Set[str]) -> Iterator[str]:
+    """The names of objects that a statement gives something of `observed` to."""
+    targets: list[ast.expr] = []
+    if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and isinstance(stmt.value.func, ast.Attribute):
+        given = [*stmt.value.args, *(k.value for k in stmt.value.keywords)]
+        targets = [stmt.value.func.value] if names_in(given) & observed else []
+    elif isinstance(stmt, ast.Assign) and names_in([stmt.value]) & observed:
+        parts = [e for t in stmt.targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
+        targets = [t for t in parts if isinstance(t, ast.Subscript)]
+    for target in targets:
+        while isinstance(target, (ast.Attribute, ast.Subscript)):
+            target = target.value
+        if isinstance(target, ast.Name):
+            yield target.id
+
+
+def leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:
+    """Names of the training loop that lead to what the optimizers step on."""
+    found: set[str] = set()
+    for stmt in inside:
+        if stmt in steps or _calls(stmt, "backward"):
+            found |= access(stmt).reads
+    while True:
+        new = {n for s in inside if access(s).binds & found for n in access(s).reads} - found
+        if not new:
+            return found
+        found |= new

@@ -1,0 +1,113 @@
+"""Take the last step's turn out of a loop backwards over time that does something else in it."""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from transformer.dataflow.access import access
+from transformer.dataflow.closures import Nested
+from transformer.dataflow.liveness import Liveness
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import backwards, statements, walk
+from transformer.syntax.rewrite import Edits, without_blank_lines
+from transformer.transforms.advantages.time_loop import choices, tests_for_last_step
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.values.shapes import Shapes
+
+INFO = TransformInfo(
+    name="last-step",
+    brief="the last step stands above the loop over time",
+    summary="take the last step's turn out of the loop backwards over time",
+    applies=(
+        "to a loop backwards over the rollout's steps that is made of one branch, which tests for the last step and "
+        "does more than choose values, where training leaves the number of steps alone"
+    ),
+    safety=(
+        "The loop's first turn is that of the last step, and a rollout has one: its statements run above the loop, "
+        "with the same index, and those of all other steps in the same order in the loop."
+    ),
+    costs="All steps go through the branch, and nothing is computed for all of them at once.",
+    needs=(),
+    before=(
+        "for t in reversed(range(args.num_steps)):\n    if t == args.num_steps - 1:\n"
+        "        returns[t] = rewards[t] + args.gamma * next_value\n    else:\n        returns[t] = ..."
+    ),
+    after=(
+        "t = args.num_steps - 1\nreturns[t] = rewards[t] + args.gamma * next_value\n"
+        "for t in reversed(range(args.num_steps - 1)):\n    returns[t] = ..."
+    ),
+)
+
+
+def apply(state: State) -> Rewrite:
+    """Rewrite each such loop.
+
+    Raises:
+        Skip: there is none.
+    """
+    edits, places, done = Edits(state.source), [], 0
+    for loop in state.roles.gae_loops:
+        try:
+            _peel(state, edits, loop)
+            done += 1
+        except Skip as skip:
+            places.append(type(skip)(f"line {loop.lineno}: {skip}"))
+    if not done:
+        raise skipped(places, "no loop backwards over the rollout's steps was found")
+    return Rewrite(edits, notes=tuple(map(str, places)))
+
+
+def _peel(state: State, edits: Edits, loop: ast.For) -> None:
+    """Rewrite one loop.
+
+    Raises:
+        Skip: it is of another form.
+    """
+    tree, roles = state.tree, state.roles
+    count = backwards(loop.iter)
+    if not isinstance(count, (ast.Name, ast.Attribute, ast.Constant)) or not isinstance(loop.target, ast.Name):
+        raise Skip("it does not run over all steps with a plain index")
+    branch = loop.body[0]
+    if len(loop.body) > 1 or not isinstance(branch, ast.If) or not branch.orelse or loop.orelse:
+        raise NotNeeded("it is not one branch by the last step")
+    is_last = tests_for_last_step(branch.test, loop.target.id, count, Shapes(roles))
+    if is_last is None:
+        raise NotNeeded(f"the branch on line {branch.lineno} does not test for the last step")
+    last, others = (branch.body, branch.orelse) if is_last else (branch.orelse, branch.body)
+    if all(choices(s) is not None for s in last):
+        raise NotNeeded("its branch only chooses values")
+    _check(roles, loop, count)
+    text = f"{tree.text(count)} - 1"
+    first = [edits.lines_of(stmt) for stmt in last]
+    first[0] = without_blank_lines(first[0])
+    edits.before(loop, [cst.parse_statement(f"{loop.target.id} = {text}"), *first])
+    edits.substitute(loop.iter, f"reversed(range({text}))")
+    edits.replace(branch, [edits.lines_of(stmt) for stmt in others])
+
+
+def _check(roles: Roles, loop: ast.For, count: ast.expr) -> None:
+    """The index and the number of steps are the loop's alone to set, and nothing leaves it.
+
+    Raises:
+        Skip: it is not so.
+    """
+    index = ast.unparse(loop.target)
+    changed = roles.changed_by_training(count)
+    if changed is not None:
+        raise Skip(f"line {changed.lineno} sets {ast.unparse(count)}")
+    for stmt in statements(loop.body):
+        if isinstance(stmt, (ast.Break, ast.Continue, ast.Return, ast.Delete, ast.Global, ast.Nonlocal)):
+            raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
+        if index in access(stmt).binds:
+            raise Skip(f"line {stmt.lineno} sets {index}")
+    nested = next((n for n in walk(loop) if isinstance(n, Nested)), None)
+    if nested is not None:
+        raise Skip(f"line {nested.lineno} makes a function")
+    if index in Liveness.of(roles.tree.scope_of(loop).body).after[loop]:
+        raise Skip(f"{index} is read after it")
+
+
+TRANSFORM = Transform(INFO, apply)

@@ -1,0 +1,126 @@
+"""Decide on the actions without recording gradients."""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from transformer.dataflow.access import access
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import statements
+from transformer.syntax.rewrite import Edits, without_blank_lines
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.rollout.policy import acting_callee, calls_before_update, root
+from transformer.values.networks.without_gradients import differs
+
+INFO = TransformInfo(
+    name="acting",
+    brief="acting records no gradients",
+    summary="decide on the actions under torch.no_grad()",
+    applies=(
+        "to the calls of a trained network that decide on the actions, where nothing but numbers leaves their results, "
+        "and the network is made of modules and functions that are known to compute the same without gradients"
+    ),
+    safety=(
+        "What the network returns is turned into numbers for the environment; no loss is computed of it, so its graph "
+        "was recorded for nothing. Linear layers, what works element by element or along a dimension, and "
+        "distributions compute the same bits, and draw the same numbers, whether it is recorded or not."
+    ),
+    costs="A graph is recorded of each action, and the policy is not compiled: act under torch.no_grad().",
+    needs=(),
+    before="actions, _, _ = actor.get_action(torch.Tensor(obs).to(device))\nactions = actions.detach().cpu().numpy()",
+    after=(
+        "with torch.no_grad():\n    actions, _, _ = actor.get_action(torch.Tensor(obs).to(device))\n"
+        "actions = actions.detach().cpu().numpy()"
+    ),
+)
+
+TO_NUMBERS = frozenset("numpy item tolist detach".split())
+FOLLOWED = 4
+"""So many assignments are followed from the network's result to the numbers."""
+
+
+def apply(state: State) -> Rewrite:
+    """Put each such call under torch.no_grad().
+
+    Raises:
+        Skip: there is none, or something else may come of its results.
+    """
+    tree, roles = state.tree, state.roles
+    callee = acting_callee(roles)
+    if callee is None:
+        raise NotNeeded("no call of a trained network decides on the actions")
+    calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
+    bare = [c for c in calls if not without_gradients(tree, c)]
+    if not bare:
+        raise NotNeeded("the actions are decided on under torch.no_grad() already")
+    network = root(callee)
+    made = [call for _, value in roles.assignments(network) if (call := tree.constructor(value)) is not None]
+    if len(made) != 1 or network in roles.variant:
+        raise Skip(f"{network} is not made once, of a class of this file")
+    if (found := differs(roles, tree.classes[ast.unparse(made[0].func)])) is not None:
+        raise Skip(f"{found}, of which it is not known that it computes the same without gradients")
+    edits = Edits(state.source)
+    for stmt in dict.fromkeys(tree.statement(call) for call in bare):
+        if not isinstance(stmt, ast.Assign) or not _leaves_numbers(roles, stmt, FOLLOWED):
+            raise Skip(f"more than numbers may come of what line {stmt.lineno} computes")
+        line = edits.lines_of(stmt)
+        block = cst.parse_statement("with torch.no_grad():\n    pass\n")
+        assert isinstance(block, cst.With)
+        moved = without_blank_lines(line).with_changes(leading_lines=[])
+        edits.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
+    return Rewrite(edits)
+
+
+def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
+    """Whether what a statement binds is used for nothing but numbers, arrays, and what is no part of a graph."""
+    tree, bound = roles.tree, access(stmt).binds
+    if not all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred)) for n in stmt.targets) or not depth:
+        return False
+    if _becomes_numbers(stmt.value):
+        return True
+    for node in tree.nodes:
+        if not isinstance(node, ast.Name) or node.id not in bound or not isinstance(node.ctx, ast.Load):
+            continue
+        if not roles.is_ours(node):
+            continue
+        if tree.scope_of(node) is not roles.scope:
+            return False
+        where = tree.statement(node)
+        if stmt not in roles.reaching(roles.scope).before(node.id, where):
+            continue
+        if any(_takes(roles, outer, node) for outer in tree.ancestors(node)):
+            continue
+        if not isinstance(where, ast.Assign) or not _leaves_numbers(roles, where, depth - 1):
+            return False
+    return not any(isinstance(s, ast.AugAssign) and access(s).binds & bound for s in statements(roles.outermost.body))
+
+
+def _becomes_numbers(node: ast.AST) -> bool:
+    """Whether an expression is a chain of calls in which numbers are made of a tensor."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in TO_NUMBERS:
+            return True
+        node = node.func.value
+    return False
+
+
+def _takes(roles: Roles, outer: ast.AST, name: ast.Name) -> bool:
+    """Whether a chain of calls makes numbers of a name, or of what a function of torch makes of it."""
+    if not _becomes_numbers(outer):
+        return False
+    inner = outer
+    while isinstance(inner, (ast.Call, ast.Attribute, ast.Subscript)):
+        if isinstance(inner, ast.Call):
+            if (roles.tree.qualified(inner.func) or "").startswith("torch."):
+                return name in inner.args
+            inner = inner.func
+        else:
+            inner = inner.value
+    return inner is name
+
+
+TRANSFORM = Transform(INFO, apply, ("off-policy",))

@@ -1,0 +1,147 @@
+"""Add to all rows of a tensor at once instead of row by row."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.dataflow.liveness import Liveness
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import is_number, statements, unparse
+from transformer.syntax.rewrite import Edits
+from transformer.torch_api import OF
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.values.tensors import Tensors
+
+INFO = TransformInfo(
+    name="scatter-rows",
+    brief="rows are added to at once",
+    summary="add to all rows of a tensor by scatter_add_() instead of a loop over its rows",
+    applies=(
+        "to loops over the rows of a tensor that do nothing but `x[i].index_add_(0, index[i].long(), source[i])`, "
+        "where the tensor is new, and no other name in the loop is the tensor's"
+    ),
+    safety=(
+        "Each element of a row is added to in the order of the index, by one call after the other, as in the loop: "
+        "rows share no elements, so that they are added to in turns changes no sum. Where index and source have not "
+        "as many rows and columns as each other, both end with an error."
+    ),
+    costs="Each row is added to by calls of its own: add to all of them by scatter_add_().",
+    needs=(),
+    before=(
+        "for i in range(target_pmfs.size(0)):\n    target_pmfs[i].index_add_(0, l[i].long(), d_m_l[i])\n"
+        "    target_pmfs[i].index_add_(0, u[i].long(), d_m_u[i])"
+    ),
+    after="target_pmfs.scatter_add_(1, l.long(), d_m_l)\ntarget_pmfs.scatter_add_(1, u.long(), d_m_u)",
+)
+
+LIKE = ("torch.zeros_like", "torch.ones_like")
+
+
+def apply(state: State) -> Rewrite:
+    """Rewrite each such loop.
+
+    Raises:
+        Skip: there is none, or more may happen in it.
+    """
+    roles, edits = state.roles, Edits(state.source)
+    reasons: list[Skip] = []
+    for loop in (s for s in statements(roles.outermost.body) if isinstance(s, ast.For)):
+        calls = [s.value for s in loop.body if isinstance(s, ast.Expr)]
+        if not any(_adds(call) for call in calls):
+            continue
+        try:
+            edits.replace(loop, "\n".join(_rewritten(roles, loop)))
+        except Skip as skip:
+            reasons.append(Skip(f"line {loop.lineno}: {skip}"))
+    if not edits:
+        raise skipped(reasons, "no loop adds to the rows of a tensor")
+    return Rewrite(edits, notes=tuple(map(str, reasons)))
+
+
+def _adds(call: ast.expr) -> bool:
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "index_add_"
+
+
+def _rewritten(roles: Roles, loop: ast.For) -> list[str]:
+    """The statements that do for all rows what a loop does for each.
+
+    Raises:
+        Skip: the loop does something else too, or it is not known which rows it goes through.
+    """
+    tensors = Tensors(roles)
+    if not isinstance(loop.target, ast.Name) or loop.orelse:
+        raise Skip("it is not a plain loop over rows")
+    index, whole = loop.target.id, _counted(loop.iter)
+    if whole is None:
+        raise Skip(f"{unparse(loop.iter)} is not known to be the rows of a tensor")
+    made = list(tensors.bindings(whole, loop))
+    value = made[0].value if len(made) == 1 and isinstance(made[0], ast.Assign) else None
+    if not (isinstance(value, ast.Call) and roles.tree.calls(value, *LIKE)) or made[0] not in roles.tree.block(loop):
+        raise Skip(f"{whole} is not known to be a new tensor")
+    if index in Liveness.of(roles.scope.body).after[loop]:
+        raise Skip(f"{index} is read after it")
+    like = unparse(value.args[0]) if value.args else ""
+    lines, others = [], set[str]()
+    for stmt in loop.body:
+        call = stmt.value if isinstance(stmt, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not _adds(call) or call.keywords or len(call.args) != 3:
+            raise Skip(f"line {stmt.lineno} does more than add to a row")
+        assert isinstance(call.func, ast.Attribute)
+        dim, at, source = call.args
+        cast = isinstance(at, ast.Call) and isinstance(at.func, ast.Attribute) and at.func.attr == "long"
+        place = at.func.value if cast and isinstance(at, ast.Call) and isinstance(at.func, ast.Attribute) else at
+        rows = [_row(node, index) for node in (call.func.value, place, source)]
+        if not is_number(dim, 0) or rows[0] != whole or rows[1] is None or rows[2] is None:
+            raise Skip(f"line {stmt.lineno} does more than add to a row")
+        for name in rows[1:]:
+            bound = list(tensors.bindings(str(name), loop))
+            if not bound or not all(isinstance(b, ast.Assign) and _is_no_list(b.value, like) for b in bound):
+                raise Skip(f"{name} is not known to be a tensor")
+        others |= {rows[1], rows[2]}
+        lines.append(f"{whole}.scatter_add_(1, {rows[1]}{'.long()' if cast else ''}, {rows[2]})")
+    for name in sorted(others):
+        for binding in tensors.bindings(name, loop):
+            shared = isinstance(binding, ast.Assign) and whole in {
+                n.id for n in ast.walk(binding.value) if isinstance(n, ast.Name)
+            }
+            if name == whole or shared:
+                raise Skip(f"{name} may share memory with {whole}")
+    return lines
+
+
+def _is_no_list(node: ast.expr, tensor: str) -> bool:
+    """Whether a value is no list, whose rows may be tensors, too: what is subtracted or divided is none.
+
+    Args:
+        node: the value.
+        tensor: an expression that is known to be a tensor.
+    """
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, (ast.Sub, ast.Div)):
+            return True
+        return isinstance(node.op, ast.Mult) and all(_is_no_list(n, tensor) for n in (node.left, node.right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in OF["tensor"]
+    return unparse(node) == tensor
+
+
+def _counted(iterable: ast.expr) -> str | None:
+    """The `x` of `range(x.size(0))`, `range(x.shape[0])` or `range(len(x))`."""
+    if not isinstance(iterable, ast.Call) or unparse(iterable.func) != "range" or len(iterable.args) != 1:
+        return None
+    for node in ast.walk(iterable.args[0]):
+        if isinstance(node, ast.Name) and node.id != "len":
+            forms = (f"{node.id}.size(0)", f"{node.id}.shape[0]", f"len({node.id})")
+            return node.id if unparse(iterable.args[0]) in forms else None
+    return None
+
+
+def _row(node: ast.expr, index: str) -> str | None:
+    """The `x` of `x[i]`."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Name):
+        return node.value.id if node.slice.id == index else None
+    return None
+
+
+TRANSFORM = Transform(INFO, apply, ("off-policy",))

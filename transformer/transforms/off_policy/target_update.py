@@ -1,0 +1,207 @@
+"""Move the target networks towards the trained ones in one call for all of their parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from transformer.dataflow.liveness import Liveness
+from transformer.recognition.arguments import holds_options
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import blocks, is_number, statements, unparse
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.transforms.extraction import top_level
+from transformer.values.networks.uses import Uses
+
+INFO = TransformInfo(
+    name="target-update",
+    brief="target networks are moved in one call",
+    summary="move the target networks' parameters towards the trained ones' in one call for all of them",
+    applies=(
+        "to loops over the parameters of two networks that do nothing but copy `a * p + (1 - a) * t` into each t, for "
+        "an `a` of the script's options; where both networks are made in the same way, once, above the training loop, "
+        "share nothing, and keep their parameters"
+    ),
+    safety=(
+        "The foreach functions of torch round each product and each sum as the loop did, element by element; only "
+        "which addend stands first is another, which changes no sum. All parameters of loops that follow each other "
+        "are moved together, since none of them is read by another loop. No graph is recorded, as before."
+    ),
+    costs="Each parameter of the target networks is moved by four calls of its own.",
+    needs=(),
+    before=(
+        "for param, target_param in zip(qf1.parameters(), qf1_target.parameters()):\n"
+        "    target_param.data.copy_(args.tau * param.data + (1 - args.tau) * target_param.data)"
+    ),
+    after=(
+        "def update_targets():\n    with torch.no_grad():\n        torch._foreach_mul_(targets, 1 - args.tau)\n"
+        "        torch._foreach_add_(targets, torch._foreach_mul(sources, args.tau))\n\n\n"
+        "targets, sources = list(qf1_target.parameters()), list(qf1.parameters())\n...\nupdate_targets()"
+    ),
+)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop that moves the parameters of `target` towards those of `network`, all as written."""
+
+    stmt: ast.For
+    target: str
+    network: str
+    rate: str
+
+
+def apply(state: State) -> Rewrite:
+    """Put the call of a function in the place of loops that follow each other.
+
+    Raises:
+        Skip: there is none, or none is of the known form.
+    """
+    tree, roles = state.tree, state.roles
+    uses, reasons, edits = Uses(roles, structure=True), list[Skip](), Edits(state.source)
+    names: list[str] = []
+    nested = not isinstance(roles.scope, ast.Module)
+    anchor = roles.outermost if nested else top_level(tree, roles.outermost)
+    for group in _groups(roles, reasons):
+        try:
+            _check(roles, uses, group)
+        except Skip as skip:
+            reasons.append(Skip(f"line {group[0].stmt.lineno}: {skip}"))
+            continue
+        function, targets, sources = (tree.names.fresh(n) for n in ("update_targets", "targets", "sources"))
+        lists = (_all([one.target for one in group]), _all([one.network for one in group]))
+        edits.before(roles.outermost, f"{targets} = {lists[0]}\n{sources} = {lists[1]}")
+        code = render("update_targets", function=function, targets=targets, sources=sources, rate=group[0].rate)
+        edits.before(anchor, code, gap=1 if nested else 2)
+        edits.replace(group[0].stmt, f"{function}()")
+        for other in group[1:]:
+            edits.remove(other.stmt)
+        names.append(function)
+    if not names:
+        raise skipped(reasons, "no loop goes through the parameters of two networks")
+    history = replace(state.history, target_updates=tuple(names))
+    return Rewrite(edits, history, notes=tuple(map(str, reasons)))
+
+
+def _all(networks: Sequence[str]) -> str:
+    """A list of the parameters of all networks."""
+    if len(networks) == 1:
+        return f"list({networks[0]}.parameters())"
+    return f"[p for network in ({', '.join(networks)}) for p in network.parameters()]"
+
+
+def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
+    """Known loops that follow each other in one block, with one rate; why others are not known goes to `reasons`."""
+    inside = [roles.outermost, *statements(roles.outermost.body)]
+    for block in (block for stmt in inside for block in blocks(stmt)):
+        group: list[_Loop] = []
+        for stmt in block:
+            pair = _parameters_of_two(stmt) if isinstance(stmt, ast.For) else None
+            one = None
+            if pair is not None and isinstance(stmt, ast.For):
+                try:
+                    one = _understood(roles, stmt, pair)
+                except Skip as skip:
+                    reasons.append(Skip(f"line {stmt.lineno}: {skip}"))
+            if group and (one is None or one.rate != group[0].rate):
+                yield group
+                group = []
+            group += [one] if one is not None else []
+        if group:
+            yield group
+
+
+def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
+    """The networks keep their parameters, which are as many, and none is moved and followed.
+
+    Raises:
+        Skip: it is not so.
+    """
+    targets, networks = [one.target for one in group], [one.network for one in group]
+    if len({*targets, *networks}) < len(targets) + len(set(networks)):
+        raise Skip("a network is moved twice, or towards one that is moved too")
+    for one in group:
+        made = [list(roles.assignments(name)) for name in (one.target, one.network)]
+        if any(len(values) != 1 for values in made):
+            raise Skip(f"{one.target} or {one.network} is not made once, above the training loop")
+        (_, target), (stmt, network) = made[0][0], made[1][0]
+        copied = roles.tree.calls(target, "copy.deepcopy") and unparse(target) == f"copy.deepcopy({one.network})"
+        if not copied and unparse(target) != unparse(network):
+            raise Skip(f"{one.target} is made in another way than {one.network} (line {stmt.lineno})")
+        if not copied and roles.tree.constructor(target) is None:
+            raise Skip(f"{one.target} is not made of a class of this file")
+        for name in (one.target, one.network):
+            if not copied or name == one.network:
+                if (why := uses.obstacle(name)) is not None:
+                    raise Skip(why)
+        if any(one.stmt in statements(region.statements) for region in roles.phases.regions):
+            raise Skip("it stands in the midst of an update")
+        names = {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)}
+        if read := names & Liveness.of(roles.scope.body).after[one.stmt]:
+            raise Skip(f"{min(read)} of its last turn is read after it")
+
+
+def _parameters_of_two(loop: ast.For) -> dict[str, ast.expr] | None:
+    """The names of a loop over `zip(a.parameters(), b.parameters())`, each with its network."""
+    call, target = loop.iter, loop.target
+    if not isinstance(call, ast.Call) or unparse(call.func) != "zip" or len(call.args) != 2 or loop.orelse:
+        return None
+    if not isinstance(target, ast.Tuple) or not all(isinstance(t, ast.Name) for t in target.elts):
+        return None
+    found: dict[str, ast.expr] = {}
+    for name, given in zip(target.elts, call.args, strict=False):
+        plain = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and not given.args
+        if not plain or not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute):
+            return None
+        if given.func.attr != "parameters" or given.keywords or not isinstance(name, ast.Name):
+            return None
+        found[name.id] = given.func.value
+    return found if len(found) == len(target.elts) == 2 else None
+
+
+def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _Loop:
+    """What a loop does, if it is known.
+
+    Raises:
+        Skip: it is not.
+    """
+    stmt = loop.body[0]
+    call = stmt.value if isinstance(stmt, ast.Expr) and len(loop.body) == 1 else None
+    copied = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "copy_"
+    if not copied or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        raise Skip("it does more than copy into each parameter")
+    into = _data_of(call.func.value)
+    value = call.args[0] if len(call.args) == 1 and not call.keywords else None
+    if into not in networks or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        raise Skip("what is copied is no sum of both parameters")
+    factors: dict[str | None, ast.expr] = {}
+    for product in (value.left, value.right):
+        if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
+            raise Skip("what is copied is no sum of both parameters, each multiplied by a number")
+        left, right = _data_of(product.left), _data_of(product.right)
+        factors |= {left: product.right} if left else {right: product.left}
+    (other,) = (name for name in networks if name != into)
+    rate, rest = factors.get(other), factors.get(into)
+    if rate is None or rest is None or set(factors) != set(networks):
+        raise Skip("what is copied is no sum of both parameters, each multiplied by a number")
+    one_less = isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Sub) and is_number(rest.left, 1)
+    if not (one_less and isinstance(rest, ast.BinOp) and unparse(rest.right) == unparse(rate)):
+        raise Skip(f"{unparse(rest)} is not 1 - {unparse(rate)}")
+    option = isinstance(rate, ast.Attribute) and holds_options(roles.tree, rate.value, roles.scope)
+    if not (option or (isinstance(rate, ast.Constant) and isinstance(rate.value, (int, float)))):
+        raise Skip(f"{unparse(rate)} is not known to be a number")
+    text = roles.tree.text
+    return _Loop(loop, text(networks[into]), text(networks[other]), text(rate))
+
+
+def _data_of(node: ast.expr) -> str | None:
+    """The name `p` in `p.data`."""
+    plain = isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.value, ast.Name)
+    return node.value.id if plain and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
+
+
+TRANSFORM = Transform(INFO, apply, ("off-policy",))

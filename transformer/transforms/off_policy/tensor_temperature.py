@@ -1,0 +1,144 @@
+"""Keep a number that an update computes, as a temperature, in a tensor."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.dataflow.access import access
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import statements
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.dtypes import Dtypes
+from transformer.values.tensors import Tensors
+
+INFO = TransformInfo(
+    name="tensor-temperature",
+    brief="a tuned temperature is a tensor",
+    summary="keep a temperature that is tuned along in a tensor instead of reading it after each of its updates",
+    applies=(
+        "to a name that is assigned `x.exp().item()`, say, in the training loop, for a new tensor, where updates only "
+        "add it to tensors, subtract, multiply or divide them by it, and all else reads it as a number"
+    ),
+    safety=(
+        "A tensor without dimensions takes part in sums and products with the number that it holds, and decides "
+        "neither on their dtype nor on their shape: the same bits come out as with the number. Where it is logged or "
+        "printed it is read by float(), as before. A compiled update is given a tensor, for whose values it is not "
+        "compiled anew."
+    ),
+    costs="The host waits for each update of the temperature, and compiled updates are compiled once more.",
+    needs=(),
+    before="alpha = log_alpha.exp().item()\n...\nwriter.add_scalar('losses/alpha', alpha, global_step)",
+    after=(
+        "alpha = log_alpha.exp().detach().reshape(())\n...\n"
+        "writer.add_scalar('losses/alpha', float(alpha), global_step)"
+    ),
+)
+
+FRESH = frozenset("exp log sqrt square sigmoid mean sum".split())
+"""Methods of tensors that compute new ones of a few numbers."""
+PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+
+
+def apply(state: State) -> Rewrite:
+    """Rewrite each such name.
+
+    Raises:
+        Skip: there is none, or a number is needed.
+    """
+    roles, edits = state.roles, Edits(state.source)
+    inside = [s for s in statements(roles.outermost.body) if isinstance(s, ast.Assign)]
+    names = dict.fromkeys(n for s in inside if _read(s) is not None for n in access(s).binds)
+    reasons: list[Skip] = []
+    for name in names:
+        try:
+            _rewrite(roles, edits, name)
+        except Skip as skip:
+            reasons.append(skip)
+    if edits:
+        return Rewrite(edits, notes=tuple(map(str, reasons)))
+    if reasons:
+        raise Skip("; ".join(map(str, reasons)))
+    raise NotNeeded("no update's number is read for the next ones")
+
+
+def _read(stmt: ast.Assign) -> ast.expr | None:
+    """The `x.exp()` of `name = x.exp().item()`."""
+    call = stmt.value
+    plain = len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name)
+    if not plain or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    if call.func.attr != "item" or call.args or call.keywords:
+        return None
+    made = call.func.value
+    fresh = isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in FRESH
+    return made if fresh else None
+
+
+def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
+    """Edit the assignments and the reads of one name.
+
+    Raises:
+        Skip: a number is needed somewhere.
+    """
+    tree, tensors, dtypes = roles.tree, Tensors(roles), Dtypes(roles)
+    regions = [s for region in roles.phases.regions for s in statements(region.statements)]
+    stored = [s for s in statements(roles.scope.body) if name in access(s).binds]
+    read = {s: made for s in stored if isinstance(s, ast.Assign) and (made := _read(s)) is not None}
+    for stmt in stored:
+        if stmt in read and stmt in regions:
+            raise Skip(f"line {stmt.lineno} reads {name} in the midst of an update")
+        if stmt not in read and (stmt in set(statements(roles.outermost.body)) or not isinstance(stmt, ast.Assign)):
+            raise Skip(f"line {stmt.lineno} assigns another value to {name}")
+    if not any(stmt in read for stmt in statements(roles.outermost.body)):
+        raise NotNeeded(f"{name} is read once")
+    reads: list[ast.Name] = []
+    for node in tree.nodes:
+        if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+            continue
+        if tree.scope_of(node) is not roles.scope:
+            if roles.is_ours(node):
+                raise Skip(f"line {node.lineno} reads {name} in a function")
+            continue
+        if tree.statement(node) in regions:
+            _check_operand(roles, tensors, node)
+        elif not any(isinstance(outer, ast.JoinedStr) for outer in tree.ancestors(node)):
+            reads.append(node)  # in a text, a tensor without dimensions is written as its number
+        elif not isinstance(tree.parents[node], ast.FormattedValue):
+            raise Skip(f"line {node.lineno} computes with {name} inside an f-string")
+    for stmt, made in read.items():
+        if not _is_float32(roles, dtypes, made):
+            raise Skip(f"{ast.unparse(made)} is not known to be float32 (line {stmt.lineno})")
+    for stmt, made in read.items():
+        edits.replace(stmt, f"{name} = {tree.text(made)}.detach().reshape(())")
+    for node in reads:
+        edits.substitute(node, f"float({name})")
+
+
+def _is_float32(roles: Roles, dtypes: Dtypes, made: ast.expr) -> bool:
+    """Whether a method of a name, which may be bound under a condition alone, makes a tensor of float32 of it."""
+    assert isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute)
+    if made.args or made.keywords or not isinstance(made.func.value, ast.Name):
+        return False
+    name = made.func.value.id
+    bound = [s for s in statements(roles.scope.body) if name in access(s).binds]
+    given = [value for _, value in roles.assignments(name)]
+    return bool(given) and len(bound) == len(given) and all(dtypes.float32(value) for value in given)
+
+
+def _check_operand(roles: Roles, tensors: Tensors, node: ast.Name) -> None:
+    """A number in an update is added to a tensor, or multiplied with one.
+
+    Raises:
+        Skip: it may meet another number, with which it would be rounded otherwise.
+    """
+    outer = roles.tree.parents[node]
+    if isinstance(outer, ast.BinOp) and isinstance(outer.op, PLAIN):
+        other = outer.right if outer.left is node else outer.left
+        if tensors.tensor(other):
+            return
+    raise Skip(f"line {node.lineno} computes with {node.id} and no known tensor")
+
+
+TRANSFORM = Transform(INFO, apply, ("off-policy",))
