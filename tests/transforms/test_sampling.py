@@ -38,6 +38,8 @@ def test_the_networks_draws() -> None:
         ("probs = Categorical(logits=self.actor(x))", "probs = self.distribution(x)"),
         ("action = probs.sample()", "action = probs.sample()\n            probs = probs"),
         ("action = probs.sample()", "action = probs.sample() + 0"),
+        ("super().__init__()", "super().__init__()\n        self.more = self.actor"),
+        ("def get_value(", "def longer(self):\n        self.actor.append(nn.Tanh())\n\n    def get_value("),
         ("def get_value(", "def swap(self, actor):\n        self.actor = actor\n\n    def get_value("),
     ],
 )

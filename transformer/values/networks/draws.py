@@ -23,6 +23,8 @@ KEEPS_LAYOUT = names("tensor", "torch", rows="element", memory="new")
 """Functions and methods whose result lies in memory as what they are given."""
 DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm")
 """Modules whose results lie in memory row by row, whatever they are given."""
+LEFT_AS_IT_IS = frozenset("weight bias in_features out_features parameters named_parameters".split())
+"""What may be asked of a module without making another of it."""
 
 
 def in_one_line(tree: Tree, call: ast.Call) -> str | None:
@@ -84,24 +86,48 @@ def _is_dense(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef, value: ast
     sets = [n for n in tree.of(ast.Attribute) if n.attr == called.attr and not isinstance(n.ctx, ast.Load)]
     if len(kept) != 1 or len(sets) != 1 or any(m.name == called.attr for m in methods):
         return False
+    uses = [n for n in tree.of(ast.Attribute) if n.attr == called.attr and n not in sets]
+    if not all(_leaves(tree, n) for n in uses):
+        return False
     return kept[0] is not None and _ends_dense(tree, kept[0])
 
 
-def _ends_dense(tree: Tree, module: ast.expr) -> bool:
-    """Whether what an expression makes is a module that ends with a linear layer."""
-    if not isinstance(module, ast.Call):
+def _leaves(tree: Tree, use: ast.expr) -> bool:
+    """Whether a module is only called, or asked for what it has."""
+    parent = tree.parents[use]
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in LEFT_AS_IT_IS
+    return isinstance(parent, ast.Call) and parent.func is use
+
+
+def _ends_dense(tree: Tree, module: ast.expr, depth: int = 6) -> bool:
+    """Whether what an expression makes is a module that ends with a linear layer.
+
+    Functions of the file are followed that return what they are given first, to initialise it, or what they make.
+    """
+    if not isinstance(module, ast.Call) or not depth:
         return False
     name = tree.qualified(module.func) or ""
     if name in DENSE:
         return True
     if name == "torch.nn.Sequential":
         last = module.args[-1] if module.args and not module.keywords else None
-        return last is not None and _ends_dense(tree, last)
+        return last is not None and _ends_dense(tree, last, depth - 1)
     helper = tree.function_called(module)
-    if helper is None or not module.args or not helper.args.args or helper.decorator_list:
+    if helper is None or helper.decorator_list:
         return False
-    first = helper.args.args[0].arg  # a helper that initialises a layer, and returns it
     returns = [n for n in walk(helper) if isinstance(n, ast.Return)]
-    rebound = any(first in access(s).binds for s in statements(helper.body))
-    same = bool(returns) and all(isinstance(r.value, ast.Name) and r.value.id == first for r in returns)
-    return same and not rebound and helper.body[-1] is returns[-1] and _ends_dense(tree, module.args[0])
+    if len(returns) != 1 or helper.body[-1] is not returns[0]:
+        return False
+    made = returns[0].value
+    given = [a.arg for a in helper.args.args]
+    uses = [n for n in walk(helper) if isinstance(n, ast.Name) and isinstance(made, ast.Name) and n.id == made.id]
+    if not all(n is made or isinstance(n.ctx, ast.Store) or _leaves(tree, n) for n in uses):
+        return False
+    if isinstance(made, ast.Name) and made.id in given:
+        rebound = any(made.id in access(s).binds for s in statements(helper.body))
+        first = bool(module.args) and made.id == given[0] and not rebound
+        return first and _ends_dense(tree, module.args[0], depth - 1)
+    if isinstance(made, ast.Name):
+        made = _only_value(helper, made.id)
+    return made is not None and _ends_dense(tree, made, depth - 1)
