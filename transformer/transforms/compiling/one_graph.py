@@ -62,6 +62,13 @@ def apply(state: State) -> Rewrite:
     hook = roles.hook(r"|\w*(backward|grad|step)_\w*")
     if hook is not None:
         raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
+    for node in tree.of(ast.Attribute):  # what is chosen above the loop would stay what it was
+        if (
+            node.attr in ORDER
+            and not isinstance(node.ctx, ast.Load)
+            and (tree.qualified(node) or "").startswith("torch.")
+        ):
+            raise Skip(f"line {node.lineno} sets {tree.text(node)}")
     definition = tree.definition(state.history.functions["update"].name)
     passes = _plain_update(tree, definition)
     for one in passes:
