@@ -28,8 +28,7 @@ DONES = (
 )
 GAUSSIAN = {
     "third_party": "from torch.distributions import Normal",
-    "agent": AGENT.replace("super().__init__()", "super().__init__()\n        self.std = torch.tensor(0.3).double()")
-    .replace("Categorical(logits=self.actor(x))", "Normal(self.actor(x), self.std)")
+    "agent": AGENT.replace("Categorical(logits=self.actor(x))", "Normal(self.actor(x), torch.tensor(0.3).double())")
     .replace("log_prob(action)", "log_prob(action).sum(1)")
     .replace("entropy()", "entropy().sum(1)"),
     "buffers": edited(
