@@ -21,6 +21,25 @@ DELTA = "    delta = rewards[t] + args.gamma * nextvalues * nextnonterminal - va
 KEEP = "PAST = []\n\n\ndef keep(x):\n    PAST.append(x)\n\n\n"
 SHORTER = "args.num_steps = 8 if iteration < 3 else 4\nargs.batch_size = args.num_steps * args.num_envs"
 PLAN = "def plan(args, iteration):\n    " + SHORTER.replace("\n", "\n    ") + "\n\n\n"
+DONES = (
+    "next_obs, reward, done, info = envs.step(action.cpu().numpy())\nnext_done = np.logical_or(done, done)\n{}\n"
+    "rewards[step] = torch.tensor(reward).to(device).view(-1)\n"
+    "next_obs, next_done = torch.Tensor(next_obs).to(device), torch.Tensor(next_done).to(device)"
+)
+GAUSSIAN = {
+    "third_party": "from torch.distributions import Normal",
+    "agent": AGENT.replace("Categorical(logits=self.actor(x))", "Normal(self.actor(x), torch.tensor(0.3).double())")
+    .replace("log_prob(action)", "log_prob(action).sum(1)")
+    .replace("entropy()", "entropy().sum(1)"),
+    "buffers": edited(
+        "buffers",
+        "actions = torch.zeros((args.num_steps, args.num_envs",
+        "actions = torch.zeros((args.num_steps, args.num_envs, 2",
+    ),
+    "step": edited("step", "action.cpu().numpy()", "(action.cpu().numpy()[:, 0] > 0).astype(int)"),
+    "flatten": edited("flatten", "actions.reshape(-1)", "actions.reshape((-1, 2))"),
+    "minibatch": edited("minibatch", "b_actions.long()", "b_actions"),
+}
 METER = """
 class Meter:
     def __init__(self):
@@ -463,6 +482,85 @@ HOSTILE = [
             ("the rollout", "rollout", "step", "\nlate.append(lambda: global_step + step)", "may be kept"),
             ("a minibatch", "update", "metrics", "\nlate.append(lambda: ratio.sum().item())", "may be kept"),
         )
+    ),
+    *(
+        Hostile(
+            f"an array of dones {title}",
+            "host-arrays",
+            {"before_loop": "spare = np.zeros(args.num_envs, dtype=bool)\npast = []", "step": step},
+        )
+        for title, step in (
+            ("that another name changes", DONES.format("d = next_done") + "\nd[:] = True"),
+            ("that a list holds", DONES.format("past.append(next_done)") + "\npast[step // 2][:] = True"),
+            ("that a view changes", DONES.format("first = next_done[:1]") + "\nfirst[:] = True"),
+            ("that is written to again", DONES.format("").replace("or(done, done)", "or(done, done, spare)")),
+        )
+    ),
+    Hostile(
+        "a tensor in the memory of dones that are changed",
+        "host-arrays",
+        {
+            "step": edited("step", "torch.Tensor(done)", "torch.Tensor(d)").replace(
+                "rewards[step]", "d = done.astype(np.float32)\nsame = d\nrewards[step]"
+            )
+            + "\nsame[:] = 1.0"
+        },
+    ),
+    Hostile("a scale of another dtype", "sampling", GAUSSIAN),
+    Hostile(
+        "a draw whose checks are the only ones",
+        "sampling",
+        {"agent": AGENT.replace("logits=self.actor(x)", "logits=self.actor(x), validate_args=False")},
+    ),
+    Hostile(
+        "torch.multinomial of the script's own",
+        "sampling",
+        {
+            "agent": "plain = torch.multinomial\ntorch.multinomial = lambda *args: 1 - plain(*args)\n\n\n" + AGENT,
+        },
+        "sets torch.multinomial",
+    ),
+    Hostile(
+        "acting under autocast",
+        "evaluate-once",
+        {"act": edited("act", "no_grad():", 'no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):')},
+        "enters torch.autocast",
+    ),
+    Hostile(
+        "a rate that is a tensor at first",
+        "tensor-lr",
+        {"optimizer": edited("optimizer", "lr=args.learning_rate", "lr=torch.tensor(args.learning_rate)")},
+        "may be a tensor already",
+    ),
+    Hostile(
+        "rates that are tensors, and kept",
+        "tensor-lr",
+        {
+            "before_loop": "past = []",
+            "anneal": "lrnow = torch.tensor(args.learning_rate / iteration)\npast.append(lrnow)\n"
+            'optimizer.param_groups[0]["lr"] = lrnow',
+            "report": "print(iteration, [rate.item() for rate in past])",
+        },
+        "may be a tensor already",
+    ),
+    Hostile(
+        "the place of a rate is computed",
+        "tensor-lr",
+        {
+            "before_loop": "places = [0] * 10",
+            "anneal": 'optimizer.param_groups[places.pop()]["lr"] = args.learning_rate / iteration',
+            "report": REPORT + "\nprint(len(places))",
+        },
+        "must not be done twice",
+    ),
+    Hostile(
+        "the optimizers' step is set while training goes on",
+        "one-graph",
+        {
+            "head": "if iteration == 2:\n    plain = optim.Adam.step\n"
+            "    optim.Adam.step = lambda self: (plain(self), plain(self))"
+        },
+        "sets optim.Adam.step",
     ),
     Hostile(
         "permutations seeded by the epoch",

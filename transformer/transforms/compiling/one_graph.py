@@ -69,6 +69,13 @@ def apply(state: State) -> Rewrite:
     hook = roles.hook(r"|\w*(backward|grad|step)_\w*")
     if hook is not None:
         raise Skip(f"line {hook.lineno} registers a hook, which the traced functions would not run")
+    for node in tree.of(ast.Attribute):  # what is chosen above the loop would stay what it was
+        if (
+            node.attr in ORDER
+            and not isinstance(node.ctx, ast.Load)
+            and (tree.qualified(node) or "").startswith("torch.")
+        ):
+            raise Skip(f"line {node.lineno} sets {tree.text(node)}")
     updates = {tree.definition(name): name for name in state.history.all_updates}
     by_update = {definition: _plain_update(tree, definition) for definition in updates}
     passes = [one for found in by_update.values() for one in found]

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import NONE, access
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
 from transformer.recognition.roles import Roles
@@ -106,6 +107,13 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
     stmt = tree.statement(calls[0])
     if len(calls) > 1 or rollout not in tree.loops_around(calls[0]):
         raise Skip(f"line {calls[-1].lineno} calls the policy outside the steps, or for a second time")
+    around = [n for n in tree.ancestors(stmt) if isinstance(n, ast.With) and rollout in tree.ancestors(n)]
+    for item in (i for block in around for i in block.items):
+        entered = item.context_expr
+        if not isinstance(entered, ast.Call) or not tree.calls(entered, *NO_GRAD):
+            raise Skip(
+                f"line {entered.lineno} enters {tree.text(entered)}, in which one call for all steps would not be"
+            )
     target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
     names = tuple(e.id for e in target.elts if isinstance(e, ast.Name)) if isinstance(target, ast.Tuple) else ()
     call = calls[0]

@@ -6,12 +6,11 @@ import ast
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access
+from transformer.dataflow.memory import changed_in_place, shared
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, pairwise, statements, walk
+from transformer.syntax.query import calls_method, is_read, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Tree
-from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.on_host import OnHost, find_chain, flattens, names_entry, recorded, unwrapped
 from transformer.values.tensors import Tensors, values
@@ -43,8 +42,8 @@ INFO = TransformInfo(
 )
 
 
-ELEMENTWISE = names("numpy", memory="new", rows=("element", "broadcast"))
-"""Functions of numpy that make a new array of others'."""
+MADE_OF_TWO = ("numpy.logical_or", "numpy.logical_and")
+"""Functions that make a new array of two; a third argument would be written to."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def apply(state: State) -> Rewrite:
         elif (carried := _carried(roles, tensors, rollout, value, stmt)) is not None:
             made, flat = carried.name, carried.flat
             edits.before(rollout, f"{carried.name} = {carried.name}.cpu().numpy().copy()")
-            _keep_array(roles, tensors, edits, carried, numpy)
+            _keep_array(roles, tensors, edits, carried, rollout, numpy)
             again = tree.splice(carried.made, [(carried.base, carried.name)])
             edits.after(rollout, f"{carried.name} = {again}")
         else:
@@ -98,13 +97,12 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits)
 
 
-def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, numpy: str) -> None:
-    """Leave an array where a tensor was made of it: a copy, unless numpy has just made it under this name."""
+def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, rollout: ast.For, numpy: str) -> None:
+    """Leave an array where a tensor was made of it: a copy, unless numpy has just made it for this alone."""
     tree, base = roles.tree, carried.base
     stmt = tree.statement(carried.made)
     rest = [(t, v) for t, v in pairwise(stmt) if v is not carried.made] if isinstance(stmt, ast.Assign) else []
-    made = list(tensors.bindings(base.id, stmt)) if isinstance(base, ast.Name) else []
-    new = len(made) == 1 and isinstance(made[0], ast.Assign) and _is_new(tree, made[0].value)
+    new = isinstance(base, ast.Name) and _is_new(roles, tensors, base, stmt, rollout)
     if new and rest and ast.unparse(base) == carried.name and len({ast.unparse(t) for t, _ in rest}) == len(rest):
         targets, values_left = ([tree.text(part) for part in parts] for parts in zip(*rest, strict=True))
         edits.replace(stmt, f"{', '.join(targets)} = {', '.join(values_left)}")
@@ -112,11 +110,17 @@ def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, 
         edits.substitute(carried.made, f"{numpy}.array({tree.text(base)})")
 
 
-def _is_new(tree: Tree, value: ast.expr) -> bool:
-    """Whether numpy makes an array that nothing else holds."""
-    name = (tree.qualified(value.func) or "") if isinstance(value, ast.Call) else ""
-    plain = isinstance(value, ast.Call) and not value.keywords
-    return plain and name.startswith("numpy.") and name.removeprefix("numpy.") in ELEMENTWISE
+def _is_new(roles: Roles, tensors: Tensors, read: ast.Name, stmt: ast.stmt, rollout: ast.For) -> bool:
+    """Whether a name is read for an array that numpy has made for it alone, and that nothing else in a step reads."""
+    bound = list(tensors.bindings(read.id, stmt))
+    made = bound[0].value if len(bound) == 1 and isinstance(bound[0], ast.Assign) else None
+    if not isinstance(made, ast.Call) or not roles.tree.calls(made, *MADE_OF_TWO):
+        return False
+    if len(made.args) != 2 or made.keywords or not isinstance(roles.tree.parents[made], ast.Assign):
+        return False
+    loads = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == read.id and is_read(n) and n is not read]
+    alone = isinstance(bound[0], ast.Assign) and len(bound[0].targets) == 1
+    return alone and not any(bound[0] in tensors.bindings(n.id, roles.tree.statement(n)) for n in loads)
 
 
 def _is_cast(roles: Roles, rollout: ast.For) -> bool:
@@ -140,6 +144,10 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
     if not isinstance(value, ast.Name) or not tensors.tensor_before(value.id, rollout):
         return None
     name, on_host = value.id, OnHost(roles, tensors, rollout)
+    records = {s for s, _, _ in recorded(roles, rollout)}
+    copies = [s for s in statements(rollout.body) if isinstance(s, ast.Assign) and not isinstance(s.value, ast.Call)]
+    written = changed_in_place(rollout.body) - {roles.history.transition, roles.history.transitions}
+    changed = shared(written, [s for s in copies if s not in records], lambda value: False)
     found: list[Carried] = []
     for bound in statements(rollout.body):
         if name not in access(bound).binds:
@@ -148,6 +156,8 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
             return None
         for made in values(bound, name):
             chain = find_chain(roles, made)
+            if chain is not None and _shares(roles, made) and names_in([chain.base]) & changed:
+                return None
             if chain is not None and bound in rollout.body and on_host.is_host(chain.base, bound):
                 found.append(Carried(name, made, chain.base, flattens(calls)))
             elif not on_host.binds(name, bound):
@@ -165,6 +175,12 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
         if not on_host.is_array(node, tree.statement(node)) and not _is_tested(roles, node):
             return None
     return found[0]
+
+
+def _shares(roles: Roles, made: ast.expr) -> bool:
+    """Whether a tensor made of an array may lie in its memory."""
+    chain = unwrapped(roles, made)
+    return chain is not None and not roles.tree.calls(chain[0], "torch.tensor")
 
 
 def _is_tested(roles: Roles, node: ast.Name) -> bool:

@@ -39,7 +39,7 @@ INFO = TransformInfo(
     before="probs = Normal(action_mean, action_std)\nif action is None:\n    action = probs.sample()",
     after=(
         "probs = Normal(action_mean, action_std)\nif action is None:\n"
-        "    action = (torch.randn_like(probs.loc) * probs.scale + probs.loc).detach()"
+        "    action = torch.randn_like(probs.loc).mul_(probs.scale).add_(probs.loc).detach()"
     ),
 )
 
@@ -54,6 +54,9 @@ def apply(state: State) -> Rewrite:
     classes = [cls for cls in tree.classes.values() if any(_draws(cls))]
     if tree.imports.get("torch") != "torch" and classes:
         raise Skip("torch is not imported by its name")
+    for node in tree.of(ast.Attribute):
+        if not isinstance(node.ctx, ast.Load) and tree.qualified(node) in ("torch.normal", "torch.multinomial"):
+            raise Skip(f"line {node.lineno} sets {tree.text(node)}")
     for cls in tree.classes.values():
         bases = {ast.unparse(base).rpartition(".")[2] for base in cls.bases}
         if bases & SAMPLED and any(isinstance(s, ast.FunctionDef) and s.name == "sample" for s in cls.body):

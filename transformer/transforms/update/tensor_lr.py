@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
-from transformer.syntax.query import walk
+from transformer.syntax.query import calls_method, children, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -133,6 +134,13 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
             edits.after(stmt, captured)
         notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
         return capturable or (optimizer.kind == "SGD" and not replaced)
+    given_rates = [*optimizer.call.args[1:2], *(k.value for k in optimizer.call.keywords if k.arg == "lr")]
+    for value in (*given_rates, *(stmt.value for stmt, _ in (*uses.writes, *uses.others))):
+        if _may_be_tensor(roles, value, uses.reads):
+            raise Skip(f"the rate on line {value.lineno} may be a tensor already")
+    for _, target in (*uses.writes, *uses.others):
+        if any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in walk(target)):
+            raise Skip(f"line {target.lineno} computes which rate it sets, which must not be done twice")
     if any(k.arg == "foreach" for k in optimizer.call.keywords):
         raise Skip("foreach=True takes no tensor learning rate unless the optimizer is capturable")
     if extra:
@@ -154,6 +162,34 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
             edits.substitute(read, f"float({tree.text(read)})")
     shared.update(uses.reads, (stmt for stmt, _ in uses.others))
     return capturable
+
+
+def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> bool:
+    """Whether a function of torch computes a rate, or what it is made of, as far as names of the training scope tell.
+
+    Filling in place would round it otherwise, and change what else holds it.
+    """
+    open_, seen = [value], set[str]()
+    while open_:
+        node = open_.pop()
+        if (
+            node in reads
+            or calls_method(node, "item")
+            or (isinstance(node, ast.Call) and unparse(node.func) == "float")
+        ):
+            continue
+        name = roles.tree.qualified(node) or ""
+        if name.startswith("torch.") and not name.startswith("torch.optim."):
+            return True
+        if isinstance(node, ast.Name) and node.id not in seen:
+            seen.add(node.id)
+            open_ += [made for _, made in roles.assignments(node.id)]
+        function = roles.tree.function_called(node) if isinstance(node, ast.Call) else None
+        if function is not None and function.name not in seen:
+            seen.add(function.name)
+            open_ += [n.value for n in walk(function) if isinstance(n, ast.Return) and n.value is not None]
+        open_ += [node.body, node.orelse] if isinstance(node, ast.IfExp) else children(node)
+    return False
 
 
 def _in_update(roles: Roles, uses: Uses) -> bool:

@@ -13,12 +13,14 @@ from transformer.syntax.tree import Tree
 from transformer.torch_api import names
 from transformer.values.networks.attributes import kept_by
 
-NORMAL = "({torch}.randn_like({x}.loc) * {x}.scale + {x}.loc).detach()"
-"""As `torch.normal(loc, scale)`: numbers of the standard normal distribution, multiplied and then added."""
+NORMAL = "{torch}.randn_like({x}.loc).mul_({x}.scale).add_({x}.loc).detach()"
+"""As `torch.normal(loc, scale)`: standard normal numbers in the dtype of `loc`, multiplied in place, then added to."""
 CATEGORICAL = "({x}.probs / {torch}.empty_like({x}.probs).exponential_(1)).argmax(-1)"
 """As `torch.multinomial(probs, 1)`: the first of exponential clocks with these rates to ring."""
 BY_CLASS = {"Normal": (NORMAL, "loc", 0), "Categorical": (CATEGORICAL, "logits", 1)}
 """By class of torch.distributions: the draw; the parameter, and its place, whose layout in memory it hangs on."""
+PARAMETERS = ("loc", "scale", "probs", "logits")
+"""Keywords of a distribution that leave its own checks on, which see what those of the draw would."""
 KEEPS_LAYOUT = names("tensor", "torch", rows="element", memory="new")
 """Functions and methods whose result lies in memory as what they are given."""
 DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm")
@@ -46,13 +48,16 @@ def in_one_line(tree: Tree, call: ast.Call) -> str | None:
         return None
     name = call.func.value.id
     made = _only_value(method, name)
+    if "set_default_validate_args" in tree.mentioned:
+        return None  # the draw's own checks may be the only ones
     qualified = (tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
     kind = qualified.rpartition(".")[2]
     if not qualified.startswith("torch.distributions.") or kind not in BY_CLASS or not isinstance(made, ast.Call):
         return None
     draw, parameter, place = BY_CLASS[kind]
     given = [k.value for k in made.keywords if k.arg == parameter] or made.args[place : place + 1]
-    if len(given) != 1 or any(k.arg is None for k in made.keywords) or not _is_dense(tree, cls, method, given[0]):
+    checked = len(made.args) < 3 and all(k.arg in PARAMETERS for k in made.keywords)
+    if len(given) != 1 or not checked or not _is_dense(tree, cls, method, given[0]):
         return None
     return draw.format(torch="torch", x=name)
 
