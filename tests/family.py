@@ -28,8 +28,6 @@ BY_DATA = (
 )
 """Transforms whose turn hangs on the observations, the networks' layers, the environments, the form of the advantages'
 loop, and what the host makes."""
-Q = ("late-exit", "deferred-sync", "sampling", "evaluate-once", "auxiliary-update", "numpy-recurrence")
-"""What has nothing to do where actions have values and no probabilities, in a recurrence over the stored rewards."""
 STORED = ["--learning-starts", "300", "--total-timesteps", "430"]
 CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
 
@@ -112,13 +110,11 @@ FAMILY = [
         held_back=("host-arrays", "narrow-observations", "cudagraphs"),
     ),
     Member("dqn", [*STORED, "--train-frequency", "2", "--target-network-frequency", "50"]),
-    Member("c51", [*STORED, "--train-frequency", "2", "--target-network-frequency", "50"]),
+    Member("c51", [*STORED, "--train-frequency", "2", "--target-network-frequency", "50"], held_back=("cudagraphs",)),
     Member("ddpg_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
     Member("td3_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
-    Member("sac_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
-    Member(
-        "pqn", ["--total-timesteps", "384", "--num-envs", "4", "--num-steps", "32", *SHORT], only="newer", skipped=Q
-    ),
-    Member("pqn_atari_envpool", ATARI, only="newer", skipped=Q),
-    Member("pqn_atari_envpool_lstm", ATARI, only="newer", skipped=Q),
+    Member("sac_continuous_action", [*STORED, "--env-id", "Pendulum-v1"], held_back=("cudagraphs",)),
+    Member("pqn", ["--total-timesteps", "384", "--num-envs", "4", "--num-steps", "32", *SHORT], only="newer"),
+    Member("pqn_atari_envpool", ATARI, only="newer"),
+    Member("pqn_atari_envpool_lstm", ATARI, only="newer", held_back=("channels-last",)),
 ]
