@@ -14,7 +14,7 @@ import libcst as cst
 from transformer.conversion.first_state import read, recognise
 from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
-from transformer.conversion.selection import Selection
+from transformer.conversion.selection import chosen_names
 from transformer.conversion.settings import Target
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
@@ -60,23 +60,18 @@ def convert(
     Raises:
         SelectionError: `select`/`ignore` is impossible.
     """
-    return convert_selected(source, Selection(select, ignore, tune, measure, target), line_length)
-
-
-def convert_selected(source: str, selection: Selection, line_length: int = DEFAULT_LINE_LENGTH) -> Conversion:
-    """`convert()`, with what the user asks of it in one object.
-
-    Raises:
-        SelectionError: the selection is impossible.
-    """
-    asked = Asked(selection.names(), selection.target)
+    asked = Asked(chosen_names(select, ignore, tune=tune, measure=measure), target)
     if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
-        return _marked(convert_selected(source[1:], selection, line_length))
+        return _marked(_convert(source[1:], asked, line_length, as_selected=select is not None))
+    return _convert(source, asked, line_length, as_selected=select is not None)
+
+
+def _convert(source: str, asked: Asked, line_length: int, *, as_selected: bool) -> Conversion:
+    """A conversion by these transforms; where they were not selected by name, without one that is no gain."""
     try:
         with _without_collections():
             conversion = _run(source, asked, line_length)
-            whole = selection.select is not None
-            return conversion if whole else _with_the_object(conversion, source, asked, line_length)
+            return conversion if as_selected else _with_the_object(conversion, source, asked, line_length)
     except RecursionError:
         return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
 
