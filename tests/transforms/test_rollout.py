@@ -2,7 +2,7 @@ import pytest
 from cases import NoOp, Rewrite, turn
 from scripts import PARTS, script
 
-from transformer import convert
+from transformer import Applied, convert
 
 CALL = "global_step, next_obs, next_done = rollout(global_step, next_obs, next_done)"
 FUNCTION = '''
@@ -244,3 +244,14 @@ def test_the_stacked_steps_are_made_in_it() -> None:
     assert "return global_step, next_obs, next_done, storage\n" in function
     assert "transition" not in training
     assert "global_step, next_obs, next_done, storage = rollout(global_step, next_obs, next_done)\n" in training
+
+
+def test_lines_behind_the_rollout_stay_behind_it() -> None:
+    """Though they write into the storage that is stacked in the function."""
+    doubled = "print('between')\nrewards[0] = rewards[0] * 2"
+    parts = {"advantages": f"{doubled}\n{PARTS['advantages']}"}
+    step = turn("rollout", script(parts), ("storage", "host-arrays"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    inside = step.after[step.after.index("def rollout(") : step.after.index("return ", step.after.index("def rollout("))]
+    assert "storage = TensorDict(" in inside
+    assert "between" not in inside and 'storage["rewards"][0] =' not in inside

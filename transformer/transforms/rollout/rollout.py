@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
+from transformer.syntax.query import assigns, names_in
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
@@ -46,14 +47,15 @@ def apply(state: State) -> Rewrite:
 
 
 def _region(roles: Roles) -> list[ast.stmt]:
-    """The loop, from the list that its steps fill to the storage that is made of it; what is between is emitted."""
+    """The loop, from the list that its steps fill to what is stacked of it; what is between is emitted."""
     block, history = roles.phases.block, roles.history
     first = last = block.index(roles.phases.collect)
     for place, stmt in enumerate(block):
-        bound = [ast.unparse(t) for t in stmt.targets] if isinstance(stmt, ast.Assign) else []
-        if place < first and history.transitions is not None and bound == [history.transitions]:
+        if history.transitions is None or not isinstance(stmt, ast.Assign):
+            continue
+        if place < first and assigns(stmt, history.transitions):
             first = place
-        elif place > last and history.storage is not None and bound and _is_of(bound[0], history.storage):
+        elif place > last and history.transitions in names_in([stmt.value]):
             last = place
     made_above = first > 0 and isinstance(above := block[first - 1], ast.Assign) and _is_empty(above.value)
     return block[first - made_above : last + 1]
@@ -62,11 +64,6 @@ def _region(roles: Roles) -> list[ast.stmt]:
 def _is_empty(value: ast.expr) -> bool:
     """Whether a value is an empty list or dictionary, which the loop fills."""
     return ast.unparse(value) in ("[]", "{}")
-
-
-def _is_of(target: str, storage: str) -> bool:
-    """Whether a target is the storage, or one of its entries."""
-    return target == storage or target.startswith(f"{storage}[")
 
 
 TRANSFORM = Transform(INFO, apply)
