@@ -252,6 +252,6 @@ def test_lines_behind_the_rollout_stay_behind_it() -> None:
     parts = {"advantages": f"{doubled}\n{PARTS['advantages']}"}
     step = turn("rollout", script(parts), ("storage", "host-arrays"))
     assert isinstance(step.outcome, Applied), step.outcome
-    inside = step.after[step.after.index("def rollout(") : step.after.index("return ", step.after.index("def rollout("))]
+    inside = step.after.partition("def rollout(")[2].partition("    return ")[0]
     assert "storage = TensorDict(" in inside
     assert "between" not in inside and 'storage["rewards"][0] =' not in inside
