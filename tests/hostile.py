@@ -572,4 +572,44 @@ HOSTILE = [
         },
         "sets a random state",
     ),
+    Hostile(
+        "rates that a function keeps in tensors",
+        "tensor-lr",
+        {
+            "functions": "def rate_at(turn):\n    rate = torch.tensor(0.03)\n    return rate / turn\n\n\n",
+            "anneal": 'optimizer.param_groups[0]["lr"] = rate_at(iteration)',
+        },
+        "may be a tensor already",
+    ),
+    Hostile(
+        "rates that an object keeps in a tensor, and hands out",
+        "tensor-lr",
+        {
+            "functions": "class Schedule:\n    def __init__(self):\n        self.rate = torch.tensor(0.01)\n\n"
+            "    def now(self):\n        return self.rate\n\n\n",
+            "before_loop": "schedule = Schedule()",
+            "anneal": 'schedule.rate = schedule.rate * 0.9\noptimizer.param_groups[0]["lr"] = schedule.now()',
+        },
+        "may be a tensor already",
+    ),
+    Hostile(
+        "acting under autocast that is entered by hand",
+        "evaluate-once",
+        {
+            "head": 'half = torch.autocast("cpu", dtype=torch.bfloat16)\nhalf.__enter__()',
+            "estimate": "half.__exit__(None, None, None)\n" + PARTS["estimate"],
+        },
+        "sets how torch computes",
+    ),
+    Hostile(
+        "acting under autocast that a stack enters",
+        "evaluate-once",
+        {
+            "before_loop": "from contextlib import ExitStack",
+            "act": "stack = ExitStack()\nstack.enter_context(torch.autocast('cpu', dtype=torch.bfloat16))\n"
+            + PARTS["act"]
+            + "\nstack.close()",
+        },
+        "sets how torch computes",
+    ),
 ]

@@ -9,7 +9,6 @@ from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
-from transformer.syntax.query import walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
@@ -46,8 +45,7 @@ def recognise(state: State) -> State:
     seen = [state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost)]
     if seen:
         raise Unconvertible(*seen)
-    apart = {n for w in tree.nodes if roles.is_autocast(w) for i in w.items for n in walk(i)}
-    single = not any(_other_precision(tree, n) for n in tree.nodes if n not in apart)
+    single = not any(_other_precision(tree, n) for n in tree.nodes if n not in roles.autocast_headers)
     history = replace(state.history, single_precision=single, replay=roles.phases.replay)
     state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
     changing, other = (
@@ -58,6 +56,4 @@ def recognise(state: State) -> State:
 
 
 def _other_precision(tree: Tree, node: ast.AST) -> bool:
-    qualified = tree.qualified(node) or ""
-    name = node.attr if isinstance(node, ast.Attribute) else qualified.rpartition(".")[2]
-    return name in PRECISIONS and not qualified.startswith("numpy.")
+    return tree.last_name(node) in PRECISIONS and not (tree.qualified(node) or "").startswith("numpy.")

@@ -61,6 +61,11 @@ class Roles:
         calls = (i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call))
         return any((self.tree.qualified(c.func) or "").endswith(".autocast") for c in calls)
 
+    @cached_property
+    def autocast_headers(self) -> frozenset[ast.AST]:
+        """The nodes of what such blocks enter."""
+        return frozenset(n for w in self.tree.of(ast.With) if self.is_autocast(w) for i in w.items for n in walk(i))
+
     def is_ours(self, name: ast.Name, scope: Scope | None = None) -> bool:
         """Whether a name, in a function or not, is a scope's variable (the training scope's) and no local inside."""
         scope = scope or self.scope

@@ -179,6 +179,10 @@ class Tree:
             return None
         return ".".join([self.imports[node.id], *reversed(parts)])
 
+    def last_name(self, node: ast.AST) -> str:
+        """The attribute that a node is, or the last part of what an imported name stands for; else nothing."""
+        return node.attr if isinstance(node, ast.Attribute) else (self.qualified(node) or "").rpartition(".")[2]
+
     def calls(self, node: ast.AST, *names: str) -> bool:
         """Whether `node` is a call of one of these qualified functions."""
         return isinstance(node, ast.Call) and self.qualified(node.func) in names

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from transformer.syntax.query import bind_arguments, pairwise
+from transformer.dataflow.bindings import bound_to
 from transformer.syntax.tree import Tree
 
 REPORTS = frozenset("add_scalar add_scalars add_histogram add_text log info debug warning write".split())
@@ -39,12 +38,12 @@ def is_logger(tree: Tree, node: ast.expr, depth: int = DEEP) -> bool:
     if isinstance(node, ast.Call):
         return _is_of_library(tree, node.func)
     if isinstance(node, ast.Name) and node.id in tree.imports:
-        return _is_of_library(tree, node) and not any(True for _ in _bound_to(tree, node))
+        return _is_of_library(tree, node) and not any(True for _ in bound_to(tree, node))
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return False
     if isinstance(node, ast.Attribute) and tree.qualified(node):
         return _is_of_library(tree, node)
-    values = [*_bound_to(tree, node)]
+    values = [*bound_to(tree, node)]
     return bool(values) and all(v is not None and is_logger(tree, v, depth - 1) for v in values)
 
 
@@ -56,55 +55,3 @@ def _is_of_library(tree: Tree, node: ast.expr) -> bool:
 def _replaces_methods(tree: Tree) -> bool:
     """Whether the file puts something else in the place of a method that reports."""
     return any(not isinstance(n.ctx, ast.Load) and n.attr in REPORTS for n in tree.of(ast.Attribute))
-
-
-def _bound_to(tree: Tree, node: ast.expr) -> Iterator[ast.expr | None]:
-    """What a name, or an attribute of this name of whatever object, is bound to; None for what is not known."""
-    if isinstance(node, ast.Attribute):
-        for stored in tree.of(ast.Attribute):
-            if stored.attr == node.attr and not isinstance(stored.ctx, ast.Load):
-                yield _assigned(tree, stored)
-        return
-    assert isinstance(node, ast.Name)
-    for name in tree.of(ast.Name):
-        if name.id == node.id and not isinstance(name.ctx, ast.Load):
-            yield _assigned(tree, name)
-    for parameter in tree.of(ast.arg):
-        if parameter.arg == node.id:
-            yield from _given(tree, parameter)
-    defined: list[ast.FunctionDef | ast.ClassDef] = [*tree.of(ast.FunctionDef), *tree.of(ast.ClassDef)]
-    if any(one.name == node.id for one in defined):
-        yield None
-
-
-def _assigned(tree: Tree, target: ast.expr) -> ast.expr | None:
-    stmt = tree.statement(target)
-    if isinstance(stmt, ast.Assign):
-        return next((value for one, value in pairwise(stmt) if one is target), None)
-    if isinstance(stmt, ast.AnnAssign) and stmt.target is target:
-        return stmt.value
-    if isinstance(stmt, ast.With):
-        return next((item.context_expr for item in stmt.items if item.optional_vars is target), None)
-    return None
-
-
-def _given(tree: Tree, parameter: ast.arg) -> Iterator[ast.expr | None]:
-    """What calls give for a parameter of a function, or of a constructor, of this file."""
-    function = next(n for n in tree.ancestors(parameter) if isinstance(n, (ast.FunctionDef, ast.Lambda)))
-    owner = tree.parents[function]
-    if not isinstance(function, ast.FunctionDef) or (isinstance(owner, ast.ClassDef) and function.name != "__init__"):
-        yield None
-        return
-    name, found = owner.name if isinstance(owner, ast.ClassDef) else function.name, False
-    for use in tree.of(ast.Name):
-        if use.id != name or not isinstance(use.ctx, ast.Load):
-            continue
-        call = tree.parents[use]
-        if not isinstance(call, ast.Call) or call.func is not use:
-            yield None
-            continue
-        bound = bind_arguments(function, call, receiver=use if isinstance(owner, ast.ClassDef) else None)
-        yield bound.values.get(parameter.arg) if bound is not None else None
-        found = True
-    if not found:
-        yield None

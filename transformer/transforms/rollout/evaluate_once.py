@@ -85,6 +85,7 @@ def apply(state: State) -> Rewrite:
         raise Skip("no network is called for the actions in a loop over the steps")
     if state.tree.imports.get("torch") != "torch":
         raise Skip("torch is not imported by its name")
+    _check_modes(roles)
     step = _find_step(roles, rollout)
     records = {key: (stmt, value) for stmt, key, value in recorded(roles, rollout)}
     same = [".to(torch.float32)"] if state.history.single_precision else []  # no linear layer takes other observations
@@ -94,6 +95,27 @@ def apply(state: State) -> Rewrite:
     _check_sizes(roles, [observations, actions], list(late))
     _check_untouched(state.tree, rollout, step, records[observations][0])
     return _rewrite(state, rollout, step, records, observations, actions, late)
+
+
+MODES = ("autocast", "set_default_dtype", "set_default_tensor_type")
+"""What makes torch compute in another precision from then on, unless a `with` is seen to end it."""
+SETTINGS = ("torch.set_", "torch.use_", "torch.backends.", "torch.autograd.set_")
+"""What else torch's computations hang on, wherever it is set."""
+
+
+def _check_modes(roles: Roles) -> None:
+    """Torch must compute after the rollout as it did in its steps.
+
+    Raises:
+        Skip: something may switch it to another precision, or to other algorithms, in between.
+    """
+    tree = roles.tree
+    switches = (n for n in tree.nodes if tree.last_name(n) in MODES and n not in roles.autocast_headers)
+    found = next(switches, None) or next(
+        (n for n in roles.run_by_training if (tree.qualified(n) or "").startswith(SETTINGS)), None
+    )
+    if found is not None:
+        raise Skip(f"line {getattr(found, 'lineno', 0)} sets how torch computes, perhaps for some of the steps alone")
 
 
 def _find_step(roles: Roles, rollout: ast.For) -> Step:

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
+from transformer.dataflow.access import access
+from transformer.dataflow.bindings import bound_to
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, children, unparse, walk
+from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -165,31 +167,54 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
 
 
 def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> bool:
-    """Whether a function of torch computes a rate, or what it is made of, as far as names of the training scope tell.
+    """Whether a function of torch computes a rate, or what it is made of, wherever in the file that is made.
 
     Filling in place would round it otherwise, and change what else holds it.
     """
-    open_, seen = [value], set[str]()
+    tree, seen = roles.tree, {optimizer.name for optimizer in roles.optimizers}
+    open_ = [value]
     while open_:
         node = open_.pop()
-        if (
-            node in reads
-            or calls_method(node, "item")
-            or (isinstance(node, ast.Call) and unparse(node.func) == "float")
-        ):
+        if node in reads or _is_number(tree, node):
             continue
-        name = roles.tree.qualified(node) or ""
+        name = tree.qualified(node) or ""
         if name.startswith("torch.") and not name.startswith("torch.optim."):
             return True
-        if isinstance(node, ast.Name) and node.id not in seen:
-            seen.add(node.id)
-            open_ += [made for _, made in roles.assignments(node.id)]
-        function = roles.tree.function_called(node) if isinstance(node, ast.Call) else None
-        if function is not None and function.name not in seen:
-            seen.add(function.name)
-            open_ += [n.value for n in walk(function) if isinstance(n, ast.Return) and n.value is not None]
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            key = _spelled(node)
+            made = [one for one in bound_to(tree, node) if one is not None]
+            made += [n.iter for n in tree.of(ast.For) if key in access(n.target).binds]
+            open_ += made if key not in seen else []
+            seen.add(key)
+            if made:
+                continue
+        for function in _called(tree, node) if isinstance(node, ast.Call) else ():
+            if f"{function.name}()" not in seen:
+                seen.add(f"{function.name}()")
+                open_ += [n.value for n in walk(function) if isinstance(n, ast.Return) and n.value is not None]
         open_ += [node.body, node.orelse] if isinstance(node, ast.IfExp) else children(node)
     return False
+
+
+def _is_number(tree: Tree, node: ast.AST) -> bool:
+    """Whether a call gives a number of Python's, whatever it is given."""
+    if not isinstance(node, ast.Call):
+        return False
+    return calls_method(node, "item") or tree.names.builtin(node.func) in ("float", "int", "len", "range")
+
+
+def _spelled(node: ast.Name | ast.Attribute) -> str:
+    """A name, or an attribute of whatever object."""
+    return node.id if isinstance(node, ast.Name) else f".{node.attr}"
+
+
+def _called(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
+    """The function that is called, or the methods that may be, of this file."""
+    if isinstance(call.func, ast.Attribute):
+        methods = [n for n in tree.of(ast.FunctionDef) if n.name == call.func.attr]
+        return [n for n in methods if isinstance(tree.parents[n], ast.ClassDef)]
+    function = tree.function_called(call)
+    return [function] if function is not None else []
 
 
 def _in_update(roles: Roles, uses: Uses) -> bool:
