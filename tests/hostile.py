@@ -612,4 +612,21 @@ HOSTILE = [
         },
         "sets how torch computes",
     ),
+    Hostile(
+        "a distribution that keeps what its checks compute",
+        "compile",
+        {
+            "third_party": "from torch.distributions import OneHotCategorical",
+            "agent": edited("agent", "Categorical(logits=self.actor(x))", "OneHotCategorical(logits=self.actor(x))"),
+            "buffers": edited(
+                "buffers",
+                "actions = torch.zeros((args.num_steps, args.num_envs",
+                "actions = torch.zeros((args.num_steps, args.num_envs, 2",
+            ),
+            "flatten": edited("flatten", "actions.reshape(-1)", "actions.reshape((-1, 2))"),
+            "step": edited("step", "action.cpu().numpy()", "action.argmax(-1).cpu().numpy()"),
+            "minibatch": edited("minibatch", "b_actions.long()", "b_actions"),
+        },
+        "goes on checking them",
+    ),
 ]

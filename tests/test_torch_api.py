@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from transformer.torch_api import DRAWING, OF, OF_TYPE, Kind, Row
+from transformer.torch_api import CHECKED_ALONE, DRAWING, OF, OF_TYPE, Kind, Row
 
 ELSEWHERE = {
     ("tensor", "cuda"): "there is no such device here",
@@ -496,16 +496,7 @@ def test_what_draws_does_not_set_the_state(library: Any) -> None:
     looks = library.getstate if library is random else lambda: str(np.random.get_state())
     called = 0
     for name in sorted(n for n in DRAWING if hasattr(library, n) and n[0].islower()):
-        for given in (
-            (),
-            (2,),
-            (2, 0.5),
-            (1, 2, 3),
-            (2.0, 2.0),
-            ([1, 2],),
-            ([1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]]),
-            (3, 2, 2),
-        ):
+        for given in GIVEN_TO_DRAWS:
             states = []
             for seed in (1, 2):
                 library.seed(seed)
@@ -521,3 +512,66 @@ def test_what_draws_does_not_set_the_state(library: Any) -> None:
 
 def test_what_sets_the_state_is_not_called_a_draw() -> None:
     assert DRAWING.isdisjoint({"seed", "set_state", "setstate", "set_bit_generator"})
+
+
+DISTRIBUTIONS = torch.distributions
+POSITIVE, REAL, UNIT = torch.tensor([[0.6, 0.5], [0.9, 1.2]]), torch.tensor([[0.3, -0.5], [0.1, 0.2]]), torch.eye(2)
+
+
+def _normal(**checks: bool) -> Any:
+    return DISTRIBUTIONS.Normal(REAL, POSITIVE, **checks)
+
+
+MADE: dict[str, tuple[Any, ...]] = {
+    "Independent": (_normal, 1),
+    "LowRankMultivariateNormal": (REAL, torch.ones(2, 2, 1), POSITIVE),
+    "MixtureSameFamily": (lambda **checks: DISTRIBUTIONS.Categorical(logits=REAL, **checks), _normal),
+    "MultivariateNormal": (REAL, UNIT),
+    "TransformedDistribution": (_normal, [DISTRIBUTIONS.TanhTransform()]),
+}
+"""What some distributions are made of; the others are made of logits, or of one or two positive parameters."""
+BY_LOGITS = (
+    "Bernoulli Binomial Categorical ContinuousBernoulli Geometric Multinomial NegativeBinomial OneHotCategorical "
+    "OneHotCategoricalStraightThrough RelaxedBernoulli RelaxedOneHotCategorical"
+).split()
+COUNTED = {
+    "Binomial": 3,
+    "Multinomial": 3,
+    "NegativeBinomial": 3,
+    "RelaxedBernoulli": torch.tensor(0.5),
+    "RelaxedOneHotCategorical": torch.tensor(0.5),
+}
+
+
+def _kept(distribution: Any) -> dict[str, Any]:
+    """The attributes of a distribution, and of those that it is made of."""
+    return {
+        name: _kept(value) if isinstance(value, DISTRIBUTIONS.Distribution) else type(value)
+        for name, value in vars(distribution).items()
+        if name != "_validate_args"
+    }
+
+
+def _check_keeps_nothing(name: str) -> bool:
+    cls, kept = getattr(DISTRIBUTIONS, name), []
+    for checks in ({"validate_args": True}, {"validate_args": False}):
+        if name in BY_LOGITS:
+            made = cls(*[COUNTED[name]] if name in COUNTED else [], logits=REAL, **checks)
+        elif name in MADE:
+            made = cls(*[part(**checks) if callable(part) else part for part in MADE[name]], **checks)
+        else:
+            count = 1 if name in ("Chi2", "Dirichlet", "Exponential", "HalfCauchy", "HalfNormal", "Poisson") else 2
+            made = cls(*(POSITIVE, POSITIVE + 1)[:count], **checks)
+        kept.append(_kept(made))
+    return kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("name", sorted(CHECKED_ALONE))
+def test_checking_a_distribution_keeps_nothing(name: str) -> None:
+    assert _check_keeps_nothing(name)
+
+
+@pytest.mark.parametrize("name", ["OneHotCategorical", "RelaxedBernoulli", "RelaxedOneHotCategorical"])
+def test_some_checks_keep_what_they_compute(name: str) -> None:
+    assert name not in CHECKED_ALONE
+    assert not _check_keeps_nothing(name)

@@ -212,3 +212,11 @@ DRAWING = frozenset(
     "vonmisesvariate wald weibull weibullvariate zipf Generator Random RandomState SystemRandom".split()
 )
 """What numpy.random and random have that draws from their state, or has a state of its own: all but what sets one."""
+CHECKED_ALONE = frozenset(
+    "Bernoulli Beta Binomial Categorical Cauchy Chi2 ContinuousBernoulli Dirichlet Exponential Gamma Geometric Gumbel "
+    "HalfCauchy HalfNormal Independent Kumaraswamy Laplace LogNormal LogisticNormal LowRankMultivariateNormal "
+    "MixtureSameFamily MultivariateNormal Multinomial NegativeBinomial Normal Pareto Poisson StudentT "
+    "TransformedDistribution Uniform VonMises Weibull".split()
+)
+"""Classes of torch.distributions of which checking the arguments keeps nothing that is computed for it. Others keep
+probabilities, say, and gradients are then summed in another order than without the check."""

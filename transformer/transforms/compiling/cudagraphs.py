@@ -9,6 +9,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
+from transformer.values.distributions import computes_to_check
 
 INFO = TransformInfo(
     name="cudagraphs",
@@ -79,13 +80,17 @@ def apply(state: State) -> Rewrite:
 def _obstacles(roles: Roles) -> dict[str, str | None]:
     """The functions that might be captured, each with what speaks against it."""
     facts, capture = roles.history, Capture(roles)
+    checked = computes_to_check(roles.tree)
+    checks = None if checked is None else f"{roles.tree.text(checked)} checks its arguments on the host"
     found: dict[str, str | None] = {}
     if facts.policy:
-        found[facts.policy] = _against_policy(roles, capture)
+        found[facts.policy] = checks or _against_policy(roles, capture)
     for role in ("gae", "update"):
         if role in facts.functions:
             function = facts.functions[role]
             why = _not_tensors(function.others)
+            if role == "update" and checks:
+                why = why or checks
             if role == "update" and not facts.capturable:
                 why = why or "its optimizer cannot be captured"
             if role == "update" and facts.uneven_minibatches:

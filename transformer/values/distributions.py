@@ -1,0 +1,27 @@
+"""What the distributions of a script compute to check their arguments."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.syntax.tree import Tree
+from transformer.torch_api import CHECKED_ALONE
+
+MODULE = "torch.distributions."
+NOT_MADE = frozenset(["Distribution"])
+"""Classes that are only asked for."""
+
+
+def computes_to_check(tree: Tree) -> ast.Name | ast.Attribute | None:
+    """Where a script names a distribution that may keep what it computes to check its arguments.
+
+    Without the check it computes that later, and gradients are summed in another order.
+    """
+    named: list[ast.Name | ast.Attribute] = [*tree.of(ast.Name), *tree.of(ast.Attribute)]
+    for node in named:
+        qualified = tree.qualified(node) or ""
+        name = qualified.rpartition(".")[2]
+        is_class = name[:1].isupper() and not name.endswith("Transform")
+        if qualified.startswith(MODULE) and is_class and name not in CHECKED_ALONE | NOT_MADE:
+            return node
+    return None
