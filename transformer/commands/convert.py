@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 from functools import partial
@@ -17,7 +17,8 @@ import click
 from transformer.commands import output
 from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report
 from transformer.commands.selection import selection_options
-from transformer.conversion.of_file import STDIN, convert_script
+from transformer.conversion.of_file import STDIN
+from transformer.conversion.of_files import Converted, converting
 from transformer.conversion.result import Conversion
 from transformer.conversion.selection import SelectionError
 from transformer.syntax import header, text
@@ -89,11 +90,13 @@ def convert(
         raise click.UsageError(str(error)) from None
 
     results = []
-    for script, path in _with_progress(list(zip(scripts, targets, strict=True)), shown=len(scripts) > 1 and not quiet):
-        try:
-            results.append(_convert_one(script, path, selection, put))
-        except SelectionError as error:
-            raise click.UsageError(str(error)) from None
+    with converting(scripts, **selection) as conversions:
+        work = list(zip(scripts, targets, conversions, strict=True))
+        for script, path, converted in _with_progress(work, shown=len(scripts) > 1 and not quiet):
+            try:
+                results.append(_convert_one(script, path, converted, put))
+            except SelectionError as error:
+                raise click.UsageError(str(error)) from None
     quiet = quiet or (check and form == "text")
     _report(results, form=form, quiet=quiet, verbose=verbose, to_stderr=diff or targets == [None])
     if any(r.failure is not None for r in results):
@@ -123,12 +126,12 @@ def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None
     return [Path(target)]
 
 
-def _convert_one(script: str, target: Path | None, selection: Mapping[str, Any], put: Put) -> Result:
-    """Read, convert and put one script. What goes wrong is in the result, but for an impossible selection."""
+def _convert_one(script: str, target: Path | None, converted: Converted, put: Put) -> Result:
+    """Convert and put one script. What goes wrong is in the result, but for an impossible selection."""
     path = None if script == STDIN else Path(script)
     name = "<stdin>" if path is None else script
     try:
-        original, conversion = convert_script(script, **selection)
+        original, conversion = converted()
     except OSError as error:
         return Result(name, Conversion(""), failure=f"{name} cannot be read: {error.strerror or error}")
     if not conversion.converted:
@@ -141,6 +144,8 @@ def _convert_one(script: str, target: Path | None, selection: Mapping[str, Any],
         return Result(name, conversion, failure=str(error))
 
 
+Work: TypeAlias = "tuple[str, Path | None, Converted]"
+"""A script, where its conversion goes, and what waits for that."""
 Put: TypeAlias = Callable[[Result, bytes, "Path | None"], Result]
 """What is done with a result's bytes; the last argument is the script, None for standard input."""
 
@@ -170,7 +175,7 @@ def _print_diff(result: Result, data: bytes, script: Path | None) -> Result:
     return replace(result, output=None)
 
 
-def _with_progress(work: Sequence[tuple[str, Path | None]], *, shown: bool) -> Iterator[tuple[str, Path | None]]:
+def _with_progress(work: Sequence[Work], *, shown: bool) -> Iterator[Work]:
     """Go through `work`, with a progress bar on a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield from work

@@ -1,0 +1,55 @@
+"""Several scripts, converted side by side in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeAlias
+
+from transformer.conversion.of_file import STDIN, convert_script
+from transformer.conversion.result import Conversion
+from transformer.syntax.text import Text
+
+Converted: TypeAlias = Callable[[], tuple[Text, Conversion]]
+"""Waits for what `convert_script` returns for one script, or raises what that raises."""
+FEW = 4
+"""So many scripts are converted before another process has started and imported what it needs."""
+MOST = 8
+"""Processes; each takes some 100 MiB."""
+
+
+@contextmanager
+def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]]:
+    """Convert scripts, each as `convert_script` does; what has not begun when the block is left is not done.
+
+    Args:
+        scripts: as the user names them.
+        given: as for `convert_script`.
+
+    Yields:
+        for each script, in this order, a function to call for its conversion.
+    """
+    processes = min(len(scripts), _cpus(), MOST)
+    if len(scripts) < FEW or processes < 2 or STDIN in scripts:
+        yield [partial(convert_script, script, **given) for script in scripts]
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(processes, initializer=_leave_interrupts)
+    try:
+        yield [pool.submit(convert_script, script, **given).result for script in scripts]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _cpus() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the process that waits."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
