@@ -144,7 +144,10 @@ class Edits:
         return line
 
     def before(self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0) -> None:
-        """Insert statements above `stmt` and its comments, with at least `gap` blank lines between."""
+        """Insert statements above `stmt` and its comments, with at least `gap` blank lines between.
+
+        A function that comes first has as many above it.
+        """
         self._before.setdefault(stmt, []).extend(self._lines(stmt, code))
         self._gaps[stmt] = max(gap, self._gaps.get(stmt, 0))
 
@@ -316,11 +319,10 @@ class _Rebuild:
             blank = _leading_blanks(new[0])
             before[0] = before[0].with_changes(leading_lines=blank)
             new[0] = new[0].with_changes(leading_lines=list(new[0].leading_lines)[len(blank) :])
+            if isinstance(before[0], cst.FunctionDef) and self._source.tree.block(stmt)[0] is not stmt:
+                before[0] = _apart(before[0], e._gaps.get(stmt, 0))
         if before and new:
-            missing = e._gaps.get(stmt, 0) - len(_leading_blanks(new[0]))
-            if missing > 0:
-                padding = [cst.EmptyLine(indent=False)] * missing
-                new[0] = new[0].with_changes(leading_lines=[*padding, *new[0].leading_lines])
+            new[0] = _apart(new[0], e._gaps.get(stmt, 0))
         return [*before, *new, *e._after.get(stmt, ())]
 
     def _with_trailing_comment(self, stmt: ast.stmt, old: Line, new: list[Line]) -> list[Line]:
@@ -418,6 +420,13 @@ def without_blank_lines(line: Line) -> Line:
     while leading and leading[0].comment is None:
         leading.pop(0)
     return line.with_changes(leading_lines=leading)
+
+
+def _apart(line: Line, gap: int) -> Line:
+    """A line with at least `gap` blank lines above it and its comments."""
+    missing = gap - len(_leading_blanks(line))
+    padding = [cst.EmptyLine(indent=False)] * max(missing, 0)
+    return line.with_changes(leading_lines=[*padding, *line.leading_lines]) if missing > 0 else line
 
 
 def _leading_blanks(line: Line) -> list[cst.EmptyLine]:
