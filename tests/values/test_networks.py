@@ -110,6 +110,12 @@ CHANGING = {
         ),
         "make_agent": "agent = Agent(lambda: 1.0).to(device)",
     },
+    "parts that it is given, under names of their own": {
+        "agent": AGENT.replace("def __init__(self):", "def __init__(self, critic, actor):")
+        .replace("self.critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))", "self.critic = critic")
+        .replace("self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))", "self.actor = actor"),
+        "make_agent": "critic, actor = nn.Linear(2, 1), nn.Linear(2, 2)\nagent = Agent(critic, actor).to(device)",
+    },
     "spread arguments": {"make_agent": "agent = Agent(*()).to(device)"},
     "a class attribute": {"agent": AGENT.replace("    def __init__", "    temp = 1.0\n\n    def __init__", 1)},
     "another base": {"agent": AGENT.replace("nn.Module", "nn.Sequential", 1)},
@@ -172,6 +178,16 @@ CHANGING = {
 @pytest.mark.parametrize("name", CHANGING)
 def test_what_is_not_known_to_be_steady(name: str) -> None:
     assert reason(**CHANGING[name]) is not None
+
+
+def test_each_of_two_networks_is_told_of_a_part_that_is_not_known() -> None:
+    part = "class Part(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.f = print\n\n\n"
+    agent = kept("Part()")["agent"]
+    optimizer = "optimizer = optim.Adam([*agent.parameters(), *other.parameters()], lr=args.learning_rate, eps=1e-5)"
+    parts = {"agent": part + agent, "make_agent": f"{PARTS['make_agent']}\nother = Agent()", "optimizer": optimizer}
+    unsteady = recognise(read(script(parts), 120)).history.unsteady
+    assert unsteady.keys() == {"agent", "other"}
+    assert len({why.partition(" keeps ")[2] for why in unsteady.values()}) == 1
 
 
 def test_tables_agree_with_torch() -> None:

@@ -8,7 +8,9 @@ What is not known to be harmless is an obstacle, which says no more than that.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
@@ -89,7 +91,7 @@ class Parts:
         self._roles, self._tree = roles, roles.tree
         self._values = Values(roles, self._check)
         self._lenient = Values(roles, lambda *_: None)
-        self._checked: set[tuple[ast.AST, ast.AST]] = set()
+        self._checked: dict[tuple[ast.AST, ast.AST], Unknown | None] = {}
         self.handing_out: set[str] = set()
         """Names of methods that return parts of a network, in lists of parameters say."""
 
@@ -102,7 +104,17 @@ class Parts:
             known = self._values.leaves(call, frame) == MODULE
         except Unknown as unknown:
             return str(unknown)
+        for name in (n for a in (*call.args, *call.keywords) for n in walk(a) if isinstance(n, ast.Name)):
+            if self._is_module(name, frame):
+                return f"line {call.lineno} makes a network of {name.id}, by which its parts may change unseen"
         return None if known else f"line {call.lineno} makes {ast.unparse(call.func)}(), which is no known network"
+
+    def _is_module(self, name: ast.Name, frame: Frame) -> bool:
+        """Whether a name stands for a known module, or for several; no other can be a part of a known network."""
+        try:
+            return "module" in self._values.leaves(name, frame)
+        except Unknown:
+            return False
 
     def check_structure(self) -> None:
         """The methods of the networks' classes replace none of their parts, and hand neither self nor parts on.
@@ -140,9 +152,20 @@ class Parts:
         Raises:
             Unknown: something of it is not known to be harmless.
         """
-        if (cls, call) in self._checked:
-            return
-        self._checked.add((cls, call))
+        self._once(cls, call, lambda: self._check_class(cls, call, caller))
+
+    def _once(self, what: ast.AST, where: ast.AST, check: Callable[[], None]) -> None:
+        """Check something for the first time, and else say again what was found; while it is checked, nothing is."""
+        if (what, where) not in self._checked:
+            self._checked[what, where] = None
+            try:
+                check()
+            except Unknown as unknown:
+                self._checked[what, where] = unknown
+        if (found := self._checked[what, where]) is not None:
+            raise found
+
+    def _check_class(self, cls: ast.ClassDef, call: ast.Call, caller: Frame) -> None:
         if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or cls.keywords or cls.decorator_list:
             raise Unknown(f"{cls.name} (line {cls.lineno}) is more than a class derived from torch.nn.Module")
         methods = [stmt for stmt in cls.body if isinstance(stmt, ast.FunctionDef)]
@@ -215,9 +238,8 @@ class Parts:
         if function is not None:
             inner = self._values.enter(function, call, frame)
             known = inner is not None
-            if inner is not None and (function, call) not in self._checked:
-                self._checked.add((function, call))
-                self._put_together(function, inner, "")
+            if inner is not None:
+                self._once(function, call, partial(self._put_together, function, inner, ""))
         elif isinstance(func, ast.Attribute) and not name:
             known = func.attr in PUTTING_TOGETHER and not _is(func.value, own)
             known = known or ast.unparse(func) in (f"{own}.register_buffer", f"{own}.parameters")
@@ -230,10 +252,9 @@ class Parts:
 
     def _method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
         """Look at what is run when the network is called: a method, or a function of the file that one calls."""
-        owner = cls.node if cls is not None else self._tree.root
-        if (function, owner) in self._checked:
-            return
-        self._checked.add((function, owner))
+        self._once(function, cls.node if cls is not None else self._tree.root, lambda: self._check_run(function, cls))
+
+    def _check_run(self, function: ast.FunctionDef, cls: _Class | None) -> None:
         own = function.args.args[0].arg if cls is not None else ""
         local = {*parameters(function), *(n for s in statements(function.body) for n in access(s).binds)}
         for stmt in (s for s in statements(function.body) if not isinstance(s, ast.Raise)):
