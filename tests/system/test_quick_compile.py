@@ -13,7 +13,7 @@ from test_variations import VARIATIONS, Variation
 
 from transformer import convert
 
-RUNNER = Path(__file__).parent / "support" / "quick_compile.py"
+RUNNER = Path(__file__).parents[1] / "support" / "quick_compile.py"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?|nan|inf")
 RATE = "optimizer.param_groups[0]['lr']"
 KL = "kl = ((ratio - 1) - ratio.log()).mean()"
