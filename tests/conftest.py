@@ -1,4 +1,4 @@
-"""What all tests share: helpers in support/ are on the import path (pyproject.toml)."""
+"""What all tests share; helpers in support/ and tools/ are on the import path (pyproject.toml)."""
 
 import gc
 import subprocess
