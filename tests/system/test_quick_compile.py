@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from scripts import PARTS, script
-from test_variations import VARIATIONS, Variation
+from variations import VARIATIONS
+from variations.base import Variation
 
 from transformer import convert
 
