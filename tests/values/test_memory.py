@@ -48,6 +48,8 @@ def test_fresh(value: str) -> None:
         ("value", "other = value\nother[0] = 1"),
         ("value", "keep(value)"),
         ("value", "envs.last = [value]\nenvs.remember(value)"),
+        ("one", "[one, other] = agent.get_action_and_value(next_obs)[:2]"),
+        ("picked", "picked = agent.actor"),
     ],
 )
 def test_not_fresh(value: str, also: str) -> None:
