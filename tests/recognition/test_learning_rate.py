@@ -73,6 +73,14 @@ UNDERSTOOD: dict[str, tuple[dict[str, str], dict[str, int]]] = {
     ),
     "asked": (below("if optimizer:\n    pass\noptimizer"), {"writes": 1, "reads": 1}),
     "cleared": (below("optimizer.zero_grad()\nprint(optimizer.state)"), {"writes": 1, "reads": 1}),
+    "returned by the training": (
+        {
+            "main": "def train():",
+            "setup": PARTS["setup"] + "\nif args.seed < 0:\n    return optimizer",
+            "end": "    return optimizer\n\n\ntrain()",
+        },
+        {"writes": 1, "reads": 1},
+    ),
     "given to torch": (below("torch.compile(optimizer)"), {"writes": 1, "reads": 1}),
     "given to a scaler": (below("scaler.unscale_(optimizer)"), {"writes": 1, "reads": 1}),
     "given to a function": (
@@ -151,6 +159,10 @@ OBSTACLES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "given to one of two functions": (
         given("def f(o):\n    return o.defaults\n\n\ndef f(o):\n    pass"),
+        "a function that may read its learning rate",
+    ),
+    "given to a function under a name that another takes": (
+        given("def f(o):\n    return o.param_groups\n\n\nif make:\n    f = make"),
         "a function that may read its learning rate",
     ),
     "given to a decorated function": (

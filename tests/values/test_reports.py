@@ -48,6 +48,7 @@ OTHERS = {
     "unknown.log(1)": "",
     "writer": "from torch.utils.tensorboard import SummaryWriter\nwriter = SummaryWriter()",
     "(log or meter).info(1)": "import logging\nlog = logging.getLogger(__name__)",
+    "note.error(1)": "import logging\nnote = logging.getLogger(__name__)\nclass note:\n    pass",
     "log.error(1)": "import logging\nlog = logging.getLogger(__name__)\ndef log():\n    pass",
     "log.debug(1)": "import logging\nlog = logging.getLogger(__name__)\nf = lambda log: log",
     "given.info(1)": "import logging\nclass A:\n    def f(self, given):\n        pass\nA().f(logging.getLogger())",
