@@ -59,7 +59,7 @@ test-browser: $(STAMP) ## the tests of the page in Chromium (skipped visibly wit
 	$(BIN)/python -m pytest -m browser
 
 screenshots: $(STAMP) ## make the pictures in docs/images anew; needs Chromium, CHROMIUM=path
-	$(BIN)/python tests/screenshots.py
+	$(BIN)/python tests/tools/screenshots.py
 
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff check .
@@ -67,17 +67,17 @@ lint: $(STAMP) ## ruff and mypy
 	$(BIN)/mypy
 
 golden: $(STAMP) ## convert the fixtures anew and show what changed in fixtures/converted
-	$(BIN)/python tests/golden.py
+	$(BIN)/python tests/tools/write_golden.py
 
 docs: $(STAMP) ## write the tables and examples of the README and of docs/
-	$(BIN)/python tests/docs.py
+	$(BIN)/python tests/tools/docs.py
 
 fuzz: $(STAMP) ## convert N=10000 mutants (SEED, JOBS), then run RUNS=150 against their conversions
 	$(BIN)/python tests/fuzz/fuzz.py --mutants $(N) --seed $(SEED) --jobs $(JOBS)
 	$(BIN)/python tests/fuzz/equal.py --runs $(RUNS) --seed $(SEED)
 
 hostile: $(STAMP) ## convert and run hundreds of hostile scripts (JOBS; 20 minutes)
-	PYTHONPATH=tests $(BIN)/python tests/hostility/sweep.py --jobs $(JOBS) --write
+	PYTHONPATH=tests/support $(BIN)/python tests/hostility/sweep.py --jobs $(JOBS) --write
 
 mutants: $(STAMP) ## single edits of converted fixtures that verify should tell, MUTANTS= of each (an hour; goes on where it stopped)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/score.py --write $(if $(MUTANTS),--mutants $(MUTANTS))
@@ -89,7 +89,7 @@ bench: $(STAMP) ## what a conversion, its verification and its start cost: secon
 
 bench-speed: $(STAMP) ## how fast converted scripts train (15 minutes, nothing else running); LEANRL=checkout of theirs
 	$(BIN)/python benchmarks/speed.py $(if $(LEANRL),--leanrl $(LEANRL))
-	$(BIN)/python tests/docs.py
+	$(BIN)/python tests/tools/docs.py
 
 waits: $(STAMP) ## how often scripts wait for a CUDA device, on an emulated one (8 minutes)
 	$(BIN)/python benchmarks/waits.py

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
 from family import FAMILY, GENERATIONS, Member  # noqa: E402
 
@@ -39,7 +39,7 @@ cleanrl's PPO scripts in PyTorch, of the published package 1.2.0 (older) and of 
 run for three iterations with little data, on a CPU: *refactored* compares the conversion with its flags off with the
 original, bit by bit; *uncompiled* does so with its flags on and nothing compiled; *compile* compares every compiled
 function with the eager one, call by call. Environments that cannot be had are stood in for by those of
-`tests/standins`; the distributed scripts run in two processes.
+`tests/support/standins`; the distributed scripts run in two processes.
 `make family` makes this page. An asterisk marks what was seen with an earlier version of the converter.
 """
 

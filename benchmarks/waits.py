@@ -22,7 +22,7 @@ from fetch_cleanrl import VERSION, fetch
 from transformer import convert
 
 HERE = Path(__file__).parent
-EMULATED = HERE.parent / "tests" / "emulated_cuda"
+EMULATED = HERE.parent / "tests" / "support" / "emulated_cuda"
 PAGE = HERE / "waits.md"
 
 FLAGS = {

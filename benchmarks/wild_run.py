@@ -18,7 +18,7 @@ from transformer.verify.run import Run
 from transformer.verify.verify import CannotVerify, Task, verify
 
 HERE = Path(__file__).parent
-STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "standins")
+STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "support" / "standins")
 LITTLE = {"seed": 1, "num-envs": 4, "num-steps": 16, "num-minibatches": 2, "update-epochs": 2, "total-timesteps": 4096}
 """Options that most of the scripts know, and what they get; a seed, as some draw one."""
 ITERATIONS, LIMIT = 2, 600.0

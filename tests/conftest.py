@@ -1,4 +1,4 @@
-"""Puts this folder on the import path, so that test modules in the folders below find the helpers that stand here."""
+"""What all tests share; helpers in support/ and tools/ are on the import path (pyproject.toml)."""
 
 import gc
 import subprocess

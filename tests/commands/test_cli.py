@@ -74,7 +74,8 @@ class TestStreams:
             "import conversions; from transformer import cli; from transformer.conversion import pipeline;"
             f"pipeline.convert = conversions.convert; cli.main([{str(script)!r}])"
         )
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "PYTHONUNBUFFERED": unbuffered}
+        helpers = str(Path(conversions.__file__).parent)
+        environment = {**os.environ, "PYTHONPATH": helpers, "PYTHONUNBUFFERED": unbuffered}
         process = subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
         )

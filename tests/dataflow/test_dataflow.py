@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_programs import NAMES, Interpreter, program
 
-from transformer.dataflow.access import free_names
+from transformer.dataflow.access import access, free_names
 from transformer.dataflow.assignment import Assignment
 from transformer.dataflow.liveness import Liveness, exposed
 from transformer.dataflow.reaching import Reaching
@@ -95,6 +95,7 @@ def test_the_last_binding_reaches(seed: int) -> None:
         ("a = 1\nfor i in x:\n    a = i\n    f(a)", 0, "fx"),
         ("a = 1\nwhile x:\n    a = 2\nf(a)", 0, "afx"),
         ("a = 1\nreturn b\nf(a)", 0, "b"),
+        ("a = 1\nraise b\nf(a)", 0, "b"),
     ],
 )
 def test_no_more_is_live_than_is_read(text: str, stmt: int, expected: str) -> None:
@@ -112,6 +113,23 @@ def test_loops_that_run_bind_what_they_hold() -> None:
     plain.after(body)
     once.after(body)
     assert ("a" in plain.before[body[1]], "a" in once.before[body[1]]) == (False, True)
+
+
+def test_what_stands_below_a_jump_binds_whatever_is_asked() -> None:
+    body = parsed("if x:\n    a = 1\nelse:\n    return\n    b = a\nf(a)")
+    branch = body[0]
+    assert isinstance(branch, ast.If)
+    assignment = Assignment()
+    assignment.after(body)
+    assert "a" in assignment.before[branch.orelse[1]]
+    assert ("a" in assignment.before[body[1]], "b" in assignment.before[body[1]]) == (True, False)
+
+
+def test_a_body_without_its_loop() -> None:
+    loop = parsed("for i in x:\n    if i:\n        continue\n    a = i")[0]
+    assert isinstance(loop, ast.For)
+    assert Assignment().after(loop.body) == {"a"}
+    assert exposed(loop.body) == {"i"}
 
 
 def test_a_binding_that_is_overwritten_does_not_reach() -> None:
@@ -136,3 +154,26 @@ def test_free_names(text: str, expected: str) -> None:
     function = ast.parse(text).body[0]
     assert isinstance(function, ast.FunctionDef)
     assert free_names(function) == set(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "reads", "binds"),
+    [
+        ("x += y", "xy", "x"),
+        ("x[i] = y", "xiy", ""),
+        ("import a.b, c.d as e", "", "ae"),
+        ("from a import b as c", "", "c"),
+        ("class A(B, metaclass=M):\n    x = y", "BMy", "A"),
+        ("@d\ndef f(a=w, *, k=v):\n    return g", "dwvg", "f"),
+        ("f = lambda a=w, *b, k=v: a + b + k + g", "wvg", "f"),
+        ("y = [a for a in b if (c := a)]", "b", "yc"),
+        ("if a:\n    b = c", "a", ""),
+        ("with a as b:\n    c", "a", "b"),
+        ("for a in b:\n    c", "b", "a"),
+        ("match a:\n    case b:\n        c", "a", ""),
+        ("try:\n    a\nexcept b:\n    c", "", ""),
+    ],
+)
+def test_what_a_statement_reads_and_binds(text: str, reads: str, binds: str) -> None:
+    own = access(ast.parse(text).body[0])
+    assert (own.reads, own.binds) == (set(reads), set(binds))

@@ -17,6 +17,7 @@ OFF = {
     "inference_mode that is told to": "with torch.inference_mode(mode=True):\n    look()",
     "set_grad_enabled": "with torch.set_grad_enabled(False):\n    look()",
     "below other blocks": "with torch.no_grad():\n    for _ in range(2):\n        if True:\n            look()",
+    "another context behind": "with torch.no_grad(), warnings.catch_warnings():\n    look()",
     "inside": "with torch.enable_grad(), torch.no_grad():\n    look()",
     "a decorator": "@torch.no_grad()\ndef f():\n    look()\nf()",
     "the lower of two decorators": "@torch.enable_grad()\n@torch.no_grad()\ndef f():\n    look()\nf()",
@@ -36,7 +37,7 @@ ON = {
 
 def said_and_seen(code: str) -> tuple[bool, bool]:
     """What is said of the line that looks, and whether gradients are off when it runs."""
-    code = "import torch\n" + textwrap.dedent(code)
+    code = "import warnings\nimport torch\n" + textwrap.dedent(code)
     tree = Tree(code)
     (call,) = (n for n in tree.of(ast.Call) if ast.unparse(n) == "look()")
     seen: list[bool] = []

@@ -23,7 +23,7 @@ from transformer.verify import compare
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parent.parent / "support"))
 from forking import TimedOut, preload, record_forked
 
 ITERATIONS = 3

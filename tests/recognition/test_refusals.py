@@ -8,6 +8,7 @@ from scripts import PARTS, edited, script
 
 from transformer import convert
 
+OPTIMIZER = "optimizer = torch.optim.Adam(p)\n    optimizer.step()\nimport torch\n"
 REFUSED = {
     "a2c_online.py": ("LC004", "envs.step("),
     "empty.py": ("LC001", ""),
@@ -48,6 +49,11 @@ def test_refused_fixture(name: str) -> None:
         ("from flax import linen\nimport torch\n", "LC003", 1, 1),
         ("import torch\n", "LC004", 1, 1),
         ("x = " + "-" * 100_000 + "1\n", "LC008", 1, 1),
+        ("x = 1\n" * 20_000, "LC008", 1, 1),
+        ("x = '\ud800'\n", "LC001", 1, 1),
+        ("for i in x:\n    " + OPTIMIZER, "LC004", 3, 5),
+        ("for i in x:\n    y = env.step(i)\nfor i in x:\n    " + OPTIMIZER, "LC004", 2, 9),
+        ("import torch\nfor i in x:\n    optimizer.step()\n", "LC004", 3, 5),
     ],
 )
 def test_position(source: str, code: str, line: int, column: int) -> None:

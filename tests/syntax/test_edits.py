@@ -97,6 +97,43 @@ def test_one_expression(old: str, new: str) -> None:
     assert edited(CODE, substitute) == CODE.replace(old, new)
 
 
+HEADERS = """\
+with open(a) as f, lock(b):
+    while f:
+        c = 1; d = 2
+match kind(a):
+    case 1:
+        e = 1
+try:
+    g = 1
+except make(Error):
+    h = 1
+"""
+
+
+@pytest.mark.parametrize("old", ["lock(b)", "kind(a)", "open(a)"])
+def test_an_expression_in_a_header(old: str) -> None:
+    def substitute(edits: Edits, statements: dict[str, ast.stmt]) -> None:
+        nodes = (n for s in statements.values() for n in ast.walk(s) if isinstance(n, ast.Call))
+        edits.substitute(next(n for n in nodes if ast.unparse(n) == old), "new(x)")
+
+    assert edited(HEADERS, substitute) == HEADERS.replace(old, "new(x)")
+
+
+@pytest.mark.parametrize("old", ["e = 1", "g = 1", "h = 1"])
+def test_a_statement_in_a_case_or_a_handler(old: str) -> None:
+    assert edited(HEADERS, lambda e, s: e.replace(s[old], "new = 1")) == HEADERS.replace(old, "new = 1")
+
+
+def test_one_of_two_statements_on_a_line_is_moved() -> None:
+    after = edited(HEADERS, lambda e, s: e.after(s["h = 1"], [e.lines_of(s["d = 2"])]))
+    assert after == HEADERS + "    d = 2\n"
+
+
+def test_a_text_that_ends_without_a_newline() -> None:
+    assert edited("a = 1\nb = 2", lambda e, s: e.replace(s["b = 2"], "b = 3")) == "a = 1\nb = 3"
+
+
 def test_a_line_that_grows_too_long_is_broken() -> None:
     code = "def f():\n    total = first + second\n"
     after = edited(code, lambda e, s: e.replace(s["total = first + second"], "total = g(first, second)"), width=20)

@@ -120,3 +120,9 @@ def test_what_carries_it_is_not_converted_again(names: list[str] | None) -> None
         again = convert(result)
         assert [(d.code, d.line) for d in again.diagnostics] == [("LC002", 2)]
         assert again.source == result
+
+
+def test_the_version_of_what_was_never_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert header.running() != "unknown"
+    monkeypatch.setattr(header, "DISTRIBUTION", "no-such-distribution")
+    assert header.running() == "unknown"

@@ -44,3 +44,15 @@ def test_statements_come_below_the_imports(before: str) -> None:
     compile(text, "script", "exec")
     names = [ast.unparse(s) for s in ast.parse(text).body if not isinstance(s, ast.Expr)]
     assert names.index("import sys") < names.index("y = sys.argv") < names.index("x = 1")
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "after"),
+    [
+        ("from torch import nn\n", "from torch import Tensor", "from torch import Tensor, nn\n"),
+        ("from torch import nn as n\n", "from torch import jit", "from torch import jit, nn as n\n"),
+        ("from torch import *\n", "from torch import nn", "from torch import nn\nfrom torch import *\n"),
+    ],
+)
+def test_a_name_joins_those_of_its_module(before: str, line: str, after: str) -> None:
+    assert added(before, line) == after

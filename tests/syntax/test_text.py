@@ -46,3 +46,15 @@ def test_what_is_not_text(data: bytes, position: tuple[int, int], words: str) ->
     assert found.code == "LC001"
     assert (found.line, found.column) == position
     assert words in found.message
+
+
+@pytest.mark.parametrize(
+    ("model", "content", "after"),
+    [
+        ("a\r\nb\n", "x\ny\r\n", "x\r\ny\r\n"),
+        ("a\nb\n", "x\ny\r\n", "x\ny\n"),
+        ("a", "x\r\n", "x\n"),
+    ],
+)
+def test_line_ends_of_another_text(model: str, content: str, after: str) -> None:
+    assert text.with_line_ends_of(model, content) == after

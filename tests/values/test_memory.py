@@ -13,11 +13,57 @@ from transformer.values.memory import Memory
 
 KEEP = "PAST = []\n\n\ndef keep(x):\n    PAST.append(x)\n\n\n"
 
+KEEPERS = """\
+def glance(x):
+    y = x * 2
+    return y
+
+
+def keeper():
+    return PAST.append
+
+
+hold = keeper()
+sinks = {"a": PAST.append}
+sink = queue.Queue()
+
+
+class Tracker:
+    def __init__(self):
+        self.all, self.sums, self.total = [], None, None
+
+    def see(self, x):
+        self.all.append(x)
+
+    def note(self, x):
+        y = x
+        self.last = y
+
+    def look(self, x):
+        self.count = x * 2
+        self.names.append("x")
+
+    def mean(self, x):
+        if self.sums is None:
+            self.sums = x
+        self.sums = self.sums * 0.9 + x * 0.1
+
+    def sum(self, x):
+        if self.total is None:
+            self.total = x
+        self.total.add_(1)
+
+
+tracker = Tracker()
+
+
+"""
+
 
 def of(value: str, also: str = "", functions: str = "") -> tuple[Memory, ast.expr, list[ast.stmt]]:
     """The memory of the rollout's body, a value that a step computes, and the step's statements."""
     record = f"{PARTS['record']}\nlooked_at = {value}\n{also}"
-    state = recognise(read(script({"record": record, "functions": functions}), 120))
+    state = recognise(read(script({"record": record, "functions": functions, "stdlib": "import queue"}), 120))
     assert state.roles.rollout is not None
     body = state.roles.rollout.body
     inside = statements(body)
@@ -48,6 +94,8 @@ def test_fresh(value: str) -> None:
         ("value", "other = value\nother[0] = 1"),
         ("value", "keep(value)"),
         ("value", "envs.last = [value]\nenvs.remember(value)"),
+        ("one", "[one, other] = agent.get_action_and_value(next_obs)[:2]"),
+        ("picked", "picked = agent.actor"),
     ],
 )
 def test_not_fresh(value: str, also: str) -> None:
@@ -80,10 +128,28 @@ def test_left_alone(value: str, also: str, alone: bool) -> None:
 
 @pytest.mark.parametrize(
     ("also", "kept"),
-    [("keep(value)", True), ("print(value)", False), ("value.clone()", False), ("len([value])", False)],
+    [
+        ("keep(value)", True),
+        ("keep(*value)", True),
+        ("keeper()(value)", True),
+        ("hold(value)", True),
+        ("sinks['a'](value)", True),
+        ("sink.push(value)", True),
+        ("tracker.see(value)", True),
+        ("tracker.note(value)", True),
+        ("tracker.see(*value)", True),
+        ("tracker.look(value)", False),
+        ("tracker.mean(value)", False),
+        ("tracker.sum(value)", True),
+        ("glance(value)", False),
+        ("agent.get_value(value)", False),
+        ("print(value)", False),
+        ("value.clone()", False),
+        ("len([value])", False),
+    ],
 )
 def test_calls_that_keep(also: str, kept: bool) -> None:
-    memory, _, _ = of("value", also, KEEP)
+    memory, _, _ = of("value", also, KEEP + KEEPERS)
     call = memory.keeper({"value"})
     assert (call is not None and ast.unparse(call) == also) is kept
 

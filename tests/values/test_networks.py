@@ -27,6 +27,19 @@ def kept(value: str) -> dict[str, str]:
     return {"agent": agent}
 
 
+def built(lines: str, functions: str = "", **more: str) -> dict[str, str]:
+    """A constructor that does more."""
+    inside = lines.replace("\n", "\n        ")
+    return {"agent": functions + AGENT.replace(INIT, f"{INIT}        {inside}\n", 1), **more}
+
+
+def given_size() -> str:
+    """The network, which keeps what it is given."""
+    return AGENT.replace("def __init__(self):", "def __init__(self, size):").replace(
+        INIT, f"{INIT}        self.size = size\n", 1
+    )
+
+
 def method(body: str) -> dict[str, str]:
     """A method of the network."""
     return {"agent": f"{AGENT}\n\n    def extra(self, x):\n        {body}\n"}
@@ -64,6 +77,54 @@ STEADY = {
         "functions": "def look(net, x):\n    return net.get_value(x)\n\n\n",
         "report": "print(look(agent, next_obs).shape)",
     },
+    "another way to the constructor of torch": {"agent": AGENT.replace("super()", "super(Agent, self)", 1)},
+    "a list several times": kept("nn.Sequential(*([nn.Tanh()] * 2))"),
+    "a list of a list": kept("nn.Sequential(*list([nn.Tanh()]))"),
+    "a list that grows": built(
+        "made = [nn.Linear(2, 2)]\nmade.append(nn.Tanh())\nmade += [nn.Tanh()]\nself.kept = nn.Sequential(*made)"
+    ),
+    "an annotated number": built("size: int = 2\nself.kept: int = size"),
+    "a number of math's": {**kept("math.pi"), "stdlib": "import math"},
+    "an attribute of its own": built("self.one = 1\nself.kept = self.one + 1"),
+    "options that it is given": {
+        "agent": AGENT.replace("def __init__(self):", "def __init__(self, given):").replace(
+            INIT, f"{INIT}        self.kept = given.num_steps\n", 1
+        ),
+        "make_agent": "agent = Agent(args).to(device)",
+    },
+    "sizes of spaces": {
+        "agent": AGENT.replace("def __init__(self):", "def __init__(self, envs):").replace(
+            INIT,
+            f"{INIT}        space = envs.single_action_space\n        self.kept = space.n\n",
+            1,
+        ),
+        "make_agent": "agent = Agent(envs).to(device)",
+    },
+    "a size of an agent's space": {
+        "agent": given_size(),
+        "make_agent": "agent = Agent(envs.action_space(0).n).to(device)",
+    },
+    "what a class of numbers computes": {
+        "agent": "class Sizes:\n    def total(self):\n        return 2 * 3\n\n\n" + given_size(),
+        "make_agent": "sizes = Sizes()\nagent = Agent(sizes.total()).to(device)",
+    },
+    "a bias that is set when it is made": built(
+        "layer = nn.Linear(2, 2)\nlayer.bias.data = torch.zeros(2)\nself.kept = layer"
+    ),
+    "a local that a method changes": method("y = x * 2\n        y[0] = 1\n        return y"),
+    "a function of torch that computes with a parameter": {
+        "agent": kept("nn.Parameter(torch.zeros(1))")["agent"]
+        + "\n\n    def extra(self, x):\n        return x * torch.exp(self.kept)\n"
+    },
+    "a layer that is picked": {
+        "agent": kept("nn.ModuleList([nn.Linear(2, 2)])")["agent"]
+        + "\n\n    def extra(self, x):\n        return self.kept[0](x)\n"
+    },
+    "it is compared": {"report": "assert agent is not None"},
+    "its mode is asked": {"report": "if agent.training:\n    pass"},
+    "where it lies is asked": {"report": "print(next(agent.parameters()).is_cuda)"},
+    "parameters are named in vain": {"report": "agent.parameters()"},
+    "parameters are printed": {"report": "for p in agent.parameters():\n    print(p)"},
     "parts are frozen above the loop": {
         "before_loop": "for p in agent.critic.parameters():\n    p.requires_grad = False"
     },
@@ -138,6 +199,41 @@ CHANGING = {
         "agent": AGENT.replace(INIT, f"{INIT}        keep(self)\n", 1),
         "functions": "ALL = []\n\n\ndef keep(net):\n    ALL.append(net)\n\n\n",
     },
+    "an attribute of something else": kept("other.size"),
+    "a number of torch's that is none": kept("torch.float32"),
+    "what an object returns": kept("make()().size()"),
+    "a loop's variable": built("with open('x') as f:\n    self.kept = f"),
+    "a name that the training sets": {
+        "agent": kept("size")["agent"],
+        "setup": PARTS["setup"] + "\nsize = 1",
+        "functions": "def grow():\n    global size\n    size += 1\n\n\n",
+        "head": "grow()",
+    },
+    "a method twice": {"agent": AGENT + "\n\n    def get_value(self, x):\n        return self.critic(x)\n"},
+    "a buffer of whatever name": {
+        "agent": built("self.register_buffer(str(self.actor), torch.ones(1))")["agent"]
+        + "\n\n    def extra(self, x):\n        return x * self.total\n"
+    },
+    "what a class of more than numbers computes": {
+        "agent": "class Sizes:\n    def total(self):\n        return len(MADE)\n\n\n" + given_size(),
+        "make_agent": "sizes = Sizes()\nagent = Agent(sizes.total()).to(device)",
+    },
+    "an entry that the constructor sets": built("MADE[0] = 1", "MADE = {}\n\n\n"),
+    "a function of torch that changes a part": method("return torch.relu_(self.actor[0].weight)"),
+    "a function that a function makes": method("return make()(x)"),
+    "a method under another name": method("f = self.get_value\n        return f(x)"),
+    "layers beside something else": {
+        "agent": kept("nn.ModuleList([nn.Linear(2, 2)])")["agent"]
+        + "\n\n    def extra(self, x):\n        for a, b in zip(self.kept, x):\n            x = a(b)\n"
+        "        return x\n"
+    },
+    "a method that calls what returns parameters": {
+        "agent": AGENT + "\n\n    def weights(self):\n        return self.actor.parameters()\n\n"
+        "    def extra(self, x):\n        return self.weights()\n"
+    },
+    "a method with a function in it": method("f = lambda: x\n        return f()"),
+    "the script itself": {"head": "importlib.import_module('__main__').agent = None"},
+    "parameters that are given away": {"report": "for p in agent.parameters():\n    keep(p)"},
     "another name": {"before_loop": "net = agent"},
     "a list of networks": {"before_loop": "nets = [agent]"},
     "a part under another name": {"before_loop": "part = agent.critic"},

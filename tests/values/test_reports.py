@@ -23,6 +23,7 @@ REPORTS = {
         "from torch.utils.tensorboard import SummaryWriter\ndef train(args, out=None):\n    pass\n"
         "train(1, SummaryWriter())\ntrain(1)"
     ),
+    "log.warning(1)": "import logging\nlog: logging.Logger = logging.getLogger(__name__)",
     "w.add_scalar('x', 1)": "from torch.utils.tensorboard import SummaryWriter\nwith SummaryWriter() as w:\n    pass",
 }
 OTHERS = {
@@ -45,6 +46,12 @@ OTHERS = {
     "out.add_scalar('x', 1)": "def train(args, out):\n    pass\nstart(train)",
     "given.log(1)": "import logging\ndef f(given):\n    pass",
     "unknown.log(1)": "",
+    "writer": "from torch.utils.tensorboard import SummaryWriter\nwriter = SummaryWriter()",
+    "(log or meter).info(1)": "import logging\nlog = logging.getLogger(__name__)",
+    "note.error(1)": "import logging\nnote = logging.getLogger(__name__)\nclass note:\n    pass",
+    "log.error(1)": "import logging\nlog = logging.getLogger(__name__)\ndef log():\n    pass",
+    "log.debug(1)": "import logging\nlog = logging.getLogger(__name__)\nf = lambda log: log",
+    "given.info(1)": "import logging\nclass A:\n    def f(self, given):\n        pass\nA().f(logging.getLogger())",
     "wandb.watch(1)": "import wandb",
 }
 

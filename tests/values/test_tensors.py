@@ -6,9 +6,9 @@ import ast
 from dataclasses import replace
 
 import pytest
-from scripts import PARTS, script
+from scripts import PARTS
+from states import more, state, valued
 
-from transformer.conversion.first_state import read, recognise
 from transformer.values.tensors import Tensors
 
 CYCLE = """
@@ -26,14 +26,34 @@ for _ in range(2):
 @pytest.mark.parametrize("tensors", [True, False])
 def test_names_that_are_made_of_each_other(asked: str, tensors: bool) -> None:
     code = CYCLE.replace("0.5", "high") if tensors else CYCLE
-    state = recognise(read(script({"begin": PARTS["begin"] + code}), 120))
-    shown = next(s for s in ast.walk(state.tree.root) if isinstance(s, ast.Expr) and "print(high" in ast.unparse(s))
-    known = state.roles.get(Tensors)
+    made = state(begin=PARTS["begin"] + code)
+    shown = next(s for s in ast.walk(made.tree.root) if isinstance(s, ast.Expr) and "print(high" in ast.unparse(s))
+    known = made.roles.get(Tensors)
     assert [known.tensor_before(name, shown) for name in asked.split()] == [tensors] * 3
 
 
+@pytest.mark.parametrize(
+    ("value", "tensor"),
+    [
+        ("next_obs", True),
+        ("torch.distributions.kl_divergence(a, b)", True),
+        ("torch.nn.functional.relu(next_obs)", True),
+        ("b_obs.mean()", True),
+        ("torch.device('cpu')", False),
+        ("torch.Size([1])", False),
+        ("make()(next_obs)", False),
+        ("unknown(next_obs)", False),
+        ("b_obs.shape", False),
+        ("args.seed", False),
+    ],
+)
+def test_expressions(value: str, tensor: bool) -> None:
+    made = state(report=more("report", f"seen = {value}"))
+    assert made.roles.get(Tensors).tensor(valued(made, "seen")) is tensor
+
+
 def test_an_analysis_is_kept_for_its_state() -> None:
-    state = recognise(read(script(), 120))
-    assert state.roles.get(Tensors) is state.roles.get(Tensors)
-    later = state.knowing(replace(state.history, stop="stop"))
-    assert later.roles.get(Tensors) is not state.roles.get(Tensors)
+    made = state()
+    assert made.roles.get(Tensors) is made.roles.get(Tensors)
+    later = made.knowing(replace(made.history, stop="stop"))
+    assert later.roles.get(Tensors) is not made.roles.get(Tensors)

@@ -65,7 +65,21 @@ def single(value: str) -> bool:
 
 @pytest.mark.parametrize(
     "value",
-    ["torch.full((2,), 0.5)", "torch.full((2,), -1.0)", "torch.zeros(2)", "torch.zeros(2).sum(dtype=torch.float32)"],
+    [
+        "torch.full((2,), 0.5)",
+        "torch.full((2,), -1.0)",
+        "torch.zeros(2)",
+        "torch.zeros(2).sum(dtype=torch.float32)",
+        "-torch.zeros(2)",
+        "torch.zeros_like(values)",
+        "torch.zeros_like(b_inds, dtype=torch.float)",
+        "torch.ones(2, dtype=torch.int64).float()",
+        "torch.ones(2, dtype=torch.int64).to(device, torch.float32)",
+        "torch.zeros(2).to(device)",
+        "torch.Tensor([1])",
+        "values * 2",
+        "values[0]",
+    ],
 )
 def test_float32(value: str) -> None:
     assert single(value)
@@ -75,6 +89,17 @@ def test_float32(value: str) -> None:
     "value",
     [
         "torch.full((2,), 1)",
+        "torch.tensor([0.5])",
+        "torch.zeros_like(b_inds)",
+        "torch.zeros_like(values, dtype=torch.float64)",
+        "torch.zeros(2).to(torch.float64)",
+        "torch.zeros(2).to(device, torch.int32)",
+        "values @ values.T",
+        "~values",
+        "values * torch.zeros(2, dtype=torch.float64)",
+        "make(values)",
+        "b_inds * 2",
+        "unknown",
         "torch.zeros(2).view(torch.int32)",
         "torch.zeros(2).sum(dtype=torch.float64)",
         "torch.zeros(2).add(other)",

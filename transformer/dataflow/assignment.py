@@ -78,7 +78,7 @@ class _Everything(frozenset[str]):
     """The top of the lattice: code that is never reached has every name bound."""
 
     def __and__(self, other: Set[object]) -> Names:
-        return frozenset(n for n in other if isinstance(n, str))
+        return self if other is self else frozenset(n for n in other if isinstance(n, str))
 
     def __or__(self, other: Set[object]) -> Names:
         return self

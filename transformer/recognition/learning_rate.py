@@ -165,7 +165,7 @@ class Uses:
                 ]
                 return all(self._tree.calls(self._tree.parents[n], "torch.save") for n in reads)
             if not isinstance(outer, (ast.Dict, ast.Tuple, ast.List)):
-                return False
+                break
         return False
 
     def _groups(self, node: ast.Attribute, parent: ast.AST) -> None:

@@ -82,10 +82,6 @@ class Tree:
                 return block
         raise AssertionError("a statement stands in a block")
 
-    def indent(self, stmt: ast.stmt) -> int:
-        """Columns before `stmt`."""
-        return stmt.col_offset
-
     def scope_of(self, node: ast.AST) -> Scope:
         """The function or module whose names `node` uses."""
         for outer in self.ancestors(node):

@@ -269,10 +269,12 @@ def _may_keep(roles: Roles, call: ast.Call, argument: ast.expr) -> bool:
             _keeps(roles, cls, method, call, argument) for cls, method in _methods(roles, call.func.id)
         ):
             return True
-        functions = (n for n in roles.tree.of(ast.FunctionDef) if n.name == call.func.id)
-        return any(_puts_away(f, call, argument) for f in functions if not _is_method(roles.tree, f))
+        functions = _functions(roles.tree, call.func.id)
+        if functions:
+            return any(_puts_away(f, call, argument) for f in functions)
+        return call.func.id not in roles.tree.classes and not _is_called_by_its_name(roles, call.func)
     if not isinstance(call.func, ast.Attribute):
-        return False
+        return True  # what another call returns, or a container holds
     methods = list(_methods(roles, call.func.attr))
     if not methods:
         return _is_foreign(roles, call.func.value)
@@ -292,12 +294,21 @@ def _puts_away(function: ast.FunctionDef, call: ast.Call, argument: ast.expr) ->
     return _kept_beyond(function.body, names, others, _unknown) is not None
 
 
+def _is_called_by_its_name(roles: Roles, name: ast.Name) -> bool:
+    """Whether a name stands for a builtin or a network, or for its method, and not for some function."""
+    networks = {*roles.modules, *([roles.history.policy] if roles.history.policy else [])}
+    return name.id in networks or roles.tree.names.builtin(name) is not None
+
+
 def _unknown(value: ast.expr) -> bool:
     return False
 
 
-def _is_method(tree: Tree, function: ast.FunctionDef) -> bool:
-    return isinstance(tree.parents[function], ast.ClassDef)
+def _functions(tree: Tree, name: str) -> list[ast.FunctionDef]:
+    """The functions of this file that a name may stand for, in any scope; none where it may be something else."""
+    if any(n.id == name and not isinstance(n.ctx, ast.Load) for n in tree.of(ast.Name)):
+        return []
+    return [n for n in tree.of(ast.FunctionDef) if n.name == name and not isinstance(tree.parents[n], ast.ClassDef)]
 
 
 def _methods(roles: Roles, name: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:

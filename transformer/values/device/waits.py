@@ -47,8 +47,9 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
         return f"makes a tensor on the host: {ast.unparse(call)}"
     if name in FACTORIES and (not places or is_host(tree, places[0])):
         return f"makes a tensor on the host: {ast.unparse(call)}"
-    if any(k.arg in ("generator", "error_if_nonfinite") for k in call.keywords):
-        return f"calls {text}() with {next(k.arg for k in call.keywords if k.arg)}, which is read on the host"
+    for given in call.keywords:
+        if given.arg in ("generator", "error_if_nonfinite"):
+            return f"calls {text}() with {given.arg}, which is read on the host"
     if name.startswith("torch.distributed."):
         return "talks to other processes"
     if (name.startswith(HOST_PARTS) and not name.startswith("torch.cuda.amp.")) or name in HOST_FUNCTIONS:

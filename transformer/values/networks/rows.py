@@ -31,21 +31,22 @@ SIZES = frozenset("shape T mT H".split())
 class Rowwise:
     """Looks through a network's method, and those that it calls, for what may mix the rows of its input."""
 
-    def __init__(self, roles: Roles, cls: ast.ClassDef) -> None:
+    def __init__(self, roles: Roles, cls: ast.ClassDef, seen: set[ast.AST] | None = None) -> None:
         self._tree = roles.tree
         self._roles, self._cls = roles, cls
         self._methods = {m.name: m for m in cls.body if isinstance(m, ast.FunctionDef)}
-        self._seen: set[str] = set()
+        self._seen = set() if seen is None else seen
+        """Methods and functions that were looked through: a network may be made of networks of its own class."""
 
     def obstacle(self, method: str = "forward") -> str | None:
         """What may mix the rows, or is not worth computing again, with a line of the script; None where nothing is."""
-        if method in self._seen:
-            return None
-        self._seen.add(method)
         if (base := foreign_base(self._tree, self._cls)) is not None:
             return f"{self._cls.name} is derived from {base}, which is not in this file"
         if method not in self._methods:
             return f"{self._cls.name} has no method {method} of its own"
+        if self._methods[method] in self._seen:
+            return None
+        self._seen.add(self._methods[method])
         own = self._methods[method].args.args[0].arg if self._methods[method].args.args else "self"
         body, drawn = self._methods[method].body, self._roles.history.drawn
         draws = [v for s in statements(body) if (v := getattr(s, "value", None)) and ast.unparse(v) in drawn]
@@ -114,11 +115,13 @@ class Rowwise:
             known = name.rpartition(".")[2] in MODULES
             return None if known else f"line {call.lineno} makes a {text}, which sees more than a row or costs much"
         if isinstance(call.func, ast.Name) and call.func.id in self._tree.classes:
-            return Rowwise(self._roles, self._tree.classes[call.func.id]).obstacle()
+            return Rowwise(self._roles, self._tree.classes[call.func.id], self._seen).obstacle()
         helper = self._tree.function_called(call)
-        for inner in (n for n in walk(helper) if isinstance(n, ast.Call)) if helper else ():
-            if (why := self._made(inner)) is not None:
-                return why
+        if helper is not None and helper not in self._seen:
+            self._seen.add(helper)
+            for inner in (n for n in walk(helper) if isinstance(n, ast.Call)):
+                if (why := self._made(inner)) is not None:
+                    return why
         harmless = helper is not None or name.partition(".")[0] in ("numpy", "math", "torch")
         plain = isinstance(call.func, ast.Name) and call.func.id in ("int", "float", "len", "max", "min", "prod")
         method = isinstance(call.func, ast.Attribute) and not name  # np.array(shape).prod()

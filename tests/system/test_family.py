@@ -1,7 +1,7 @@
 """cleanrl's PPO scripts in both generations convert whole, and verify equal, flags off and compiled.
 
 The older ones come with the package cleanrl 1.2.0. The newer ones are those of a checkout of vwxyzjn/cleanrl that the
-environment variable CLEANRL names; without it their tests are skipped. `standins/` holds the environments.
+environment variable CLEANRL names; without it their tests are skipped. `support/standins/` holds the environments.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 
 from transformer.syntax import header
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FIXTURE = golden.FIXTURES / "gym_classic_discrete.py"
 
 

@@ -176,6 +176,26 @@ HOSTILE = [
         },
     ),
     Hostile(
+        "a buffer is kept by what a function returns",
+        "storage",
+        {
+            "functions": KEEP,
+            "before_loop": "hold = (lambda: keep)()",
+            "report": REPORT + "\nhold(values)\nprint(sum(x.sum().item() for x in PAST))",
+        },
+        "gives it to hold(), which may keep it from turn to turn",
+    ),
+    Hostile(
+        "a buffer is kept by a function in a dictionary",
+        "storage",
+        {
+            "functions": KEEP,
+            "before_loop": "sinks = {'a': keep}",
+            "report": REPORT + "\nsinks['a'](values)\nprint(sum(x.sum().item() for x in PAST))",
+        },
+        "which may keep it from turn to turn",
+    ),
+    Hostile(
         "a buffer is looked at again after the next rollout",
         "storage",
         {"report": REPORT + "\nif iteration > 1:\n    print(last.sum().item())\nlast = values"},

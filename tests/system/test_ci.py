@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "dirname", "env", "sh", "sleep", "timeout")
 
 
@@ -92,7 +92,7 @@ def test_skips_are_counted_by_reason(tmp_path: Path) -> None:
     (tmp_path / "test_skips.py").write_text(SKIPS)
     (tmp_path / "test_module.py").write_text("import pytest\npytest.importorskip('no_such_module')\n")
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "xdist", "-n", "1", "--rootdir", tmp_path]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     told = [line for line in result.stdout[result.stdout.index("skipped: 5") :].splitlines() if line.startswith("  ")]
     assert told == [

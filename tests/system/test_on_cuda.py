@@ -21,7 +21,7 @@ from transformer.verify.run import Run
 from transformer.verify.rungs import Rung
 from transformer.verify.verify import RUNGS, Task, verify
 
-EMULATED = Path(__file__).parent / "emulated_cuda"
+EMULATED = Path(__file__).parents[1] / "support" / "emulated_cuda"
 ON_CUDA = {"setup": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'}
 
 

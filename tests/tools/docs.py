@@ -14,7 +14,7 @@ from transformer.advise import RULES
 from transformer.commands.report import Result, print_report
 from transformer.syntax.diagnostics import CODES
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 import speed_page  # noqa: E402  (stands beside the results that it shows)
 

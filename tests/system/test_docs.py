@@ -14,7 +14,7 @@ from transformer import TransformInfo, all_transforms, cli
 from transformer.advise import RULES, Rule
 from transformer.syntax.diagnostics import CODES, Code
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 by_name = pytest.mark.parametrize("info", all_transforms(), ids=lambda t: t.name)
 by_code = pytest.mark.parametrize("code", CODES.values(), ids=lambda c: c.code)

@@ -15,7 +15,7 @@ from transformer.diff.page import render_page
 from transformer.diff.story import chapters
 from transformer.diff.terminal import print_story
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 FIXTURE = ROOT / "fixtures" / "gymnasium_continuous.py"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

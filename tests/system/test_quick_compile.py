@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from scripts import PARTS, script
-from test_variations import VARIATIONS, Variation
+from variations import VARIATIONS
+from variations.base import Variation
 
 from transformer import convert
 
-RUNNER = Path(__file__).parent / "quick_compile.py"
+RUNNER = Path(__file__).parents[1] / "support" / "quick_compile.py"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?|nan|inf")
 RATE = "optimizer.param_groups[0]['lr']"
 KL = "kl = ((ratio - 1) - ratio.log()).mean()"

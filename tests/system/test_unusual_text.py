@@ -13,7 +13,7 @@ from transformer import convert
 from transformer.conversion.result import Conversion
 from transformer.syntax import text
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 BASES = ("plain_prints.py", pytest.param("gym_classic_discrete.py", marks=pytest.mark.slow))
 
 

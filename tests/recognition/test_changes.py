@@ -1,0 +1,90 @@
+"""What the code that the training loop runs may change, by name."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from states import more, state
+
+from transformer.recognition.changes import Changes, foreign_base
+from transformer.syntax.tree import Tree
+
+
+def changes(line: str, functions: str = "") -> Changes:
+    return Changes(state(report=more("report", line), functions=functions and f"{functions}\n\n\n").roles)
+
+
+@pytest.mark.parametrize(
+    ("line", "stored", "touched", "grown"),
+    [
+        ("a.b = 1", "b", "a", ""),
+        ("del a.b", "b", "a", ""),
+        ("a.b.c = 1", "c", "a b", ""),
+        ("a[0] = 1", "", "a", ""),
+        ("a.b[0].c[1] = 1", "", "a b c", ""),
+        ("a.b.add_(1)", "", "a b", ""),
+        ("a.b.append(1)", "", "a b", "b"),
+        ("a.add(1)", "", "a", ""),  # tensors have an add() too
+        ("f(a).append(1)", "", "", "f(a)"),
+        ("setattr(a, 'b', 1)", "b", "", ""),
+        ("a = b", "", "", ""),
+        ("print(a.b[0])", "", "", ""),
+    ],
+)
+def test_what_is_changed(line: str, stored: str, touched: str, grown: str) -> None:
+    before, after = changes("pass"), changes(line)
+    assert set(after.stored) - set(before.stored) == set(stored.split())
+    assert set(after.touched) - set(before.touched) == set(touched.split())
+    assert set(after.grown) - set(before.grown) == set(grown.split())
+    assert after.by_text is None
+
+
+def test_names_of_an_outer_scope() -> None:
+    assert set(changes("count()", "total = 0\n\n\ndef count():\n    global total\n    total += 1").bound) == {"total"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "setattr(a, name, 1)",
+        "delattr(a, 'b')",
+        "vars(a)['b'] = 1",
+        "del globals()[name]",
+        "a.__dict__[name] = 1",
+        "a.__dict__.update(b)",
+        "vars(a).setdefault(name, 1)",
+    ],
+)
+def test_what_only_a_run_can_tell(line: str) -> None:
+    assert changes(line).by_text is not None
+
+
+def test_what_a_function_runs() -> None:
+    assert changes("tell('a = 1')", "def tell(text):\n    exec(text)").by_text is not None
+    assert changes("pass", "def tell(text):\n    exec(text)").by_text is None  # nobody calls it
+
+
+@pytest.mark.parametrize("line", ["print(vars(a)['b'])", "getattr(a, name)", "a.update(b)", "f()['b'] = 1"])
+def test_what_is_told_by_its_text(line: str) -> None:
+    assert changes(line).by_text is None
+
+
+@pytest.mark.parametrize(
+    ("bases", "foreign"),
+    [
+        ("", None),
+        ("nn.Module", None),
+        ("object", None),
+        ("abc.ABC", None),
+        ("Own", None),
+        ("nn.Module, Mixin", "Mixin"),
+        ("models.Base", "models.Base"),
+        ("torch.utils.data.Dataset", "torch.utils.data.Dataset"),
+    ],
+)
+def test_classes_of_other_files(bases: str, foreign: str | None) -> None:
+    tree = Tree(f"import torch\nimport torch.nn as nn\nclass Own:\n    pass\nclass Made({bases}):\n    pass\n")
+    made = tree.root.body[-1]
+    assert isinstance(made, ast.ClassDef)
+    assert foreign_base(tree, made) == foreign

@@ -1,0 +1,120 @@
+"""Gradients that are computed beside those of the minibatches, and parameters that are clipped."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from scripts import PARTS
+from states import more, state
+
+from transformer.recognition.other_gradients import held_by, outside
+
+PENALTY = (
+    f"{PARTS['optimizer']}\n"
+    "penalty = torch.tensor(0.5, requires_grad=True)\n"
+    "penalty_optimizer = optim.Adam([penalty], lr=0.1)"
+)
+STEPS = "penalty_optimizer.zero_grad()\n{}.backward()\npenalty_optimizer.step()"
+
+
+def found(below: str, optimizer: str = PENALTY, functions: str = "", **parts: str) -> str | None:
+    """What uses gradients in the training loop, outside of the update."""
+    made = state(optimizer=optimizer, flatten=more("flatten", below), functions=functions, **parts)
+    roles = made.roles
+    update = ast.FunctionDef(name="update", args=ast.arguments(), body=[roles.phases.learn])
+    node = outside(roles, [update], next(o for o in roles.optimizers if o.name == "optimizer"))
+    return ast.unparse(node) if node is not None else None
+
+
+APART = {
+    "nothing": "pass",
+    "a loss of its own": STEPS.format("(-penalty * (float(rewards.mean()) - 0.5))"),
+    "of numbers": STEPS.format("(penalty * np.mean(b_inds0) * len(infos) * int(x))"),
+    "of options": STEPS.format("(penalty * args.gamma)"),
+    "of what carries none": STEPS.format("(penalty * rewards.detach().mean())"),
+    "through torch": STEPS.format("torch.exp(penalty)"),
+    "through a name": "price = penalty * 2\n" + STEPS.format("(price + 1)"),
+    "through a method": STEPS.format("penalty.exp()"),
+}
+BESIDE = {
+    "gradients": "print(penalty.grad)",
+    "no optimizer": "(penalty * 2).backward()",
+    "another step": "(penalty * 2).backward()\nscaler.step(optimizer)",
+    "nothing cleared": "(penalty * 2).backward()\npenalty_optimizer.step()",
+    "the network": STEPS.format("(penalty * agent.get_value(obs).mean())"),
+    "a call that is not seen through": STEPS.format("(penalty * make(rewards))"),
+    "a name that nobody binds": STEPS.format("(penalty * unknown)"),
+    "a name that a loop binds": "for factor in (1, 2):\n    pass\n" + STEPS.format("(penalty * factor)"),
+    "the optimizer itself": "optimizer.zero_grad()\n(penalty * 2).backward()\noptimizer.step()",
+}
+
+
+@pytest.mark.parametrize("below", APART.values(), ids=APART)
+def test_what_meets_no_other_gradient(below: str) -> None:
+    assert found(below) is None
+
+
+@pytest.mark.parametrize("below", BESIDE.values(), ids=BESIDE)
+def test_what_may(below: str) -> None:
+    assert found(below) is not None
+
+
+def test_optimizers_whose_parameters_are_not_told() -> None:
+    unknown = PENALTY.replace("optim.Adam([penalty], lr=0.1)", "optim.Adam(params=[penalty], lr=0.1)")
+    assert found(STEPS.format("(penalty * 2)"), unknown) is not None
+
+
+def test_what_stands_above_the_loop_is_done() -> None:
+    assert found("pass", before_loop="(penalty * 2).backward()") is None
+    below = "def look():\n    print(agent.critic[0].weight.grad)\n\n\n"
+    assert found("look()", functions=below) is not None
+
+
+@pytest.mark.parametrize(
+    ("clipped", "held"),
+    [
+        ("agent.parameters()", True),
+        ("agent.actor.parameters()", True),
+        ("list(agent.parameters())", True),
+        ("[p for p in agent.parameters()]", True),
+        ("[p for p in agent.parameters() if p.grad is not None]", True),
+        ("filter(lambda p: p.requires_grad, agent.parameters())", True),
+        ("filter(big, agent.parameters())", True),
+        ("[*agent.actor.parameters(), *agent.critic.parameters()]", True),
+        ("list(agent.actor.parameters()) + list(agent.critic.parameters())", True),
+        ("itertools.chain(agent.actor.parameters(), agent.critic.parameters())", True),
+        ("optimizer.param_groups[0]['params']", True),
+        ("params", True),
+        ("other.parameters()", False),
+        ("agent.parameters() + other.parameters()", False),
+        ("[other.weight]", False),
+        ("unknown", False),
+        ("[]", False),
+    ],
+)
+def test_what_an_optimizer_holds(clipped: str, held: bool) -> None:
+    made = state(third_party="import itertools", before_loop=f"params = agent.parameters()\nseen = {clipped}")
+    (value,) = (s.value for s in made.tree.of(ast.Assign) if ast.unparse(s.targets[0]) == "seen")
+    assert held_by(made.roles, value, made.roles.optimizers) is held
+
+
+@pytest.mark.parametrize(
+    ("given", "held"),
+    [
+        ("agent.parameters()", True),
+        ("[p for p in agent.parameters() if p.requires_grad]", True),
+        ("filter(lambda p: p.requires_grad, agent.parameters())", True),
+        ("[{'params': agent.parameters(), 'lr': 0.1}]", True),
+        ("[p for _, p in agent.named_parameters()]", True),
+        ("[p for p in agent.parameters() if p.ndim > 1]", False),
+        ("filter(big, agent.parameters())", False),
+        ("agent.actor.parameters()", False),
+    ],
+)
+def test_what_it_is_given(given: str, held: bool) -> None:
+    made = state(
+        optimizer=f"optimizer = optim.Adam({given}, lr=args.learning_rate)", before_loop="seen = agent.parameters()"
+    )
+    (value,) = (s.value for s in made.tree.of(ast.Assign) if ast.unparse(s.targets[0]) == "seen")
+    assert held_by(made.roles, value, made.roles.optimizers) is held

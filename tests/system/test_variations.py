@@ -1,0 +1,58 @@
+"""Scripts that deviate from the skeleton as users' do: each converts, for the most part, and computes the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from family import BY_DATA
+from host import host_copies
+from scripts import script
+from variations import VARIATIONS
+from variations.base import Variation
+
+from transformer import Applied, Skipped, convert
+from transformer.verify import compare, record
+
+NOT_NEEDED = {
+    "dissolve": "no class of this file trains",
+    "inline": "rollout and update stand in one training loop already",
+    "no-grad": "no torch.no_grad() stands around the rollout loop",
+    "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
+    "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",
+    "float-arrays": "nothing that is compiled makes tensors of arrays with torch.Tensor()",
+}
+"""What most scripts do not need, with a piece of the reason."""
+
+
+@pytest.mark.parametrize("variation", VARIATIONS, ids=str)
+def test_the_transforms_that_are_skipped(variation: Variation) -> None:
+    conversion = convert(script(variation.parts), tune=True, measure=True)
+    assert conversion.converted, conversion.diagnostics
+    expected = {name: why for name, why in {**NOT_NEEDED, **variation.skipped}.items() if why is not None}
+    for step in conversion.steps:
+        name = step.transform.name
+        derived = isinstance(step.outcome, Skipped) and step.outcome.reason.startswith("needs ")
+        if derived or (name in BY_DATA and name not in variation.skipped):
+            continue
+        if isinstance(step.outcome, Skipped):
+            assert expected.get(name, "not expected") in step.outcome.reason
+        else:
+            assert isinstance(step.outcome, Applied) and name not in expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variation", VARIATIONS, ids=str)
+def test_variation(variation: Variation, tmp_path: Path) -> None:
+    source = script(variation.parts)
+    path = tmp_path / "ppo.py"
+    path.write_text(source)
+    left, right = record(path, []), record(path, [], source=convert(source, tune=True, measure=True).source)
+    assert left.steps and right.iterations == 3
+    assert compare(left, right) == ()
+
+
+def test_an_environment_on_the_device_stays_there() -> None:
+    (variation,) = (v for v in VARIATIONS if v.title == "an environment on the device")
+    source = script(variation.parts)
+    assert host_copies(convert(source).source) == host_copies(source)

@@ -1,0 +1,102 @@
+"""What draws the bits of a distribution's sample in one line."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from transformer.syntax.tree import Tree
+from transformer.values.networks.draws import in_one_line
+
+SCRIPT = """\
+import torch
+import torch.nn as nn
+from torch.distributions import Beta, Categorical, Normal
+
+
+def layer(module, scale=1.0):
+    nn.init.orthogonal_(module.weight, scale)
+    return module
+
+
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def act(self, x, given=None):
+        logits = self.actor(x)
+        probs = Categorical(logits=logits)
+        return probs.sample()
+"""
+LAST = "nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))"
+MADE = "Categorical(logits=logits)"
+
+
+def draw(*edits: tuple[str, str]) -> str | None:
+    """The expression for the draw of the script, edited."""
+    code = SCRIPT
+    for old, new in edits:
+        assert old in code
+        code = code.replace(old, new)
+    tree = Tree(code)
+    (call,) = (n for n in tree.of(ast.Call) if isinstance(n.func, ast.Attribute) and n.func.attr == "sample")
+    return in_one_line(tree, call)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (),
+        ((LAST, "layer(nn.Linear(2, 2), 0.1)"),),
+        ((LAST, "nn.Sequential(nn.Tanh(), layer(nn.Linear(2, 2)))"),),
+        (("self.actor(x)", "torch.tanh(self.actor(x))"),),
+        (("logits = self.actor(x)\n", "x = x * 2\n        logits = self.actor(x)\n"),),
+        ((MADE, "Categorical(None, self.actor(x))"),),
+        (("        return probs", "        print(self.actor.parameters())\n        return probs"),),
+    ],
+)
+def test_draws_whose_parameter_lies_row_by_row(edits: tuple[tuple[str, str], ...]) -> None:
+    drawn = draw(*edits)
+    assert drawn is not None and "probs" in drawn
+    ast.parse(drawn, mode="eval")
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        ((MADE, "Beta(logits, logits)"),),
+        ((MADE, "make(logits=logits)"),),
+        ((MADE, "Categorical(logits=logits, validate_args=True)"),),
+        ((MADE, "Categorical(logits=x)"),),
+        ((MADE, "Categorical(logits=logits.T)"),),
+        ((MADE, "Categorical(logits=make(logits))"),),
+        ((MADE, "Categorical(logits=torch.transpose(logits, 0, 1))"),),
+        ((MADE, "given"),),
+        (("        probs = C", "        probs = given\n        probs = C"),),
+        (("        probs = C", "        probs, other = C"),),
+        (("probs.sample()", "given.sample()"),),
+        (("import torch\n", "import torch\ntorch.distributions.Distribution.set_default_validate_args(False)\n"),),
+        ((LAST, "nn.Sequential(nn.Linear(2, 2), nn.Unflatten(1, (2, 1)))"),),
+        ((LAST, "nn.Sequential()"),),
+        ((LAST, "nn.Linear"),),
+        ((LAST, "make(nn.Linear(2, 2))"),),
+        ((LAST, "layer(nn.Conv2d(2, 2, 1))"),),
+        ((LAST, "layer(nn.Linear(2, 2))"), ("def layer", "@keep\ndef layer")),
+        ((LAST, "layer(nn.Linear(2, 2))"), ("    return module", "    if scale:\n        return module\n    return 1")),
+        ((LAST, "layer(nn.Linear(2, 2))"), ("    return module", "    keep(module)\n    return module")),
+        ((LAST, "layer(nn.Linear(2, 2))"), ("    return module", "    module = keep()\n    return module")),
+        (("        super().__init__()\n", "        super().__init__()\n        self.actor = nn.Conv2d(2, 2, 1)\n"),),
+        (("        return probs", "        keep(self.actor)\n        return probs"),),
+        (("    def act", "    def actor(self, x):\n        return x.T\n\n    def act"),),
+    ],
+)
+def test_what_is_not_known_to(edits: tuple[tuple[str, str], ...]) -> None:
+    assert draw(*edits) is None
+
+
+def test_draws_outside_of_a_method() -> None:
+    tree = Tree("from torch.distributions import Categorical\nprobs = Categorical(logits=x)\nprobs.sample()\n")
+    (call,) = (n for n in tree.of(ast.Call) if isinstance(n.func, ast.Attribute))
+    assert in_one_line(tree, call) is None

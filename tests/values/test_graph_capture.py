@@ -1,0 +1,115 @@
+"""Which functions can be captured and replayed, and what speaks against it."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from scripts import PARTS
+from states import more, state
+
+from transformer.values.device.graph_capture import Capture
+
+HEAD = """\
+def pick(a, b=None):
+    if b is None:
+        b = a * 2
+    return b
+
+
+class Mine(Categorical):
+    def __init__(self, x):
+        self.scale = 2
+        super().__init__(logits=x)
+
+
+class Tool(Base):
+    def work(self, x):
+        return x
+
+
+"""
+OPTIMIZER = "head = nn.Linear(2, 1)\noptimizer = optim.Adam([*agent.parameters(), *head.parameters()], lr=0.1)"
+STEPPING = f"{PARTS['agent']}\n\n    def step(self, x):\n        return x"
+
+
+def obstacle(body: str, name: str = "work", **parts: str) -> str | None:
+    """What speaks against capturing a function of the script."""
+    functions = f"{HEAD}def {name}(x, config, scale=1):\n{textwrap.indent(body, '    ')}\n\n\n"
+    made = state(**{"functions": functions, "optimizer": OPTIMIZER, **parts})
+    return Capture(made.roles).obstacle(made.tree.definition(name))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.exp(x)",
+        "y = torch.zeros_like(x)\ny[0] = 1\nreturn y",
+        "made = {}\nmade['a'] = x\nmade.update(b=x)\nreturn made",
+        "kept = []\nkept.append(x)\nreturn kept",
+        "y: object = x * 2\nreturn y",
+        "def inner(y):\n    return y * 2\n\nreturn inner(x)",
+        "return pick(x) + pick(x, x * 2) + pick(*x)",
+        "return head(x)",
+        "return agent.get_value(x)",
+        "return Mine(x).entropy()",
+        "optimizer.step()",
+        "return x * config['scale'] + math.sqrt(2)",
+        "return x[:, 0]",
+        "if scale is None:\n    raise ValueError(x.item())\nreturn x",
+    ],
+)
+def test_what_runs_on_the_device_alone(body: str) -> None:
+    assert obstacle(body, stdlib="import math") is None
+
+
+def test_a_network_s_method_of_an_optimizer_s_name() -> None:
+    assert obstacle("optimizer.step()\noptimizer.zero_grad()", agent=STEPPING) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("global total\ntotal = x", "binds total of an outer scope"),
+        ("x.cache = 1", "sets x.cache"),
+        ("config['scale'] = x", "sets config['scale']"),
+        ("kept.append(x)", "calls kept.append()"),
+        ("if x.sum() > 0:\n    x = -x\nreturn x", "hangs on x.sum() > 0"),
+        ("return x[x > 0]", "picks elements by a condition"),
+        ("mask = x > 0\nreturn x[mask]", "picks elements by a condition"),
+        ("return x[[0, 1]]", "picks elements by what is copied from the host"),
+        ("return x.item()", "reads x on the host"),
+        ("return x.to('cpu')", "moves x to the host"),
+        ("return obs.to(x.device)", "moves obs, which may be on the host"),
+        ("return Categorical(logits=x).sample()", "draws with"),
+        ("return np.exp(x)", "runs on the host"),
+        ("return np.random.rand()", "runs on the host"),
+        ("return int(x)", "reads int(x) on the host"),
+        ("return unknown(x)", "is not known to run on the device alone"),
+        ("return obs.what(x)", "is not known to run on the device alone"),
+        ("return torch.nonzero(x)", "as large as a tensor's values say"),
+        ("return x * iteration", "reads iteration, which the training loop binds"),
+    ],
+)
+def test_what_does_not(body: str, said: str) -> None:
+    assert said in (obstacle(body) or "")
+
+
+def test_what_the_training_changes() -> None:
+    limits = {"setup": PARTS["setup"] + "\nlimits = {'a': 1}"}
+    assert obstacle("return x * limits['a']", **limits) is None
+    assert "reads limits['a'], which line" in (
+        obstacle("return x * limits['a']", report=more("report", "limits['a'] = 2"), **limits) or ""
+    )
+    assert "sets names or attributes that only a run can tell" in (
+        obstacle("return x", report=more("report", "setattr(args, name, 1)")) or ""
+    )
+    assert "reads args.seed, which line" in (
+        obstacle("return x * args.seed", report=more("report", "args.seed = 2")) or ""
+    )
+
+
+def test_a_method_of_a_class_that_is_derived_from_another_file_s() -> None:
+    made = state(functions=HEAD, third_party="from other import Base")
+    (work,) = (n for n in made.tree.classes["Tool"].body)
+    assert "Tool is derived from Base" in (Capture(made.roles).obstacle(work) or "")  # type: ignore[arg-type]

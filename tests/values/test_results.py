@@ -1,0 +1,149 @@
+"""What a call of a network returns: new memory, rows, a tensor; where its methods say so."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from scripts import PARTS
+from states import more, state
+
+from transformer.values.networks.results import Results
+
+AGENT = PARTS["agent"]
+INIT = "super().__init__()\n"
+
+
+def results(body: str, call: str = "agent.extra(obs)", kept: str = "") -> Results:
+    """A call of one more method of the network, which has one more attribute."""
+    agent = AGENT.replace(INIT, f"{INIT}        self.more = {kept}\n") if kept else AGENT
+    inside = body.replace("\n", "\n        ")
+    agent += f"\n\n    def extra(self, x, y=None):\n        {inside}\n\n    def same(self, x):\n        return x"
+    made = state(agent=agent, report=more("report", f"seen = {call}"))
+    (found,) = (n for n in made.tree.of(ast.Call) if ast.unparse(n) == call)
+    return Results(made.roles, found)
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        ("return x + 1", ""),
+        ("return -x", ""),
+        ("return x > 0", ""),
+        ("return x.sum(-1)", ""),
+        ("return self.critic(x)", ""),
+        ("return self.critic(x).view(-1)", ""),
+        ("return self.get_value(x)", ""),
+        ("y = self.critic(x)\nreturn y", "nn.Linear(2, 2)"),
+        ("z = x * 2\nz = z + 1\nreturn z", ""),
+        ("return self.more(x)", "nn.Linear(2, 2)"),
+        ("return self.critic(x)[torch.arange(2)]", ""),
+        ("if y:\n    return x + 1\nreturn x + 2", ""),
+    ],
+)
+def test_new(body: str, kept: str) -> None:
+    assert results(body, kept=kept).is_new(None)
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        ("return x", ""),
+        ("return +x", ""),
+        ("return x.view(-1)", ""),
+        ("return x[0]", ""),
+        ("return self.critic(x)[0]", ""),
+        ("return self.critic(x)[x > 0]", ""),
+        ("return self.same(x)", ""),
+        ("return self.more(x)", "nn.Identity()"),
+        ("return self.more.forward(x)", "nn.Identity()"),
+        ("return self.unknown(x)", ""),
+        ("return make(x)", ""),
+        ("return x.clone(out=self.more)", "nn.Linear(2, 2)"),
+        ("return other.pick(x)", ""),
+        ("return", ""),
+        ("pass", ""),
+        ("if y:\n    return x\nreturn x + 2", ""),
+        ("z = x + 1\nself.last = z\nreturn z", ""),
+        ("z = self.last = x + 1\nreturn z", ""),
+        ("z = x + 1\nself.all.append(z)\nreturn z", ""),
+        ("z = x + 1\nz = x\nreturn z", ""),
+        ("z = y + 1\nz = z\nreturn z", ""),
+    ],
+)
+def test_not_known_to_be_new(body: str, kept: str) -> None:
+    assert not results(body, kept=kept).is_new(None)
+
+
+def test_what_a_parameter_stands_for() -> None:
+    body = "if y is None:\n    y = x + 1\nreturn y"
+    assert results(body).is_new(None)  # it is not given
+    assert not results(body, "agent.extra(obs, actions)").is_new(None)
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "new"),
+    [
+        ("return x, x + 1", 1, True),
+        ("return x, x + 1", 0, False),
+        ("z = x + 1\nreturn z, z", 0, False),
+        ("return x + 1, x + 2, x + 3", 0, False),
+        ("return self.both(x)", 0, False),
+    ],
+)
+def test_one_of_two(body: str, place: int, new: bool) -> None:
+    assert results(body).is_new(place, 2) is new
+
+
+def test_calls_of_what_is_not_in_the_file() -> None:
+    unknown = results("return x", "unknown(obs)")
+    assert unknown.called == (None, None)
+    assert not unknown.is_new(None)
+    assert unknown.has_rows(None) and unknown.is_tensor(None)
+    assert not results("return x", "unknown()").has_rows(None)
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        ("return x", True),
+        ("return self.critic(x)", True),
+        ("return x.sum(-1)", True),
+        ("return torch.sum(x, -1)", True),
+        ("z = x * 2\nreturn z", True),
+        ("return x.sum()", False),
+        ("return torch.sum(x)", False),
+        ("return x.mean() + 1", False),
+        ("return x.sum().item()", False),
+        ("return self.scale", False),
+        ("return 1.0", False),
+    ],
+)
+def test_rows(body: str, rows: bool) -> None:
+    assert results(body).has_rows(None) is rows
+
+
+@pytest.mark.parametrize(
+    ("body", "tensor"),
+    [
+        ("return x", True),
+        ("return self.critic(x)", True),
+        ("return make(x)", True),
+        ("return 1.0", False),
+        ("return x, x", False),
+        ("return float(x)", False),
+        ("return Agent()", False),
+        ("return x.item()", False),
+        ("return Categorical(logits=x)", False),
+        ("z = Categorical(logits=x)\nreturn z", False),
+        ("return np.zeros(2)", False),
+    ],
+)
+def test_tensors(body: str, tensor: bool) -> None:
+    assert results(body).is_tensor(None) is tensor
+
+
+@pytest.mark.parametrize(("place", "tensor"), [(0, True), (1, False)])
+def test_tensors_among_others(place: int, tensor: bool) -> None:
+    assert results("return x, Categorical(logits=x)").is_tensor(place, 2) is tensor
+    assert results("return x, Categorical(logits=x), 1").is_tensor(place, 2)  # another number of them: nothing is known

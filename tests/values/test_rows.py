@@ -1,0 +1,98 @@
+"""What may mix the rows of a batch in a network's method, or is not worth computing again."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import PARTS, script
+from states import state
+
+from transformer import convert
+from transformer.values.networks.rows import Rowwise
+
+AGENT = PARTS["agent"]
+INIT = "super().__init__()\n"
+
+
+def agent(method: str = "return x", kept: str = "", base: str = "nn.Module") -> str:
+    """The network with one more method, and one more attribute."""
+    text = AGENT.replace(INIT, f"{INIT}        self.more = {kept}\n") if kept else AGENT
+    return text.replace("nn.Module", base, 1) + f"\n\n    def extra(self, x):\n        {method}"
+
+
+def obstacle(network: str, method: str = "extra", functions: str = "") -> str | None:
+    made = state(agent=network, functions=functions)
+    return Rowwise(made.roles, made.tree.classes["Agent"]).obstacle(method)
+
+
+LAYERS = "def layers(n):\n    return nn.Sequential(nn.Linear(n, n), nn.Tanh())\n\n\n"
+NODE = """\
+class Node(nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.below = Node(depth - 1) if depth > 0 else nn.Identity()
+
+    def forward(self, x):
+        return self.below(self.layer(x))
+
+
+"""
+NEST = "def nest(n):\n    return nn.Sequential(nn.Linear(2, 2), nest(n - 1)) if n else nn.Linear(2, 2)\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "kept", "functions"),
+    [
+        ("return self.critic(x)", "", ""),
+        ("return self.get_value(x)", "", ""),
+        ("return self.get_value(x) + self.get_value(x * 2)", "", ""),
+        ("return x[:, 0] + x[..., 1]", "", ""),
+        ("return self.more(x)", "nn.Sequential(*[nn.Linear(2, 2), nn.Tanh()])", ""),
+        ("return self.more(x)", "layers(2)", LAYERS),
+        ("return self.more(x)", "Node(2)", NODE),
+        ("return self.more(x)", "nest(2)", NEST),
+    ],
+)
+def test_each_row_by_itself(method: str, kept: str, functions: str) -> None:
+    assert obstacle(functions + agent(method, kept)) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "kept", "said"),
+    [
+        ("shape = x.shape\n        return x", "", "reads x.shape"),
+        ("return x.T", "", "reads x.T"),
+        ("return [y for y in x]", "", "a loop or a function"),
+        ("for y in x:\n            x = x + y\n        return x", "", "a loop or a function"),
+        ("return (*x,)", "", "a loop or a function"),
+        ("return x @ x", "", "multiplies matrices"),
+        ("return x[0]", "", "picks x[0]"),
+        ("return x[1:, 0]", "", "picks x[1:, 0]"),
+        ("return shuffled(x)", "", "calls shuffled()"),
+        ("return np.flip(x)", "", "calls np.flip()"),
+        ("return make()(x)", "", "calls make()()"),
+        ("return self.unknown(x)", "", "nothing is known of Agent.unknown"),
+        ("return self.more(x)", "nn.BatchNorm1d(2)", "makes a nn.BatchNorm1d"),
+        ("return self.more(x)", "unknown(2)", "makes it with unknown()"),
+    ],
+)
+def test_what_may_mix_them(method: str, kept: str, said: str) -> None:
+    assert said in (obstacle(agent(method, kept)) or "")
+
+
+def test_what_a_function_makes() -> None:
+    norm = "def norm():\n    return nn.Sequential(nn.BatchNorm1d(2))\n\n\n"
+    assert "makes a nn.BatchNorm1d" in (obstacle(norm + agent("return self.more(x)", "norm()")) or "")
+    mean = NODE.replace("self.layer(x)", "self.layer(x).mean(0)")
+    assert "x.mean" in (obstacle(mean + agent("return self.more(x)", "Node(1)")) or "").replace("self.layer(x)", "x")
+
+
+def test_what_is_not_in_the_file() -> None:
+    assert "derived from Base" in (obstacle(agent(base="Base"), functions="Base = nn.Module\n\n\n") or "")
+    assert "has no method forward of its own" in (obstacle(AGENT, "forward") or "")
+
+
+@pytest.mark.parametrize(("kept", "above"), [("Node(2)", NODE), ("nest(2)", NEST)])
+def test_networks_that_are_made_of_their_own_kind(kept: str, above: str) -> None:
+    network = agent(kept=kept).replace("self.actor(x)", "self.actor(self.more(x))")
+    assert convert(script({"agent": above + network})).converted
