@@ -76,15 +76,27 @@ class _Phases:
 
     def _calls_of(self, function: ast.FunctionDef) -> Iterator[ast.Call]:
         """Calls by the function's name; a method `step` is an environment's, whose calls are known already."""
-        name = function.name
+        names = {function.name, *self._returned_as(function)}
         kind: type[ast.expr] = ast.Name
         if isinstance(self._tree.parents[function], ast.ClassDef):
-            if name == "step":
+            if function.name == "step":
                 return
             kind = ast.Attribute
         for node in self._tree.of(ast.Call):
-            if isinstance(node.func, kind) and _last_name(node.func) == name:
+            if isinstance(node.func, kind) and _last_name(node.func) in names:
                 yield node
+
+    def _returned_as(self, function: ast.FunctionDef) -> Iterator[str]:
+        """The names of `a, b = make()`, where `make` returns the function and another."""
+        maker = self._function_around(function)
+        returned = maker.body[-1] if maker is not None else None
+        if maker is None or not isinstance(returned, ast.Return) or not isinstance(returned.value, ast.Tuple):
+            return
+        places = [i for i, e in enumerate(returned.value.elts) if _last_name(e) == function.name]
+        for stmt in self._tree.of(ast.Assign):
+            made, target = stmt.value, stmt.targets[0]
+            if isinstance(made, ast.Call) and _last_name(made.func) == maker.name and isinstance(target, ast.Tuple):
+                yield from (e.id for i in places for e in target.elts[i : i + 1] if isinstance(e, ast.Name))
 
     def _training_block(
         self, acting: list[ast.AST], learning: list[ast.AST]
