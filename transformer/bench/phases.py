@@ -31,6 +31,8 @@ class Places:
     phases: dict[str, tuple[Position, Position]]
     """By phase: the first and the last of its statements, which stand in one block. Empty where not known; advantage
     estimation is absent where it is not told from what surrounds it."""
+    stepwise: bool = False
+    """Whether the loop around the phases steps the environment itself, once in a turn: its rollout is one step."""
 
 
 def find_places(code: str) -> Places:
@@ -41,8 +43,9 @@ def find_places(code: str) -> Places:
     """
     roles = Roles(Tree(code), History(original=code))
     acting = roles.env_steps
-    found = _Phases(roles).find()
-    return Places(tuple(map(_position, acting)), found)
+    phases = _Phases(roles)
+    found = phases.find()
+    return Places(tuple(map(_position, acting)), found, ROLLOUT in found and phases.is_one_step(found[ROLLOUT][0]))
 
 
 class _Phases:
@@ -61,6 +64,14 @@ class _Phases:
         if estimating:
             phases[GAE] = (estimating[0], estimating[-1])
         return {name: (_position(first), _position(last)) for name, (first, last) in phases.items()}
+
+    def is_one_step(self, rollout: Position) -> bool:
+        """Whether no loop stands between the training loop and a step in the statement that begins there."""
+        for step in self._roles.env_steps:
+            for stmt in self._tree.ancestors(step):
+                if isinstance(stmt, ast.stmt) and _position(stmt) == rollout:
+                    return self._tree.loops_around(step)[:1] == self._tree.loops_around(stmt)[:1]
+        return False
 
     def _with_callers(self, sites: Iterable[ast.AST]) -> list[ast.AST]:
         """The sites, the calls of functions that hold one, the calls of functions that hold these, and so on."""
