@@ -29,6 +29,8 @@ BY_DATA = (
 """Transforms whose turn hangs on the observations, the networks' layers, the environments, the form of the advantages'
 loop, and what the host makes."""
 STORED = ["--learning-starts", "300", "--total-timesteps", "430"]
+REPLAYED = ["--buffer-size", "96", "--learning-starts", "60", "--total-timesteps", "300", "--batch-size", "16"]
+"""More steps than the buffer holds, so that its rows are written anew."""
 CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
 
 
@@ -114,6 +116,29 @@ FAMILY = [
     Member("ddpg_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
     Member("td3_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
     Member("sac_continuous_action", [*STORED, "--env-id", "Pendulum-v1"], held_back=("cudagraphs",)),
+    Member("dqn_atari", [*REPLAYED, "--target-network-frequency", "50"]),
+    Member("c51_atari", [*REPLAYED, "--target-network-frequency", "50"], held_back=("cudagraphs",)),
+    Member(
+        "sac_atari",
+        [*REPLAYED, "--target-network-frequency", "50", "--env-id", "BreakoutNoFrameskip-v4"],
+        held_back=("cudagraphs",),
+    ),
+    Member(
+        "rainbow_atari",
+        [*REPLAYED, "--target-network-frequency", "50"],
+        only="newer",
+        # Priorities are written on the host in each update, and the noise of layers by methods of theirs
+        held_back=("target-update", "deferred-sync", "one-graph", "cudagraphs"),
+    ),
+    Member(
+        "qdagger_dqn_atari_impalacnn",
+        [
+            *[*REPLAYED, "--target-network-frequency", "50", "--teacher-steps", "90", "--offline-steps", "12"],
+            *["--teacher-eval-episodes", "2"],
+        ],
+        only="newer",
+        held_back=("deferred-sync",),
+    ),
     Member("pqn", ["--total-timesteps", "384", "--num-envs", "4", "--num-steps", "32", *SHORT], only="newer"),
     Member("pqn_atari_envpool", ATARI, only="newer"),
     Member("pqn_atari_envpool_lstm", ATARI, only="newer", held_back=("channels-last",)),
