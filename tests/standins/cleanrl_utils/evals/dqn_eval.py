@@ -24,7 +24,7 @@ def evaluate(
     model = Model(env).to(device)
     model.load_state_dict(torch.load(model_path, map_location=device))
     returns: list[float] = []
-    obs, _ = env.reset()
+    obs, _ = env.reset(seed=1)
     while len(returns) < eval_episodes:
         best = model(torch.Tensor(obs).to(device)).argmax(1).cpu().numpy()
         actions = np.array([env.single_action_space.sample()]) if random.random() < epsilon else best
