@@ -1,4 +1,4 @@
-"""cleanrl's PPO scripts: how each is run, and which transforms have nothing to do in it."""
+"""cleanrl's scripts: how each is run, and which transforms have nothing to do in it."""
 
 from __future__ import annotations
 

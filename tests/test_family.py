@@ -1,4 +1,4 @@
-"""cleanrl's PPO scripts in both generations convert whole, and verify equal, flags off and compiled.
+"""cleanrl's scripts in both generations convert whole, and verify equal, flags off and compiled.
 
 The older ones come with the package cleanrl 1.2.0. The newer ones are those of a checkout of vwxyzjn/cleanrl that the
 environment variable CLEANRL names; without it their tests are skipped. `standins/` holds the environments.
