@@ -1,4 +1,4 @@
-"""cleanrl's own PPO scripts: verifies them in both generations, and keeps what became of each in family.md.
+"""cleanrl's own scripts: verifies them in both generations, and keeps what became of each in family.md.
 
     python benchmarks/family.py WHEEL CHECKOUT [--only NAME:GENERATION]... [--up-to RUNG] [--no-run]
 
@@ -35,11 +35,11 @@ COLUMNS = ("refactored", "uncompiled", "compile")
 INTRODUCTION = """\
 # The family
 
-cleanrl's PPO scripts in PyTorch, of the published package 1.2.0 (older) and of the repository (newer), converted and
-run for three iterations with little data, on a CPU: *refactored* compares the conversion with its flags off with the
-original, bit by bit; *uncompiled* does so with its flags on and nothing compiled; *compile* compares every compiled
-function with the eager one, call by call. Environments that cannot be had are stood in for by those of
-`tests/support/standins`; the distributed scripts run in two processes.
+cleanrl's scripts in PyTorch, of the published package 1.2.0 (older) and of the repository (newer), converted and run on
+a CPU with little data, for three iterations, or for 130 steps of the environment from the first update on: *refactored*
+compares the conversion with its flags off with the original, bit by bit; *uncompiled* does so with its flags on and
+nothing compiled; *compile* compares every compiled function with the eager one, call by call. Environments that cannot
+be had are stood in for by those of `tests/support/standins`; the distributed scripts run in two processes.
 `make family` makes this page. An asterisk marks what was seen with an earlier version of the converter.
 """
 

@@ -1,4 +1,4 @@
-"""lean-convert: rewrite an eager PPO script for torch.compile and CUDA graphs, with equal results."""
+"""lean-convert: rewrite an eager PPO or off-policy script for torch.compile and CUDA graphs, with equal results."""
 
 from __future__ import annotations
 

@@ -127,7 +127,9 @@ class LazyGroup(click.Group):
 )
 @click.version_option(package_name="lean-convert", prog_name="lean-convert")
 def main() -> None:
-    """Rewrite a cleanrl-style eager PPO script for torch.compile and CUDA graphs, with equal results.
+    """Rewrite a cleanrl-style eager RL script for torch.compile and CUDA graphs, with equal results.
+
+    PPO, PQN, DQN, C51, DDPG, TD3 and SAC are known, by what code does.
 
     `lean-convert SCRIPT -o OUT` is short for `lean-convert convert SCRIPT -o OUT`.
     """

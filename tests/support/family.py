@@ -1,4 +1,4 @@
-"""cleanrl's PPO scripts: how each is run, and which transforms have nothing to do in it."""
+"""cleanrl's scripts: how each is run, and which transforms have nothing to do in it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ BY_DATA = (
 """Transforms whose turn hangs on the observations, the networks' layers, the environments, the form of the advantages'
 loop, and what the host makes."""
 STORED = ["--learning-starts", "300", "--total-timesteps", "430"]
+REPLAYED = ["--buffer-size", "96", "--learning-starts", "60", "--total-timesteps", "300", "--batch-size", "16"]
+"""More steps than the buffer holds, so that its rows are written anew."""
 CONTROL = ["--total-timesteps", "384", "--num-steps", "128", "--num-minibatches", "4", *SHORT]
 
 
@@ -43,6 +45,8 @@ class Member:
     processes: int | None = None
     only: str | None = None
     """The one generation that has it; both where None."""
+    fails_from_numpy: tuple[int, int] | None = None
+    """The version of numpy from which on the script itself ends with an error."""
     held_back: tuple[str, ...] = ()
     """Transforms that might have been applied, and were not."""
 
@@ -114,6 +118,31 @@ FAMILY = [
     Member("ddpg_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
     Member("td3_continuous_action", [*STORED, "--env-id", "Pendulum-v1"]),
     Member("sac_continuous_action", [*STORED, "--env-id", "Pendulum-v1"], held_back=("cudagraphs",)),
+    Member("dqn_atari", [*REPLAYED, "--target-network-frequency", "50"]),
+    Member("c51_atari", [*REPLAYED, "--target-network-frequency", "50"], held_back=("cudagraphs",)),
+    Member(
+        "sac_atari",
+        [*REPLAYED, "--target-network-frequency", "50", "--env-id", "BreakoutNoFrameskip-v4"],
+        held_back=("cudagraphs",),
+    ),
+    Member(
+        "rainbow_atari",
+        [*REPLAYED, "--target-network-frequency", "50"],
+        only="newer",
+        fails_from_numpy=(2, 4),  # an array of one number is stored as a number
+        # Priorities are written on the host in each update, and the noise of layers by methods of theirs
+        held_back=("target-update", "deferred-sync", "one-graph", "cudagraphs"),
+    ),
+    Member(
+        "qdagger_dqn_atari_impalacnn",
+        # Three updates of the last phase are compared, behind those that only store and only train
+        [
+            *[*REPLAYED, "--target-network-frequency", "4", "--teacher-steps", "90", "--offline-steps", "12"],
+            *["--teacher-eval-episodes", "2"],
+        ],
+        only="newer",
+        held_back=("deferred-sync",),
+    ),
     Member("pqn", ["--total-timesteps", "384", "--num-envs", "4", "--num-steps", "32", *SHORT], only="newer"),
     Member("pqn_atari_envpool", ATARI, only="newer"),
     Member("pqn_atari_envpool_lstm", ATARI, only="newer", held_back=("channels-last",)),

@@ -1,4 +1,4 @@
-"""cleanrl's PPO scripts in both generations convert whole, and verify equal, flags off and compiled.
+"""cleanrl's scripts in both generations convert whole, and verify equal, flags off and compiled.
 
 The older ones come with the package cleanrl 1.2.0. The newer ones are those of a checkout of vwxyzjn/cleanrl that the
 environment variable CLEANRL names; without it their tests are skipped. `support/standins/` holds the environments.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from family import FAMILY, GENERATIONS, Member
 from host import host_copies
@@ -38,6 +39,9 @@ def test_family(member: Member, generation: str, up_to: str, published: Path, tm
     conversion = convert(run.script.read_text(encoding="utf-8"))
     left = {s.transform.name: s.outcome for s in conversion.steps if isinstance(s.outcome, Skipped)}
     assert tuple(name for name, outcome in left.items() if outcome.held_back) == member.held_back
+    limit, version = member.fails_from_numpy, tuple(map(int, np.__version__.split(".")[:2]))
+    if limit is not None and version >= limit:
+        pytest.skip(f"{member.name} itself fails with numpy {np.__version__}")
     verification = verify(Task(run, conversion.source, up_to=up_to))
     assert {rung.name: rung.status for rung in verification.rungs}[up_to] == "equal", verification.rungs
     assert verification.original.iterations >= 3

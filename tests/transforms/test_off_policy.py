@@ -35,9 +35,55 @@ def test_acting() -> None:
     assert step.after == step.before.replace("            q_values = q_network(torch.Tensor(obs).to(device))\n", under)
 
 
+NET = "nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))"
+HELPER = """
+    def {name}:
+        return {made}
+
+"""
+
+
+def network(value: str, helper: str = "") -> dict[str, str]:
+    """The network with another value in the place of its layers, below what makes it."""
+    cls = textwrap.dedent(changed("network", NET, value))
+    return {"network": textwrap.dedent(helper) + cls}
+
+
+IMAGES = "nn.Sequential(nn.Conv2d(1, 4, 1, stride=1), nn.Flatten(), nn.Linear(8, 2))"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        network(IMAGES),
+        network(NET.replace("8, 2", "8, 2, bias=True")),
+        network("layers(8)", HELPER.format(name="layers(n)", made=NET.replace("8", "n"))),
+        network("nn.Sequential(init(nn.Linear(2, 2)))", HELPER.format(name="init(layer)", made="layer")),
+    ],
+    ids=["convolutions", "a bias that is asked for", "layers of a function", "layers that a function is given"],
+)
+def test_acting_with_layers(parts: dict[str, str]) -> None:
+    step = turn("acting", replay(**parts))
+    assert isinstance(step.outcome, Applied), step.outcome
+
+
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
+        (network(IMAGES.replace("stride=1", "groups=1")), "makes a Conv2d"),
+        (network(IMAGES.replace("stride=1", "**{}")), "makes a Conv2d"),
+        (network("layers(8)", HELPER.format(name="layers(n)", made="nn.Linear(2, 2, bias=False)")), "makes a Linear"),
+        (network("copy.deepcopy(args.net)"), "calls self.net()"),
+        (network("nn.Sequential(*args.layers)"), "calls self.net()"),
+        (
+            network(
+                "made()",
+                HELPER.format(name="made()", made="Other()").replace(
+                    "def", "class Other(nn.Linear):\n        pass\n\n    def"
+                ),
+            ),
+            "calls self.net()",
+        ),
         ({"act": "actions = np.array([random.choice((-1, 1))])"}, "no call of a trained network decides"),
         (
             {"act": changed("act", "q_values = q_network", "with torch.no_grad():\n        q_values = q_network")},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+import torch
 from scripts import PARTS, script
 
 from transformer.conversion.first_state import read, recognise
@@ -137,3 +138,26 @@ def test_functions_that_make_new_memory(value: str) -> None:
 )
 def test_functions_that_may_return_what_they_are_given(value: str) -> None:
     assert not is_new(value)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("rows", [1, 2, 16])
+def test_layers_of_which_it_is_said_compute_the_same_without_gradients(rows: int, threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for channels, out, kernel, stride, padding in [
+            (4, 32, 8, 4, 0),
+            (32, 64, 4, 2, 0),
+            (16, 16, 3, 1, 1),
+            (3, 5, 1, 1, 2),
+        ]:
+            layers = torch.nn.Sequential(
+                torch.nn.Conv2d(channels, out, kernel, stride, padding), torch.nn.MaxPool2d(2), torch.nn.Flatten()
+            )
+            images = torch.rand(rows, channels, 21, 21)
+            with torch.no_grad():
+                without = layers(images)
+            assert layers(images).equal(without)
+    finally:
+        torch.set_num_threads(before)

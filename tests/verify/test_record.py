@@ -42,6 +42,14 @@ def test_everything_is_recorded(toy_recording: Recording) -> None:
     assert toy_recording.files == ()
 
 
+def test_progress_bars_are_not_recorded(toy_script: Path, toy_recording: Recording) -> None:
+    shown = edited("in range(args.updates):", "in track(range(args.updates), 'training'):")
+    shown = shown.replace("import numpy", "from rich.progress import track\nimport numpy", 1)
+    output = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True).stdout
+    assert "training" in output
+    assert record(toy_script, source=shown).prints == toy_recording.prints
+
+
 def test_recording_leaves_the_random_numbers_alone(toy_script: Path, toy_recording: Recording) -> None:
     """The parameters after training are those of a plain run with the same permutations."""
     with_permutations = edited(

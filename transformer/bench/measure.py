@@ -177,7 +177,7 @@ def measuring(
         RunFailed: the script holds no environment step or training loop.
         OSError: the script or the interpreter cannot be read or started.
     """
-    places = _places(run)
+    places = places_of(run)
     if not places.phases and steps_per_iteration is None:
         raise RunFailed("no training loop was found in the script: a rollout above an update, in one loop")
     with tempfile.TemporaryDirectory(prefix="lean-convert-cache-") as empty, Baton() as baton:
@@ -202,7 +202,13 @@ def measuring(
             yield Measuring(started, baton, length.burnin, on_iteration)
 
 
-def _places(run: Run) -> Places:
+def places_of(run: Run) -> Places:
+    """What is found in a script that is to be measured.
+
+    Raises:
+        RunFailed: it is not Python, or holds no environment step.
+        OSError: it cannot be read.
+    """
     try:
         places = find_places(run.source if run.source is not None else text.read(run.script).content)
     except (SyntaxError, ValueError, text.NotText) as error:

@@ -31,6 +31,8 @@ class Places:
     phases: dict[str, tuple[Position, Position]]
     """By phase: the first and the last of its statements, which stand in one block. Empty where not known; advantage
     estimation is absent where it is not told from what surrounds it."""
+    stepwise: bool = False
+    """Whether the loop around the phases steps the environment itself, once in a turn: its rollout is one step."""
 
 
 def find_places(code: str) -> Places:
@@ -41,8 +43,9 @@ def find_places(code: str) -> Places:
     """
     roles = Roles(Tree(code), History(original=code))
     acting = roles.env_steps
-    found = _Phases(roles).find()
-    return Places(tuple(map(_position, acting)), found)
+    phases = _Phases(roles)
+    found = phases.find()
+    return Places(tuple(map(_position, acting)), found, ROLLOUT in found and phases.is_one_step(found[ROLLOUT][0]))
 
 
 class _Phases:
@@ -62,6 +65,14 @@ class _Phases:
             phases[GAE] = (estimating[0], estimating[-1])
         return {name: (_position(first), _position(last)) for name, (first, last) in phases.items()}
 
+    def is_one_step(self, rollout: Position) -> bool:
+        """Whether no loop stands between the training loop and a step in the statement that begins there."""
+        for step in self._roles.env_steps:
+            for stmt in self._tree.ancestors(step):
+                if isinstance(stmt, ast.stmt) and _position(stmt) == rollout:
+                    return self._tree.loops_around(step)[:1] == self._tree.loops_around(stmt)[:1]
+        return False
+
     def _with_callers(self, sites: Iterable[ast.AST]) -> list[ast.AST]:
         """The sites, the calls of functions that hold one, the calls of functions that hold these, and so on."""
         found = list(sites)
@@ -76,15 +87,27 @@ class _Phases:
 
     def _calls_of(self, function: ast.FunctionDef) -> Iterator[ast.Call]:
         """Calls by the function's name; a method `step` is an environment's, whose calls are known already."""
-        name = function.name
+        names = {function.name, *self._returned_as(function)}
         kind: type[ast.expr] = ast.Name
         if isinstance(self._tree.parents[function], ast.ClassDef):
-            if name == "step":
+            if function.name == "step":
                 return
             kind = ast.Attribute
         for node in self._tree.of(ast.Call):
-            if isinstance(node.func, kind) and _last_name(node.func) == name:
+            if isinstance(node.func, kind) and _last_name(node.func) in names:
                 yield node
+
+    def _returned_as(self, function: ast.FunctionDef) -> Iterator[str]:
+        """The names of `a, b = make()`, where `make` returns the function and another."""
+        maker = self._function_around(function)
+        returned = maker.body[-1] if maker is not None else None
+        if maker is None or not isinstance(returned, ast.Return) or not isinstance(returned.value, ast.Tuple):
+            return
+        places = [i for i, e in enumerate(returned.value.elts) if _last_name(e) == function.name]
+        for stmt in self._tree.of(ast.Assign):
+            made, target = stmt.value, stmt.targets[0]
+            if isinstance(made, ast.Call) and _last_name(made.func) == maker.name and isinstance(target, ast.Tuple):
+                yield from (e.id for i in places for e in target.elts[i : i + 1] if isinstance(e, ast.Name))
 
     def _training_block(
         self, acting: list[ast.AST], learning: list[ast.AST]

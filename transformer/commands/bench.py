@@ -15,8 +15,10 @@ from transformer.bench.bench import Task
 from transformer.bench.bench import bench as run_benchmark
 from transformer.bench.contenders import RUNGS, CannotBench, line_up
 from transformer.bench.measure import Length
+from transformer.bench.warm_up import past_warm_up
 from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 from transformer.verify.run import Run, RunFailed
+from transformer.verify.verify import STEPS
 
 NO_RUNG = "none"
 SOMETHING_FAILED = 1
@@ -58,11 +60,10 @@ COULD_NOT_RUN = 2
 )
 @click.option(
     "--burn-in",
-    default=3,
-    show_default=True,
     type=click.IntRange(1),
     metavar="N",
-    help="Iterations of rollout and update before the measurement.",
+    help="Iterations of rollout and update before the measurement, or steps of the environment from the first update "
+    f"on where each of them may be learned from.  [default: {Length.burnin}, or {STEPS} such steps]",
 )
 @click.option("--iterations", type=click.IntRange(1), metavar="N", help="Iterations of a turn, at most.")
 @click.option(
@@ -97,7 +98,7 @@ def bench(
     tune: bool,
     rounds: int,
     turns: int,
-    burn_in: int,
+    burn_in: int | None,
     iterations: int | None,
     seconds: float | None,
     threads: int | None,
@@ -117,14 +118,16 @@ def bench(
     """
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--plot needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
-    length = Length(burn_in, iterations, Length.seconds if seconds is None and iterations is None else seconds, turns)
+    limit = Length.seconds if seconds is None and iterations is None else seconds
+    length = Length(burn_in or Length.burnin, iterations, limit, turns)
     wanted = [rung for rung in rungs or RUNGS if rung != NO_RUNG]
     run = Run(original, script_args(ctx), python=python, timeout=timeout)
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
         try:
             contenders = line_up(run, converted, against, wanted, tune=tune)
-            benchmark = run_benchmark(Task(contenders, rounds, length, threads, against_rounds, warm_cache), bars)
+            task = Task(contenders, rounds, length, threads, against_rounds, warm_cache)
+            benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
             if plot is not None:
                 plots.draw(benchmark, plot)
         except (RunFailed, CannotBench, OSError) as error:

@@ -87,7 +87,8 @@ CODES: dict[str, Code] = {
             "Rollout and update are not separate phases of one loop, nor does it learn from steps that it stores, so "
             "extracting them could change results.",
             "Bring the script to the form: for iteration: rollout loop; advantages; epoch and minibatch loops. "
-            "Phases may be functions that are called in one place and return at their end.",
+            "Phases may be functions that are called in one place and return at their end. Or to one loop that steps "
+            "the environment, stores the step, and below that updates from stored ones.",
         ),
         Code(
             "LC006",
@@ -114,8 +115,8 @@ CODES: dict[str, Code] = {
             "LC101",
             "warning",
             "a synchronization remains in the update",
-            "The minibatch loop still reads a tensor's value on the host, which stalls the GPU once per minibatch.",
-            "Keep the value as a tensor and read it once after the epochs.",
+            "The update still reads a tensor's value on the host, which stalls the GPU once per minibatch.",
+            "Keep the value as a tensor and read it once after the epochs, or below the optimizer's step.",
         ),
     )
 }

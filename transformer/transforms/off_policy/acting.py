@@ -26,8 +26,9 @@ INFO = TransformInfo(
     ),
     safety=(
         "What the network returns is turned into numbers for the environment; no loss is computed of it, so its graph "
-        "was recorded for nothing. Linear layers, what works element by element or along a dimension, and "
-        "distributions compute the same bits, and draw the same numbers, whether it is recorded or not."
+        "was recorded for nothing. Linear layers with a bias, convolutions without groups, what works element by "
+        "element, along a dimension or picks the largest, and distributions compute the same bits, and draw the same "
+        "numbers, whether it is recorded or not."
     ),
     costs="A graph is recorded of each action, and the policy is not compiled: act under torch.no_grad().",
     needs=(),

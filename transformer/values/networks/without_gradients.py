@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import walk
 from transformer.torch_api import OF
 from transformer.values.device.graph_capture import SAMPLED
+from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, kept_by
 from transformer.values.networks.rows import MODULES
 
+LAYERS = MODULES | {"Conv2d", "Flatten", "MaxPool2d"}
+"""Modules that compute the same bits. Gradients decide on the library that convolves on phones alone, and on some
+processors where channels are in groups."""
+KNOWN = {
+    "Linear": ("in_features", "out_features"),
+    "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding"),
+}
+"""Options with which this is known of a layer, in their order: those that leave its bias and its groups as they are."""
 PRODUCTS = frozenset("bmm matmul mm linear".split())
 """Products of matrices, some of which torch folds otherwise where gradients are recorded."""
-FUNCTIONS = (OF["torch"].keys() | OF["functional"].keys() | {"cat", "randn_like"}) - PRODUCTS
+FUNCTIONS = (OF["torch"].keys() | OF["functional"].keys() | {"cat", "randn_like", "max_pool2d"}) - PRODUCTS
 METHODS = OF["tensor"].keys() | OF["distribution"].keys()
 BUILTINS = frozenset("len super int float max min".split())
 ASKING = frozenset("grad requires_grad requires_grad_ is_leaf grad_fn backward register_hook retain_grad".split())
@@ -23,25 +33,57 @@ ASKING = frozenset("grad requires_grad requires_grad_ is_leaf grad_fn backward r
 def differs(roles: Roles, cls: ast.ClassDef) -> str | None:
     """What may compute other bits without gradients in a network's methods, with its line; None where nothing does.
 
-    Known are linear layers with a bias, what works element by element or along a dimension, and distributions.
+    Known are linear layers with a bias, convolutions without groups, what works element by element, picks the largest
+    or works along a dimension, and distributions.
     """
     tree = roles.tree
-    for one in tree.used_classes(cls):
+    classes = tree.used_classes(cls)
+    for one in classes:
         if (base := foreign_base(tree, one)) is not None:
             return f"{one.name} is derived from {base}, which is not in this file"
-        known = {s.name for s in one.body if isinstance(s, ast.FunctionDef)} | _kept(one)
+        known = {s.name for s in one.body if isinstance(s, ast.FunctionDef)}
+        made = _made(roles, one, classes)
         for method in (s for s in one.body if isinstance(s, ast.FunctionDef)):
             own = method.args.args[0].arg if method.args.args else ""
-            for node in (n for stmt in method.body for n in walk(stmt)):
-                found = _module(roles, node) if method.name == "__init__" else _other(roles, node, own, known)
+            if method.name == "__init__":
+                nodes = _with_what_it_calls(roles, method)
+            else:
+                nodes = [n for stmt in method.body for n in walk(stmt)]
+            for node in nodes:
+                found = _module(roles, node) if method.name == "__init__" else _other(roles, node, own, known | made)
                 if found is not None:
                     return f"line {getattr(node, 'lineno', method.lineno)} {found}"
     return None
 
 
-def _kept(cls: ast.ClassDef) -> set[str]:
-    """The attributes that a class's methods set."""
-    return {n.attr for n in walk(cls) if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
+def _made(roles: Roles, cls: ast.ClassDef, classes: Collection[ast.ClassDef]) -> set[str]:
+    """The attributes that a constructor sets to layers, and to networks of these classes, and nothing else does."""
+
+    def check(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
+        if made not in classes:
+            raise Unknown(f"line {call.lineno} makes {made.name}()")
+
+    found: dict[str, bool] = {}
+    values = Values(roles, check)
+    for method in (s for s in cls.body if isinstance(s, ast.FunctionDef)):
+        for name, value in kept_by(method):
+            try:
+                shown = method.name == "__init__" and values.leaves(value, Frame(method)) == MODULE
+            except Unknown:
+                shown = False
+            found[name] = found.get(name, True) and shown
+    return {name for name, shown in found.items() if shown}
+
+
+def _with_what_it_calls(roles: Roles, function: ast.FunctionDef) -> list[ast.AST]:
+    """The nodes of a function, and of the functions of the file that it calls."""
+    found, functions = list[ast.AST](), [function]
+    for one in functions:  # grows as it is walked
+        nodes = [n for stmt in one.body for n in walk(stmt)]
+        found += nodes
+        called = (roles.tree.function_called(n) for n in nodes if isinstance(n, ast.Call))
+        functions += [f for f in dict.fromkeys(called) if f is not None and f not in functions]
+    return found
 
 
 def _module(roles: Roles, node: ast.AST) -> str | None:
@@ -51,9 +93,19 @@ def _module(roles: Roles, node: ast.AST) -> str | None:
     name = roles.tree.qualified(node.func) or ""
     last = name.rpartition(".")[2]
     if name.startswith("torch.nn.") and last[:1].isupper():
-        bare = last == "Linear" and (len(node.args) > 2 or any(k.arg in ("bias", None) for k in node.keywords))
-        return f"makes a {last}" if last not in MODULES or bare else None
+        return None if last in LAYERS and _is_plain(node, last) else f"makes a {last}"
     return None
+
+
+def _is_plain(call: ast.Call, layer: str) -> bool:
+    """Whether a layer is made with options of which it is known that it computes the same with them."""
+    options = KNOWN.get(layer)
+    if options is None:
+        return True
+    biased = all(isinstance(k.value, ast.Constant) and k.value.value for k in call.keywords if k.arg == "bias")
+    starred = any(isinstance(a, ast.Starred) for a in call.args)
+    named = {k.arg for k in call.keywords} <= {*options, "bias", "device", "dtype"}
+    return named and not starred and len(call.args) <= len(options) and (biased or layer != "Linear")
 
 
 def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None:

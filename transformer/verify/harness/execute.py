@@ -67,7 +67,7 @@ class Log:
     def install(self) -> None:
         """Watch the loggers and standard output."""
         self._scalars.install()
-        sys.stdout = self._prints
+        self._prints.install()
 
     def finish(self) -> None:
         """Take in what was printed without an end of line."""

@@ -61,7 +61,7 @@ class Lockstep:
     def install(self) -> None:
         """Replace `torch.compile` and `tensordict.nn.CudaGraphModule`; watch what is logged and printed."""
         self._scalars.install()
-        sys.stdout = self._prints
+        self._prints.install()
         real = torch.compile
 
         def compile_checked(model: Any = None, **options: Any) -> Any:

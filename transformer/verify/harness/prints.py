@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
-from typing import TextIO
+import sys
+from types import ModuleType
+from typing import Any, TextIO
 
+from .imports import patch_on_import
 from .journal import Journal
 
 
@@ -15,6 +19,11 @@ class PrintRecorder(io.TextIOBase):
         self._journal = journal
         self._real = real
         self._begun = ""
+
+    def install(self) -> None:
+        """Take standard output's place; rich's progress bars stay hidden, as they tell the time that passes."""
+        sys.stdout = self
+        patch_on_import({"rich.progress": _hide_bars})
 
     def write(self, text: str) -> int:
         """Take in text; each line is recorded at the moment of its end."""
@@ -49,3 +58,14 @@ class PrintRecorder(io.TextIOBase):
     def isatty(self) -> bool:
         """A recorded run has no terminal."""
         return False
+
+
+def _hide_bars(module: ModuleType) -> None:
+    """Have each Progress count without showing anything."""
+    real = module.Progress.__init__
+
+    @functools.wraps(real)
+    def disabled(*args: Any, **kwargs: Any) -> None:
+        real(*args, **{**kwargs, "disable": True})
+
+    module.Progress.__init__ = disabled

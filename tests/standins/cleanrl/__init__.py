@@ -1,0 +1,1 @@
+"""Stands in for the folder of cleanrl's scripts, of which one imports another's network."""

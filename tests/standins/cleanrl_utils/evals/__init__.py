@@ -1,0 +1,1 @@
+"""Holds `dqn_eval`."""
