@@ -69,6 +69,11 @@ STEADY = {
         + "\n\n    def extra(self, x):\n        for i, layer in enumerate(self.more):\n            x = layer(x[:, i])\n"
         "        return x\n"
     },
+    "a method that calls the network itself": {
+        "agent": AGENT
+        + "\n\n    def forward(self, x):\n        return self.actor(x)\n"
+        + "\n    def extra(self, x):\n        return self(x)\n"
+    },
     "gradients are read": {"report": "print(sum(p.grad.norm().item() for p in agent.parameters()))"},
     "parameters are written to": {"report": "for p in agent.parameters():\n    p.data.mul_(0.9)"},
     "its weights are saved": {"report": 'torch.save(agent.state_dict(), "agent.pt")'},
@@ -183,6 +188,7 @@ CHANGING = {
     "a method of torch's": {"agent": AGENT + "\n\n    def train(self, mode=True):\n        return self\n"},
     "an attribute that is looked up": {"agent": AGENT + "\n\n    def __getattr__(self, name):\n        return 1\n"},
     "a property": {"agent": AGENT + "\n\n    @property\n    def temp(self):\n        return 1\n"},
+    "a call of itself by a network that torch cannot call": method("return self(x)"),
     "a method that sets": method("self.calls = 1"),
     "a method that sets a mode": method("self.actor.training = False"),
     "a method that hands self on": method("return print(self)"),

@@ -285,6 +285,8 @@ class Parts:
             if made is not None and drawn:
                 self._distribution(made)
             known = function is not None or drawn or (func.id in PURE and self._values.is_builtin(func.id))
+        elif _is(func, own) and cls is not None:
+            known = "forward" in cls.methods  # the module's own call
         elif isinstance(func, ast.Name):
             known = cls is not None and self._goes_through_modules(func, own, cls)
         elif isinstance(func, ast.Attribute) and _is(func.value, own) and cls is not None:
