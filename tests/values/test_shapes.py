@@ -43,6 +43,7 @@ def shape(value: str, above: str = "", part: str = "advantages") -> tuple[int | 
         ("torch.cat((values[1:], next_value), dim=0)", 2, ROWS),
         ("torch.cat([values[2:], next_value])", 2, None),
         ("torch.cat([values, values])", 2, None),
+        ("torch.cat([values, -next_value])", 2, None),
         ("torch.cat([values, next_value], dim=1)", None, None),
         ("torch.cat(parts)", None, None),
         ("torch.exp(values)", None, None),
@@ -121,7 +122,15 @@ def test_the_first_of_a_shape() -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [("T", ROWS), ("size", ROWS), ("n", ROWS), ("len(values)", ROWS), ("N", "N of estimate()"), ("3", "3")],
+    [
+        ("T", ROWS),
+        ("size.real", f"{ROWS}.real"),
+        ("size", ROWS),
+        ("n", ROWS),
+        ("len(values)", ROWS),
+        ("N", "N of estimate()"),
+        ("3", "3"),
+    ],
 )
 def test_sizes_in_a_function(size: str, text: str) -> None:
     estimate = PARTS["advantages"] + "\nadvantages = estimate(rewards, values, args.num_steps)"

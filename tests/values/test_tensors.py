@@ -52,6 +52,13 @@ def test_expressions(value: str, tensor: bool) -> None:
     assert made.roles.get(Tensors).tensor(valued(made, "seen")) is tensor
 
 
+def test_what_an_environment_of_tensors_returns() -> None:
+    made = state(report=more("report", "seen = torch_envs.step(action)\nother = torch_envs.reset()"))
+    made = made.knowing(replace(made.history, tensor_env="torch_envs"))
+    known = made.roles.get(Tensors)
+    assert [known.tensor(valued(made, name)) for name in ("seen", "other")] == [False, True]
+
+
 def test_an_analysis_is_kept_for_its_state() -> None:
     made = state()
     assert made.roles.get(Tensors) is made.roles.get(Tensors)

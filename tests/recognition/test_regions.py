@@ -1,0 +1,49 @@
+"""The update regions of an off-policy training loop: which statements are computed for one update."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+from replay_script import PARTS, replay
+
+from transformer.conversion.first_state import read, recognise
+
+
+def regions(**parts: str) -> list[str]:
+    """The statements of each region, as text."""
+    made = recognise(read(replay(**parts), 120))
+    assert made.roles.kind == "off-policy"
+    return ["\n".join(ast.unparse(s) for s in region.statements) for region in made.roles.phases.regions]
+
+
+def learned(more: str) -> str:
+    return textwrap.dedent(PARTS["learn"]) + more
+
+
+def test_the_region_of_the_script() -> None:
+    (region,) = regions()
+    assert region.startswith("with torch.no_grad():\n    best")
+    assert region.endswith("optimizer.step()")
+
+
+def test_what_clears_below_the_step_belongs_to_it() -> None:
+    (region,) = regions(learn=learned("optimizer.zero_grad()\nprint(loss)\n"))
+    assert region.endswith("optimizer.step()\noptimizer.zero_grad()")
+
+
+@pytest.mark.parametrize("between", ["if global_step % 2 == 0:\n    <other>", "for _ in range(2):\n    <other>"])
+def test_another_region_parts_two_steps(between: str) -> None:
+    other = "optimizer.zero_grad()\nq_network(b_obs).mean().backward()\noptimizer.step()"
+    inner = between.replace("<other>", other.replace("\n", "\n    "))
+    found = regions(
+        learn=learned(f"{inner}\noptimizer.zero_grad()\nq_network(b_obs).sum().backward()\noptimizer.step()")
+    )
+    assert len(found) == 3
+    assert [text.count("optimizer.step()") for text in found] == [1, 1, 1]
+
+
+def test_a_step_outside_of_the_loop() -> None:
+    steps = "optimizer.zero_grad()\nq_network(torch.zeros(1, 2)).mean().backward()\noptimizer.step()"
+    assert len(regions(make=textwrap.dedent(PARTS["make"]) + steps)) == 1
