@@ -286,6 +286,23 @@ def test_each_of_two_networks_is_told_of_a_part_that_is_not_known() -> None:
     assert len({why.partition(" keeps ")[2] for why in unsteady.values()}) == 1
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        'optimizer.param_groups[0]["params"][0].requires_grad = False',
+        "grow(agent)\ngrow(other)",
+    ],
+)
+def test_each_of_two_networks_is_told_of_a_use_of_both(head: str) -> None:
+    parts = {
+        "functions": "def grow(net):\n    net.critic.append(nn.Identity())\n\n\n",
+        "make_agent": f"other = Agent()\n{PARTS['make_agent']}",
+        "optimizer": "optimizer = optim.Adam([*other.parameters(), *agent.parameters()], lr=args.learning_rate)",
+        "head": head,
+    }
+    assert recognise(read(script(parts), 120)).history.unsteady.keys() == {"agent", "other"}
+
+
 def test_tables_agree_with_torch() -> None:
     torch = pytest.importorskip("torch")
     own = {name for name in dir(torch.nn.Module) if not name.startswith("_") and "hook" not in name}

@@ -82,6 +82,7 @@ class Uses:
         why = None if self._structure else self._parts.obstacle(calls[0])
         if why is not None:
             return why
+        self._seen.clear()  # a use that was looked at for another network may be one of this network, too
         try:
             if self._structure:
                 self._check_given(calls[0])
