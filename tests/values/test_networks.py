@@ -177,6 +177,11 @@ CHANGING = {
         .replace("self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))", "self.actor = actor"),
         "make_agent": "critic, actor = nn.Linear(2, 1), nn.Linear(2, 2)\nagent = Agent(critic, actor).to(device)",
     },
+    "a part that one of two calls of a function makes of something else": {
+        "functions": "class Head(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
+        "        self.n = n\n\n\ndef make(n):\n    return Head(n)\n\n\n",
+        **built("self.one = make(1)\nself.two = make([1.0])"),
+    },
     "spread arguments": {"make_agent": "agent = Agent(*()).to(device)"},
     "a class attribute": {"agent": AGENT.replace("    def __init__", "    temp = 1.0\n\n    def __init__", 1)},
     "another base": {"agent": AGENT.replace("nn.Module", "nn.Sequential", 1)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -59,6 +59,11 @@ class Frame:
     scope: ast.Module | ast.FunctionDef
     given: Mapping[str, ast.expr] = field(default_factory=dict)
     caller: Frame | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from other frames: what was given, by which calls."""
+        return self.scope, tuple(self.given.items()), self.caller and self.caller.key
 
     @property
     def depth(self) -> int:

@@ -8,7 +8,7 @@ What is not known to be harmless is an obstacle, which says no more than that.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -91,7 +91,9 @@ class Parts:
         self._roles, self._tree = roles, roles.tree
         self._values = Values(roles, self._check)
         self._lenient = Values(roles, lambda *_: None)
-        self._checked: dict[tuple[ast.AST, ast.AST], Unknown | None] = {}
+        self._checked: dict[tuple[ast.AST, Hashable], Unknown | None] = {}
+        self._open: set[ast.AST] = set()
+        """Calls whose classes and functions are being looked at."""
         self.handing_out: set[str] = set()
         """Names of methods that return parts of a network, in lists of parameters say."""
 
@@ -152,9 +154,23 @@ class Parts:
         Raises:
             Unknown: something of it is not known to be harmless.
         """
-        self._once(cls, call, lambda: self._check_class(cls, call, caller))
+        self._once_of_call(cls, call, caller, lambda: self._check_class(cls, call, caller))
 
-    def _once(self, what: ast.AST, where: ast.AST, check: Callable[[], None]) -> None:
+    def _once_of_call(self, what: ast.AST, call: ast.Call, frame: Frame, check: Callable[[], None]) -> None:
+        """Check what a call in a frame runs; the same call in another frame gives it something else.
+
+        Raises:
+            Unknown: something of it is not known, or the call runs itself, perhaps with something else.
+        """
+        if call in self._open and (what, (call, frame.key)) not in self._checked:
+            raise Unknown(f"line {call.lineno} is reached by too many calls within each other")
+        self._open.add(call)
+        try:
+            self._once(what, (call, frame.key), check)
+        finally:
+            self._open.discard(call)
+
+    def _once(self, what: ast.AST, where: Hashable, check: Callable[[], None]) -> None:
         """Check something for the first time, and else say again what was found; while it is checked, nothing is."""
         if (what, where) not in self._checked:
             self._checked[what, where] = None
@@ -239,7 +255,8 @@ class Parts:
             inner = self._values.enter(function, call, frame)
             known = inner is not None
             if inner is not None:
-                self._once(function, call, partial(self._put_together, function, inner, ""))
+                check = partial(self._put_together, function, inner, "")
+                self._once_of_call(function, call, frame, check)
         elif isinstance(func, ast.Attribute) and not name:
             known = func.attr in PUTTING_TOGETHER and not _is(func.value, own)
             known = known or ast.unparse(func) in (f"{own}.register_buffer", f"{own}.parameters")
@@ -252,7 +269,8 @@ class Parts:
 
     def _method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
         """Look at what is run when the network is called: a method, or a function of the file that one calls."""
-        self._once(function, cls.node if cls is not None else self._tree.root, lambda: self._check_run(function, cls))
+        kept = (cls.node, *cls.kept.items()) if cls is not None else ()
+        self._once(function, kept, lambda: self._check_run(function, cls))
 
     def _check_run(self, function: ast.FunctionDef, cls: _Class | None) -> None:
         own = function.args.args[0].arg if cls is not None else ""
