@@ -116,6 +116,10 @@ STEADY = {
         "agent": kept("nn.Parameter(torch.zeros(1))")["agent"]
         + "\n\n    def extra(self, x):\n        return x * torch.exp(self.kept)\n"
     },
+    "a function that initialises a layer": built(
+        "self.kept = initialised(nn.Linear(2, 2))",
+        "def initialised(layer):\n    layer.bias.data = torch.zeros(2)\n    return layer\n\n\n",
+    ),
     "a layer that is picked": {
         "agent": kept("nn.ModuleList([nn.Linear(2, 2)])")["agent"]
         + "\n\n    def extra(self, x):\n        return self.kept[0](x)\n"
@@ -204,6 +208,19 @@ CHANGING = {
         "agent": AGENT.replace(INIT, f"{INIT}        keep(self)\n", 1),
         "functions": "ALL = []\n\n\ndef keep(net):\n    ALL.append(net)\n\n\n",
     },
+    "a layer in a list of the script": built(
+        "part = nn.Linear(2, 2)\nALL.append(part)\nself.kept = part", "ALL = []\n\n\n"
+    ),
+    "a function that puts a layer into a list of the script": built(
+        "self.kept = keep(nn.Linear(2, 2))",
+        "ALL = []\n\n\ndef keep(layer):\n    ALL.append(layer)\n    return layer\n\n\n",
+    ),
+    "a function that puts a layer into its default": built(
+        "self.kept = keep(nn.Linear(2, 2))", "def keep(layer, kept=[]):\n    kept.append(layer)\n    return layer\n\n\n"
+    ),
+    "a function that keeps a layer as its attribute": built(
+        "self.kept = keep(nn.Linear(2, 2))", "def keep(layer):\n    keep.weight = layer\n    return layer\n\n\n"
+    ),
     "an attribute of something else": kept("other.size"),
     "a number of torch's that is none": kept("torch.float32"),
     "what an object returns": kept("make()().size()"),

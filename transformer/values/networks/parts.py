@@ -16,6 +16,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_read, parameters, root, statements, walk
+from transformer.syntax.tree import Scope
 from transformer.torch_api import names
 from transformer.values.networks.attributes import (
     MODULE,
@@ -70,6 +71,7 @@ PUTTING_TOGETHER = (
     | names("tensor", memory=("new", "shared", "in place"), waits="") - OF_TORCH
 )
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
+GROWING = frozenset("append extend insert".split())
 THROUGH = frozenset("zip enumerate reversed len range".split())
 """Builtins with which a loop goes through modules."""
 
@@ -232,11 +234,13 @@ class Parts:
 
     def _put_together(self, function: ast.FunctionDef, frame: Frame, own: str) -> None:
         """Look at what a constructor does, or a function of the file that it calls."""
+        local = {*parameters(function), *(n for s in statements(function.body) for n in access(s).binds)}
         for stmt in statements(function.body):
             self._check_plain(stmt)
             for target in stores(stmt):
                 kept = isinstance(target, ast.Attribute) and _is(target.value, own)
-                if not kept and getattr(target, "attr", "") not in ("data", "weight", "bias", "requires_grad"):
+                value = getattr(target, "attr", "") in ("data", "weight", "bias", "requires_grad")
+                if not kept and not (value and root(target) in local):
                     raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
             for node in own_nodes(stmt):
                 if isinstance(node, ast.Call):
@@ -259,6 +263,7 @@ class Parts:
                 self._once_of_call(function, call, frame, check)
         elif isinstance(func, ast.Attribute) and not name:
             known = func.attr in PUTTING_TOGETHER and not _is(func.value, own)
+            known = known and (func.attr not in GROWING or _is_new_list(func.value, frame.scope))
             known = known or ast.unparse(func) in (f"{own}.register_buffer", f"{own}.parameters")
             known = known or (func.attr == "__init__" and ast.unparse(func.value).startswith("super("))
             known = known or self._values.leaves(call, frame) in (MODULE, NUMBER)
@@ -459,6 +464,22 @@ class Parts:
         if values.is_builtin(name.id) or values.leaves(read, Frame(roles.scope)) == NUMBER:
             return
         raise Unknown(f"line {name.lineno} reads {name.id}, which may change")
+
+
+def _is_new_list(node: ast.expr, function: Scope) -> bool:
+    """Whether a name stands for a list that a function makes, which nothing else has; so do lists that it is added to."""
+    if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef) or node.id in parameters(function):
+        return False
+    bound = [s for s in statements(function.body) if node.id in access(s).binds]
+    made = [s for s in bound if not isinstance(s, ast.AugAssign)]
+    return bool(made) and all(
+        isinstance(s, (ast.Assign, ast.AnnAssign))
+        and (
+            isinstance(s.value, (ast.List, ast.ListComp))
+            or (isinstance(s.value, ast.Call) and _is(s.value.func, "list"))
+        )
+        for s in made
+    )
 
 
 def _is(node: ast.AST, name: str) -> bool:
