@@ -160,6 +160,14 @@ def test_what_is_known_to_be_steady(name: str) -> None:
 CHANGING = {
     "a function": kept("lambda x: x"),
     "a list": kept("[1.0]"),
+    "an array": kept("np.array([1.0])"),
+    "a sorted list": kept("sorted((2, 1))"),
+    "an iterator": kept("zip((1, 2), (3, 4))"),
+    "a list in a list": {"agent": given_size(), "make_agent": "sizes = [[1.0]]\nagent = Agent(sizes[0]).to(device)"},
+    "an array of the file": {
+        "agent": "SCALE = np.array([1.0])\n\n\n" + AGENT.replace("self.actor(x)", "self.actor(x) * float(SCALE[0])"),
+        "head": "SCALE[0] *= 0.9",
+    },
     "a list of layers": kept("[nn.Linear(2, 2)]"),
     "a tensor": kept("torch.ones(1)"),
     "a generator": kept("torch.Generator()"),

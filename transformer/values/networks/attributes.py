@@ -14,14 +14,16 @@ from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, children, parameters, statements, walk
 
-Leaf: TypeAlias = Literal["module", "number", "list", "unknown"]
-"""A registered module or a parameter; an immutable value of the host; the list around either."""
+Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
+"""A registered module or a parameter; an immutable value of the host; the list, array or iterator around either; one
+around lists."""
 Leaves: TypeAlias = frozenset[Leaf]
 
 NONE: Leaves = frozenset()
 MODULE: Leaves = frozenset({"module"})
 NUMBER: Leaves = frozenset({"number"})
 LIST: Leaves = frozenset({"list"})
+NESTED: Leaves = frozenset({"list", "nested"})
 UNKNOWN: Leaves = frozenset({"unknown"})
 
 LAYERS = frozenset(
@@ -36,11 +38,15 @@ which a keyword asks for."""
 CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
-TO_NUMBER = frozenset("int float bool str len min max sum abs round tuple range reversed sorted enumerate zip".split())
+TO_NUMBER = frozenset("int float bool str len min max sum abs round tuple range".split())
 """Builtins whose result is made of what they are given."""
-MATHS = frozenset("prod sqrt log log2 exp floor ceil pow abs array asarray max min sum".split())
+TO_LIST = frozenset("list reversed sorted enumerate zip".split())
+"""Those whose result can be changed, or used up."""
+ARRAYS = frozenset("array asarray".split())
+REDUCING = frozenset("prod max min sum".split())
+MATHS = ARRAYS | REDUCING | frozenset("sqrt log log2 exp floor ceil pow abs".split())
 """Functions of math and numpy that make numbers of numbers; an array is a passing thing on the way to a product."""
-OF_ARRAYS = frozenset("prod sum max min item tolist numel".split())
+OF_ARRAYS = frozenset("prod sum max min item numel".split())
 """Methods that make numbers of an array of numbers."""
 
 
@@ -102,22 +108,24 @@ class Values:
             return NONE.union(*(s for s in sides if "list" in s)) or sides[0] | sides[1]
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Tuple, ast.Dict)):
             parts = (n for n in children(value) if isinstance(n, ast.expr))
-            return frozenset(LIST if isinstance(value, ast.Dict) else NONE).union(
-                *(self.leaves(n, frame) for n in parts)
-            )
+            found = NONE.union(*(self.leaves(n, frame) for n in parts))
+            return _around(found) if isinstance(value, ast.Dict) else found
         if isinstance(value, ast.IfExp):
             return self.leaves(value.body, frame) | self.leaves(value.orelse, frame)
         if isinstance(value, ast.List):
-            return LIST.union(*(self.leaves(e, frame) for e in value.elts))
+            spread = [self.leaves(e, frame) for e in value.elts if isinstance(e, ast.Starred)]
+            return LIST.union(
+                *spread, *(_around(self.leaves(e, frame)) for e in value.elts if not isinstance(e, ast.Starred))
+            )
         if isinstance(value, ast.Starred):
             return self.leaves(value.value, frame)
         if isinstance(value, ast.Subscript):
-            return self.leaves(value.value, frame) - LIST
+            return _element(self.leaves(value.value, frame))
         if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
             bound = {n.id: g.iter for g in value.generators for n in walk(g.target) if isinstance(n, ast.Name)}
             elements = {n: ast.Subscript(i, ast.Constant(0), ast.Load()) for n, i in bound.items()}
             inner = Frame(frame.scope, {**frame.given, **elements}, frame)
-            return LIST | self.leaves(value.elt, inner)
+            return _around(self.leaves(value.elt, inner))
         if isinstance(value, ast.Attribute):
             return self._attribute(value, frame)
         return self._call(value, frame) if isinstance(value, ast.Call) else UNKNOWN
@@ -192,13 +200,14 @@ class Values:
         if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call):
             func = stmt.value.func
             if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == name:
-                return NONE.union(*(self.leaves(a, frame) for a in stmt.value.args))
+                added = NONE.union(*(self.leaves(a, frame) for a in stmt.value.args))
+                return added if func.attr == "extend" else _around(added) - LIST | added
         if name not in access(stmt).binds:
             return None
         if isinstance(stmt, ast.AugAssign) and isinstance(stmt.target, ast.Name):
             return self.leaves(stmt.value, frame)
         if isinstance(stmt, ast.For):
-            return self.leaves(stmt.iter, frame) - LIST
+            return _element(self.leaves(stmt.iter, frame))
         if isinstance(stmt, ast.AnnAssign):
             return self.leaves(stmt.value, frame)
         if not isinstance(stmt, ast.Assign):
@@ -249,11 +258,13 @@ class Values:
         name, func = self._tree.qualified(call.func) or "", call.func
         given = NONE.union(*(self.leaves(a, frame) for a in call.args))
         if isinstance(func, ast.Name) and self.is_builtin(func.id):
-            if func.id == "list":
+            if func.id in TO_LIST:
                 return LIST | given
             return given - (LIST if given <= NUMBER | LIST else NONE) if func.id in TO_NUMBER else UNKNOWN
         if name == "torch.device" or (name.startswith(("math.", "numpy.")) and name.rpartition(".")[2] in MATHS):
-            return NUMBER if given <= NUMBER | LIST else UNKNOWN
+            last = name.rpartition(".")[2]
+            array = LIST if last in ARRAYS or (last not in REDUCING and "list" in given) else NONE
+            return NUMBER | array if given <= NUMBER | LIST else UNKNOWN
         function = self._tree.function_called(call)
         if function is not None:
             inner = self.enter(function, call, frame)
@@ -320,6 +331,16 @@ def own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
         yield node
         inner = (ast.stmt, ast.excepthandler, ast.match_case)
         stack += [n for n in children(node) if not isinstance(n, inner)]
+
+
+def _around(leaves: Leaves) -> Leaves:
+    """What a list is of elements that are made of this."""
+    return leaves | (NESTED if "list" in leaves else LIST)
+
+
+def _element(leaves: Leaves) -> Leaves:
+    """What an element is of a list that is made of this."""
+    return leaves if "nested" in leaves else leaves - LIST
 
 
 def _values(value: ast.expr) -> list[ast.expr]:

@@ -467,7 +467,7 @@ class Parts:
 
 
 def _is_new_list(node: ast.expr, function: Scope) -> bool:
-    """Whether a name stands for a list that a function makes, which nothing else has; so do lists that it is added to."""
+    """Whether a name stands for a list that a function makes, which nothing else has."""
     if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef) or node.id in parameters(function):
         return False
     bound = [s for s in statements(function.body) if node.id in access(s).binds]
