@@ -12,6 +12,7 @@ from transformer.values.networks.parts import OF_TORCH
 
 AGENT = PARTS["agent"]
 INIT = "super().__init__()\n"
+COOL = "args.clip_coef *= 0.9"
 
 
 def reason(**parts: str) -> str | None:
@@ -53,6 +54,7 @@ STEADY = {
     "layers in a list": kept("nn.Sequential(*[nn.Linear(2, 2), nn.Tanh()])"),
     "layers made in a comprehension": kept("nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])"),
     "layers in a dictionary": kept('nn.ModuleDict({"a": nn.Linear(2, 2)})'),
+    "an option that it reads": {"agent": AGENT.replace("self.actor(x)", "self.actor(x) * args.clip_coef")},
     "an option": {
         "agent": AGENT.replace("def __init__(self):", "def __init__(self, size):").replace(
             INIT, f"{INIT}        self.size = size\n", 1
@@ -264,6 +266,26 @@ CHANGING = {
     "a method with a function in it": method("f = lambda: x\n        return f()"),
     "the script itself": {"head": "importlib.import_module('__main__').agent = None"},
     "parameters that are given away": {"report": "for p in agent.parameters():\n    keep(p)"},
+    **{
+        f"an option that it reads, set {how}": {
+            "agent": AGENT.replace("self.actor(x)", "self.actor(x) * args.clip_coef"),
+            "functions": f"{functions}\n\n\n",
+            "before_loop": before,
+            "head": head,
+        }
+        for how, functions, before, head in (
+            ("by an object that is called", f"class S:\n    def __call__(self):\n        {COOL}", "s = S()", "s()"),
+            ("in a with block", f"class S:\n    def __exit__(self, *a):\n        {COOL}", "", "with S():\n    pass"),
+            ("by a constructor", f"class S:\n    def __init__(self):\n        {COOL}", "", "S()"),
+            ("under another name", f"def cool():\n    {COOL}", "again = cool", "again()"),
+            ("from a list", f"def cool():\n    {COOL}", "all = [cool]", "all[0]()"),
+            ("by a generator", f"def cool():\n    while True:\n        {COOL}\n        yield", "g = cool()", "next(g)"),
+            ("by its text", "", "", "setattr(args, 'clip_coef', 0.9 / iteration)"),
+            ("among its variables", "", "d = vars(args)", "d['clip_coef'] *= 0.9"),
+            ("under another name of all options", "", "a = args", "a.clip_coef *= 0.9"),
+        )
+    },
+    "a decorator's": {"before_loop": "@keep(agent)\ndef f():\n    pass"},
     "another name": {"before_loop": "net = agent"},
     "a list of networks": {"before_loop": "nets = [agent]"},
     "a part under another name": {"before_loop": "part = agent.critic"},

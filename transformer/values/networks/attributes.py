@@ -169,7 +169,8 @@ class Values:
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 found.add(node.attr)
             elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                found.add(node.id)
+                if self._tree.scope_of(node) in (self._roles.scope, self._tree.root):
+                    found.add(node.id)
             elif isinstance(node, (ast.Global, ast.Nonlocal)):
                 found.update(node.names)
         return frozenset(found)
@@ -222,7 +223,8 @@ class Values:
         if value.attr in ("shape", "ndim") or (value.attr in ("n", "nvec") and self._is_space(value.value, frame)):
             return NUMBER
         if self._is_options(value.value, frame):
-            return UNKNOWN if value.attr in self.set_in_training else NUMBER
+            changed = value.attr in self.set_in_training or self._roles.changed_by_training(value) is not None
+            return UNKNOWN if changed else NUMBER
         own = frame.scope.args.args[:1] if isinstance(frame.scope, ast.FunctionDef) else []
         if isinstance(value.value, ast.Name) and [a.arg for a in own] == [value.value.id]:
             kept = [v for attribute, v in kept_by(frame.scope) if attribute == value.attr]

@@ -461,7 +461,7 @@ class Parts:
             return
         outer = tree.parents[name]
         read = outer if isinstance(outer, ast.Attribute) else name
-        if values.is_builtin(name.id) or values.leaves(read, Frame(roles.scope)) == NUMBER:
+        if values.is_builtin(name.id) or values.leaves(read, Frame(tree.root)) == NUMBER:
             return
         raise Unknown(f"line {name.lineno} reads {name.id}, which may change")
 
