@@ -12,6 +12,7 @@ from transformer.values.networks.parts import OF_TORCH
 
 AGENT = PARTS["agent"]
 INIT = "super().__init__()\n"
+START = "def start(layer):\n    return layer\n\n\n"
 COOL = "args.clip_coef *= 0.9"
 
 
@@ -231,6 +232,21 @@ CHANGING = {
     "a function that keeps a layer as its attribute": built(
         "self.kept = keep(nn.Linear(2, 2))", "def keep(layer):\n    keep.weight = layer\n    return layer\n\n\n"
     ),
+    **{
+        f"a function of a name that {what}": built("self.kept = start(nn.Linear(2, 2))", f"{START}{again}\n\n\n")
+        for what, again in {
+            "an exception gets": "try:\n    pass\nexcept ValueError as start:\n    pass",
+            "a pattern gets": "match print:\n    case start:\n        pass",
+            "is defined again": "if print:\n    def start(layer):\n        return [layer]",
+            "is imported": "from other import start",
+        }.items()
+    },
+    "a decorated function": built("self.kept = start(nn.Linear(2, 2))", f"@other\n{START}"),
+    "a decorated function that is given the network": {
+        "functions": "@other\ndef look(net):\n    return 1\n\n\n",
+        "report": "look(agent)",
+    },
+    "a class of a name that is imported": {"agent": f"{AGENT}\n\nfrom other import Agent\n"},
     "an attribute of something else": kept("other.size"),
     "a number of torch's that is none": kept("torch.float32"),
     "what an object returns": kept("make()().size()"),

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from transformer.dataflow.access import access
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, children, parameters, statements, walk
@@ -140,13 +141,20 @@ class Values:
         given = {n: v for n, v in matched.given.items() if v is not receiver}
         return Frame(function, matched.defaults | given, caller)
 
+    def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
+        """The function of the file that a call runs, and nothing else: it is not decorated."""
+        function = self._tree.function_called(call)
+        plain = function is not None and all(self._tree.calls(d, *NO_GRAD) for d in function.decorator_list)
+        return function if plain else None
+
     def class_called(self, call: ast.expr) -> ast.ClassDef | None:
         """The class that a call makes an object of, where the file defines it once, at its top level."""
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return None
         name = call.func.id
         found = [n for n in self._tree.of(ast.ClassDef) if n.name == name]
-        once = len(found) == 1 and found[0] in self._tree.root.body and name not in self.bound
+        once = len(found) == 1 and found[0] in self._tree.root.body
+        once = once and name not in self.bound and name not in self._tree.imports
         return found[0] if once else None
 
     def is_builtin(self, name: str) -> bool:
@@ -157,9 +165,7 @@ class Values:
     @cached_property
     def bound(self) -> frozenset[str]:
         """All names that the file binds by anything but imports and definitions."""
-        nodes = self._tree.nodes
-        names = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-        return frozenset(names | {n.arg for n in nodes if isinstance(n, ast.arg)})
+        return self._tree.bound | {n.arg for n in self._tree.of(ast.arg)}
 
     @cached_property
     def set_in_training(self) -> frozenset[str]:
@@ -267,7 +273,7 @@ class Values:
             last = name.rpartition(".")[2]
             array = LIST if last in ARRAYS or (last not in REDUCING and "list" in given) else NONE
             return NUMBER | array if given <= NUMBER | LIST else UNKNOWN
-        function = self._tree.function_called(call)
+        function = self.function_called(call)
         if function is not None:
             inner = self.enter(function, call, frame)
             returned = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]

@@ -250,7 +250,7 @@ class Parts:
         name, func = self._tree.qualified(call.func) or "", call.func
         if name.startswith("torch.nn.init.") or self._values.makes_module(call, frame):
             return
-        function = self._tree.function_called(call)
+        function = self._values.function_called(call)
         known = name.startswith(COMPUTING) and not name.startswith((*STATEFUL, "torch.nn."))
         if isinstance(func, ast.Name):
             known = known or (func.id in PURE and self._values.is_builtin(func.id))
@@ -301,7 +301,7 @@ class Parts:
             if name.startswith("torch.") and name.endswith("_") and any(own == root(a) for a in call.args):
                 known = False  # in place, on what the network keeps
         elif isinstance(func, ast.Name) and func.id not in local:
-            function, made = self._tree.function_called(call), self._values.class_called(call)
+            function, made = self._values.function_called(call), self._values.class_called(call)
             if function is not None:
                 self._method(function, None)
             drawn = made is not None and self._roles.is_distribution(made)
