@@ -21,6 +21,10 @@ DELTA = "    delta = rewards[t] + args.gamma * nextvalues * nextnonterminal - va
 KEEP = "PAST = []\n\n\ndef keep(x):\n    PAST.append(x)\n\n\n"
 SHORTER = "args.num_steps = 8 if iteration < 3 else 4\nargs.batch_size = args.num_steps * args.num_envs"
 PLAN = "def plan(args, iteration):\n    " + SHORTER.replace("\n", "\n    ") + "\n\n\n"
+BY_TEXT = SHORTER.replace("args.num_steps = 8 if iteration < 3 else 4", 'setattr(args, "num_steps", 8 // iteration)')
+CALLABLE = "class Plan:\n    def __call__(self, args, iteration):\n        "
+CALLABLE += SHORTER.replace("\n", "\n        ") + "\n\n\nPLAN = Plan()\n\n\n"
+LISTED = f"{PLAN}PLANS = [plan]\n\n\n"
 DONES = (
     "next_obs, reward, done, info = envs.step(action.cpu().numpy())\nnext_done = np.logical_or(done, done)\n{}\n"
     "rewards[step] = torch.tensor(reward).to(device).view(-1)\n"
@@ -232,6 +236,21 @@ HOSTILE = [
         for title, head, functions, transform, said in (
             ("its advantages", SHORTER, "", "gae-hoist", "not elementwise"),
             ("its length set by a function", "plan(args, iteration)", PLAN, "storage", "changes the number of steps"),
+            ("its length set by its text", BY_TEXT, "", "storage", "changes the number of steps"),
+            (
+                "its length set by an object",
+                "PLAN(args, iteration)",
+                CALLABLE,
+                "storage",
+                "changes the number of steps",
+            ),
+            (
+                "its length set from a list",
+                "PLANS[0](args, iteration)",
+                LISTED,
+                "storage",
+                "changes the number of steps",
+            ),
         )
     ),
     Hostile(

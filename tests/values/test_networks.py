@@ -247,6 +247,11 @@ CHANGING = {
             "is imported": "from other import start",
         }.items()
     },
+    "a layer of a name that the file defines": {
+        **built("self.kept = Linear(2, 2)", "def Linear(a, b):\n    return [a, b]\n\n\n"),
+        "third_party": "from torch.nn import Linear",
+    },
+    "a layer of what a local stands for": built("nn = other\nself.kept = nn.Linear(2, 2)"),
     "a decorated function": built("self.kept = start(nn.Linear(2, 2))", f"@other\n{START}"),
     "a decorated function that is given the network": {
         "functions": "@other\ndef look(net):\n    return 1\n\n\n",

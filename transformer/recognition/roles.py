@@ -386,7 +386,8 @@ class Roles:
     def _called_unseen(self) -> tuple[ast.AST, ...]:
         """Functions and methods of the file whose calls need not name them."""
         tree = self.tree
-        loaded = [n for n in (*tree.of(ast.Name), *tree.of(ast.Attribute)) if isinstance(n.ctx, ast.Load)]
+        read: tuple[ast.Name | ast.Attribute, ...] = (*tree.of(ast.Name), *tree.of(ast.Attribute))
+        loaded = [n for n in read if isinstance(n.ctx, ast.Load)]
         given = {
             n.id if isinstance(n, ast.Name) else n.attr
             for n in loaded

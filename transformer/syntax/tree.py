@@ -241,7 +241,7 @@ class Tree:
         """Names that something else than a definition, an import or a parameter binds or deletes, in any scope."""
         found = {n.id for n in self.of(ast.Name) if not isinstance(n.ctx, ast.Load)}
         found |= {n.name for n in self.of(ast.ExceptHandler) if n.name}
-        found |= {n.name for kind in (ast.MatchAs, ast.MatchStar) for n in self.of(kind) if n.name}
+        found |= {n.name for n in self.of(ast.MatchAs) if n.name} | {n.name for n in self.of(ast.MatchStar) if n.name}
         return frozenset(found | {n.rest for n in self.of(ast.MatchMapping) if n.rest})
 
     def definition(self, name: str) -> ast.FunctionDef:

@@ -13,7 +13,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, children, parameters, statements, walk
+from transformer.syntax.query import bind_arguments, children, parameters, root, statements, walk
 
 Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
 """A registered module or a parameter; an immutable value of the host; the list, array or iterator around either; one
@@ -296,9 +296,15 @@ class Values:
         classes = [self.class_called(m) for m in made]
         return [c for c in classes if c is not None] if len(classes) == 1 else []
 
+    def _imported(self, node: ast.expr) -> str:
+        """The qualified name of what an expression stands for, where nothing but imports binds the name before it."""
+        name, kinds = root(node), (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        defined = any(isinstance(n, kinds) and n.name == name for n in self._tree.root.body)
+        return "" if defined or name in self.bound else self._tree.qualified(node) or ""
+
     def makes_module(self, call: ast.Call, frame: Frame) -> bool:
         """Whether a call makes a known module, or a parameter; classes of the file are looked through."""
-        name = self._tree.qualified(call.func) or ""
+        name = self._imported(call.func)
         last = name.rpartition(".")[2]
         if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
             return True
