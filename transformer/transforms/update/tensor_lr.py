@@ -223,7 +223,7 @@ def _in_update(roles: Roles, uses: Uses) -> bool:
     torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
     plain tensor of float64 without dimensions on the host; into a parameter it is kept.
     """
-    inside = {id(n) for n in roles.reached(roles.phases.learn)}
+    inside = {id(n) for n in roles.reached([roles.phases.learn])}
     return any(id(stmt) in inside for stmt, _ in (*uses.writes, *uses.others))
 
 
