@@ -4,14 +4,18 @@ import ast
 import importlib.resources
 import pkgutil
 import re
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from scripts import script
 
 import docs
 from transformer import TransformInfo, all_transforms, cli
 from transformer.advise import RULES, Rule
+from transformer.conversion.first_state import read, recognise
 from transformer.syntax.diagnostics import CODES, Code
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +38,19 @@ def run(*args: str) -> str:
 def test_pages_have_todays_tables(path: Path) -> None:
     page = path.read_text(encoding="utf-8")
     assert docs.with_tables(page, docs.PAGES[path]) == page, "run `make docs`"
+
+
+def test_the_transform_that_contributors_are_shown_works() -> None:
+    page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^   ```python\n(.*?)^   ```$", page, re.MULTILINE | re.DOTALL)
+    shown: dict[str, Any] = {}
+    exec(textwrap.dedent(code), shown)
+    state = recognise(read(script({}), 120))
+    edited = state.after(shown["apply"](state).edits, None).tree.code
+    line = shown["INFO"].after.partition("\n")[0]
+    assert set(edited.splitlines()) - set(script({}).splitlines()) == {f"    {line}", "import sys"}
+    with pytest.raises(shown["NotNeeded"]):
+        shown["apply"](recognise(read(script({"setup": f"{line}\ndevice = 'cpu'"}), 120)))
 
 
 def test_the_readme_is_short() -> None:

@@ -12,6 +12,8 @@ from transformer.values.networks.parts import OF_TORCH
 
 AGENT = PARTS["agent"]
 INIT = "super().__init__()\n"
+START = "def start(layer):\n    return layer\n\n\n"
+COOL = "args.clip_coef *= 0.9"
 
 
 def reason(**parts: str) -> str | None:
@@ -53,6 +55,7 @@ STEADY = {
     "layers in a list": kept("nn.Sequential(*[nn.Linear(2, 2), nn.Tanh()])"),
     "layers made in a comprehension": kept("nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])"),
     "layers in a dictionary": kept('nn.ModuleDict({"a": nn.Linear(2, 2)})'),
+    "an option that it reads": {"agent": AGENT.replace("self.actor(x)", "self.actor(x) * args.clip_coef")},
     "an option": {
         "agent": AGENT.replace("def __init__(self):", "def __init__(self, size):").replace(
             INIT, f"{INIT}        self.size = size\n", 1
@@ -121,6 +124,10 @@ STEADY = {
         "agent": kept("nn.Parameter(torch.zeros(1))")["agent"]
         + "\n\n    def extra(self, x):\n        return x * torch.exp(self.kept)\n"
     },
+    "a function that initialises a layer": built(
+        "self.kept = initialised(nn.Linear(2, 2))",
+        "def initialised(layer):\n    layer.bias.data = torch.zeros(2)\n    return layer\n\n\n",
+    ),
     "a layer that is picked": {
         "agent": kept("nn.ModuleList([nn.Linear(2, 2)])")["agent"]
         + "\n\n    def extra(self, x):\n        return self.kept[0](x)\n"
@@ -161,6 +168,14 @@ def test_what_is_known_to_be_steady(name: str) -> None:
 CHANGING = {
     "a function": kept("lambda x: x"),
     "a list": kept("[1.0]"),
+    "an array": kept("np.array([1.0])"),
+    "a sorted list": kept("sorted((2, 1))"),
+    "an iterator": kept("zip((1, 2), (3, 4))"),
+    "a list in a list": {"agent": given_size(), "make_agent": "sizes = [[1.0]]\nagent = Agent(sizes[0]).to(device)"},
+    "an array of the file": {
+        "agent": "SCALE = np.array([1.0])\n\n\n" + AGENT.replace("self.actor(x)", "self.actor(x) * float(SCALE[0])"),
+        "head": "SCALE[0] *= 0.9",
+    },
     "a list of layers": kept("[nn.Linear(2, 2)]"),
     "a tensor": kept("torch.ones(1)"),
     "a generator": kept("torch.Generator()"),
@@ -181,6 +196,11 @@ CHANGING = {
         .replace("self.critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))", "self.critic = critic")
         .replace("self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))", "self.actor = actor"),
         "make_agent": "critic, actor = nn.Linear(2, 1), nn.Linear(2, 2)\nagent = Agent(critic, actor).to(device)",
+    },
+    "a part that one of two calls of a function makes of something else": {
+        "functions": "class Head(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
+        "        self.n = n\n\n\ndef make(n):\n    return Head(n)\n\n\n",
+        **built("self.one = make(1)\nself.two = make([1.0])"),
     },
     "spread arguments": {"make_agent": "agent = Agent(*()).to(device)"},
     "a class attribute": {"agent": AGENT.replace("    def __init__", "    temp = 1.0\n\n    def __init__", 1)},
@@ -205,6 +225,34 @@ CHANGING = {
         "agent": AGENT.replace(INIT, f"{INIT}        keep(self)\n", 1),
         "functions": "ALL = []\n\n\ndef keep(net):\n    ALL.append(net)\n\n\n",
     },
+    "a layer in a list of the script": built(
+        "part = nn.Linear(2, 2)\nALL.append(part)\nself.kept = part", "ALL = []\n\n\n"
+    ),
+    "a function that puts a layer into a list of the script": built(
+        "self.kept = keep(nn.Linear(2, 2))",
+        "ALL = []\n\n\ndef keep(layer):\n    ALL.append(layer)\n    return layer\n\n\n",
+    ),
+    "a function that puts a layer into its default": built(
+        "self.kept = keep(nn.Linear(2, 2))", "def keep(layer, kept=[]):\n    kept.append(layer)\n    return layer\n\n\n"
+    ),
+    "a function that keeps a layer as its attribute": built(
+        "self.kept = keep(nn.Linear(2, 2))", "def keep(layer):\n    keep.weight = layer\n    return layer\n\n\n"
+    ),
+    **{
+        f"a function of a name that {what}": built("self.kept = start(nn.Linear(2, 2))", f"{START}{again}\n\n\n")
+        for what, again in {
+            "an exception gets": "try:\n    pass\nexcept ValueError as start:\n    pass",
+            "a pattern gets": "match print:\n    case start:\n        pass",
+            "is defined again": "if print:\n    def start(layer):\n        return [layer]",
+            "is imported": "from other import start",
+        }.items()
+    },
+    "a decorated function": built("self.kept = start(nn.Linear(2, 2))", f"@other\n{START}"),
+    "a decorated function that is given the network": {
+        "functions": "@other\ndef look(net):\n    return 1\n\n\n",
+        "report": "look(agent)",
+    },
+    "a class of a name that is imported": {"agent": f"{AGENT}\n\nfrom other import Agent\n"},
     "an attribute of something else": kept("other.size"),
     "a number of torch's that is none": kept("torch.float32"),
     "what an object returns": kept("make()().size()"),
@@ -240,6 +288,26 @@ CHANGING = {
     "a method with a function in it": method("f = lambda: x\n        return f()"),
     "the script itself": {"head": "importlib.import_module('__main__').agent = None"},
     "parameters that are given away": {"report": "for p in agent.parameters():\n    keep(p)"},
+    **{
+        f"an option that it reads, set {how}": {
+            "agent": AGENT.replace("self.actor(x)", "self.actor(x) * args.clip_coef"),
+            "functions": f"{functions}\n\n\n",
+            "before_loop": before,
+            "head": head,
+        }
+        for how, functions, before, head in (
+            ("by an object that is called", f"class S:\n    def __call__(self):\n        {COOL}", "s = S()", "s()"),
+            ("in a with block", f"class S:\n    def __exit__(self, *a):\n        {COOL}", "", "with S():\n    pass"),
+            ("by a constructor", f"class S:\n    def __init__(self):\n        {COOL}", "", "S()"),
+            ("under another name", f"def cool():\n    {COOL}", "again = cool", "again()"),
+            ("from a list", f"def cool():\n    {COOL}", "all = [cool]", "all[0]()"),
+            ("by a generator", f"def cool():\n    while True:\n        {COOL}\n        yield", "g = cool()", "next(g)"),
+            ("by its text", "", "", "setattr(args, 'clip_coef', 0.9 / iteration)"),
+            ("among its variables", "", "d = vars(args)", "d['clip_coef'] *= 0.9"),
+            ("under another name of all options", "", "a = args", "a.clip_coef *= 0.9"),
+        )
+    },
+    "a decorator's": {"before_loop": "@keep(agent)\ndef f():\n    pass"},
     "another name": {"before_loop": "net = agent"},
     "a list of networks": {"before_loop": "nets = [agent]"},
     "a part under another name": {"before_loop": "part = agent.critic"},
@@ -290,6 +358,23 @@ def test_each_of_two_networks_is_told_of_a_part_that_is_not_known() -> None:
     unsteady = recognise(read(script(parts), 120)).history.unsteady
     assert unsteady.keys() == {"agent", "other"}
     assert len({why.partition(" keeps ")[2] for why in unsteady.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        'optimizer.param_groups[0]["params"][0].requires_grad = False',
+        "grow(agent)\ngrow(other)",
+    ],
+)
+def test_each_of_two_networks_is_told_of_a_use_of_both(head: str) -> None:
+    parts = {
+        "functions": "def grow(net):\n    net.critic.append(nn.Identity())\n\n\n",
+        "make_agent": f"other = Agent()\n{PARTS['make_agent']}",
+        "optimizer": "optimizer = optim.Adam([*other.parameters(), *agent.parameters()], lr=args.learning_rate)",
+        "head": head,
+    }
+    assert recognise(read(script(parts), 120)).history.unsteady.keys() == {"agent", "other"}
 
 
 def test_tables_agree_with_torch() -> None:

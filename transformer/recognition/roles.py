@@ -74,8 +74,10 @@ class Roles:
             if outer is scope:
                 return True
             if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                # what stands among the parameters, a default or an annotation, is evaluated where the function is made
-                if not isinstance(below, ast.arguments) and name.id not in free_names(outer):
+                # what stands among the parameters, a default or an annotation, is evaluated where the function is made,
+                # and so is a decorator
+                made = isinstance(below, ast.arguments) or below in getattr(outer, "decorator_list", ())
+                if not made and name.id not in free_names(outer):
                     return False
             below = outer
         return isinstance(scope, ast.Module)
@@ -373,10 +375,43 @@ class Roles:
 
     @cached_property
     def run_by_training(self) -> tuple[ast.AST, ...]:
-        """The nodes of the training loop, and of the functions and methods of the file that it may call, by name."""
-        return tuple(self.reached(self.outermost))
+        """The nodes of the training loop, and of the functions and methods of the file that it may call.
 
-    def reached(self, code: ast.AST, functions: Iterable[ast.FunctionDef] | None = None) -> Iterator[ast.AST]:
+        These are what it names, and what may be called without its name: an object's operators, what is kept under
+        another name or in a container, what a decorator or a base class of another file gets, generators.
+        """
+        return tuple(dict.fromkeys(self.reached((self.outermost, *self._called_unseen))))
+
+    @cached_property
+    def _called_unseen(self) -> tuple[ast.AST, ...]:
+        """Functions and methods of the file whose calls need not name them."""
+        tree = self.tree
+        loaded = [n for n in (*tree.of(ast.Name), *tree.of(ast.Attribute)) if isinstance(n.ctx, ast.Load)]
+        given = {
+            n.id if isinstance(n, ast.Name) else n.attr
+            for n in loaded
+            if not (isinstance(call := tree.parents[n], ast.Call) and call.func is n)
+        }
+        found: list[ast.AST] = [*tree.of(ast.Lambda)]
+        for function in tree.of(ast.FunctionDef):
+            owner = tree.parents[function]
+            if function is self.scope or function.name == "__init__":
+                continue
+            unseen = function.name.startswith("__") or function.name in given or bool(function.decorator_list)
+            unseen = unseen or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function))
+            if unseen or (isinstance(owner, ast.ClassDef) and self._has_unknown_base(owner)):
+                found.append(function)
+        return tuple(found)
+
+    def _has_unknown_base(self, cls: ast.ClassDef) -> bool:
+        """Whether a class is derived from one of another file, which may call its methods; torch's modules do not."""
+        return any(
+            not isinstance(base, ast.Name) or base.id not in self.tree.classes
+            for base in cls.bases
+            if not (self.tree.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
+        )
+
+    def reached(self, code: Iterable[ast.AST], functions: Iterable[ast.FunctionDef] | None = None) -> Iterator[ast.AST]:
         """The nodes of some code, and of the functions that it may call, by name, and so on.
 
         Args:
@@ -387,9 +422,10 @@ class Roles:
             functions = (n for n in self.tree.of(ast.FunctionDef) if n is not self.scope)
         named: dict[str, list[ast.FunctionDef]] = {}
         for function in functions:
-            if function.name != "__init__":
-                named.setdefault(function.name, []).append(function)
-        stack = [code]
+            owner = self.tree.parents[function]
+            made = function.name == "__init__" and isinstance(owner, ast.ClassDef)
+            named.setdefault(owner.name if made else function.name, []).append(function)  # type: ignore[attr-defined]
+        stack = [*code]
         while stack:
             for node in walk(stack.pop()):
                 yield node
@@ -398,14 +434,36 @@ class Roles:
                 if isinstance(node, ast.Call):
                     stack += named.pop("forward", [])
 
-    def changed_by_training(self, size: ast.AST) -> ast.Name | ast.Attribute | None:
+    def changed_by_training(self, size: ast.AST) -> ast.expr | None:
         """Where the training loop, or a function that it calls, sets a name or an attribute that a size is made of."""
-        parts = {unparse(n) for n in walk(size) if isinstance(n, (ast.Name, ast.Attribute))}
+        names = {n.id for n in walk(size) if isinstance(n, ast.Name)}
+        attributes = {n.attr: unparse(n) for n in walk(size) if isinstance(n, ast.Attribute)}
         for node in self.run_by_training:
-            if isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-                if unparse(node) in parts and (isinstance(node, ast.Attribute) or self.is_ours(node)):
+            if isinstance(node, ast.Name) and node.id in names and not isinstance(node.ctx, ast.Load):
+                if self.is_ours(node):
                     return node
+            if isinstance(node, ast.Attribute) and node.attr in attributes and not isinstance(node.ctx, ast.Load):
+                own = self.tree.class_of_self(node.value, self.tree.scope_of(node))  # another object than a variable
+                if own is None or unparse(node) == attributes[node.attr]:
+                    return node
+            if isinstance(node, (ast.Call, ast.Subscript)) and self._sets_by_text(node, size):
+                return node
         return None
+
+    def _sets_by_text(self, node: ast.Call | ast.Subscript, size: ast.AST) -> bool:
+        """Whether a node sets an attribute that a size is made of by its text: by setattr(), in vars() and the like."""
+        attributes = {n.attr for n in walk(size) if isinstance(n, ast.Attribute)}
+        if not attributes:
+            return False
+        if isinstance(node, ast.Subscript):
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            return not isinstance(node.ctx, ast.Load) and (key in attributes or (key is None and _is_names(node.value)))
+        texts = {n.value for a in node.args for n in walk(a) if isinstance(n, ast.Constant)}
+        if unparse(node.func) in ("setattr", "delattr") or calls_method(node, "__setattr__", "__delattr__"):
+            return bool(texts & attributes) or not any(isinstance(a, ast.Constant) for a in node.args[:2])
+        if not calls_method(node, "update", "__setitem__", "setdefault", "pop"):
+            return False
+        return bool((texts | {k.arg for k in node.keywords}) & attributes) or _is_names(node.func.value)
 
     @cached_property
     def counted(self) -> tuple[Loop, ...]:
@@ -539,6 +597,13 @@ class Phases:
     """Off-policy, where there are neither `steps` nor `updates`: what is computed for each update."""
     replay: str | None = None
     """Off-policy: the name of what keeps the environment's steps."""
+
+
+def _is_names(node: ast.expr) -> bool:
+    """Whether a node is the dictionary of an object's attributes."""
+    if isinstance(node, ast.Call):
+        return unparse(node.func) == "vars"
+    return isinstance(node, ast.Attribute) and node.attr == "__dict__"
 
 
 def _without_with(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

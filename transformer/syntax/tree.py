@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from transformer.syntax.names import Names
-from transformer.syntax.query import children, first_parameter, is_class_method, names_in, walk
+from transformer.syntax.query import children, first_parameter, is_class_method, names_in, parameters, walk
 
 Loop: TypeAlias = ast.For | ast.While
 Scope: TypeAlias = ast.Module | ast.FunctionDef
@@ -223,12 +223,26 @@ class Tree:
         if not isinstance(call.func, ast.Name):
             return None
         function = self._module_functions.get(call.func.id)
-        return function if call.func.id not in self._rebound else None
+        if function is None or call.func.id in self._rebound:
+            return None
+        around = (n for n in self.ancestors(call) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
+        return None if any(call.func.id in parameters(f) for f in around) else function
 
     @cached_property
     def _rebound(self) -> frozenset[str]:
-        """Names that something else than a definition or an import binds or deletes, in any scope."""
-        return frozenset(n.id for n in self.of(ast.Name) if not isinstance(n.ctx, ast.Load))
+        """Names that something else than one definition binds or deletes, in any scope; parameters are left out."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        defined = [n.name for n in self.nodes if isinstance(n, kinds) and not isinstance(self.parents[n], ast.ClassDef)]
+        twice = {name for name in defined if defined.count(name) > 1}
+        return self.bound | twice | self.imports.keys()
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        """Names that something else than a definition, an import or a parameter binds or deletes, in any scope."""
+        found = {n.id for n in self.of(ast.Name) if not isinstance(n.ctx, ast.Load)}
+        found |= {n.name for n in self.of(ast.ExceptHandler) if n.name}
+        found |= {n.name for kind in (ast.MatchAs, ast.MatchStar) for n in self.of(kind) if n.name}
+        return frozenset(found | {n.rest for n in self.of(ast.MatchMapping) if n.rest})
 
     def definition(self, name: str) -> ast.FunctionDef:
         """The function that a transform extracted under this name."""

@@ -61,7 +61,7 @@ def apply(state: State) -> Rewrite:
     """
     edits = Edits(state.source)
     notes: list[str] = []
-    reasons: list[str] = []
+    reasons = dict[str, None]()  # each once: an optimizer that is made many times has but one name
     captured, steady, shared = list[bool](), set[str](), set[ast.AST]()
     for optimizer in state.roles.optimizers:
         try:
@@ -69,7 +69,7 @@ def apply(state: State) -> Rewrite:
             steady.add(optimizer.name)
         except Skip as skip:
             captured.append(False)
-            reasons.append(f"{optimizer.name}: {skip}")
+            reasons[f"{optimizer.name}: {skip}"] = None
     history = replace(state.history, steady_rates=frozenset(steady))
     if not edits:
         kind = NotNeeded if notes and not reasons else Skip
@@ -223,7 +223,7 @@ def _in_update(roles: Roles, uses: Uses) -> bool:
     torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
     plain tensor of float64 without dimensions on the host; into a parameter it is kept.
     """
-    inside = {id(n) for n in roles.reached(roles.phases.learn)}
+    inside = {id(n) for n in roles.reached([roles.phases.learn])}
     return any(id(stmt) in inside for stmt, _ in (*uses.writes, *uses.others))
 
 

@@ -13,7 +13,7 @@ from transformer.syntax.tree import Tree
 def counted(roles: Roles, function: ast.FunctionDef) -> str | None:
     """The first attribute, as written, that begins as a number and that a function, or what it calls, counts in."""
     numbers = set(_numbers(roles.tree))
-    for node in roles.reached(function, _callable_in(roles, function)):
+    for node in roles.reached([function], _callable_in(roles, function)):
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.AugAssign):
             pairs = [(node.target, node.target)]

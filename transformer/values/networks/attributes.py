@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from transformer.dataflow.access import access
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, children, parameters, statements, walk
 
-Leaf: TypeAlias = Literal["module", "number", "list", "unknown"]
-"""A registered module or a parameter; an immutable value of the host; the list around either."""
+Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
+"""A registered module or a parameter; an immutable value of the host; the list, array or iterator around either; one
+around lists."""
 Leaves: TypeAlias = frozenset[Leaf]
 
 NONE: Leaves = frozenset()
 MODULE: Leaves = frozenset({"module"})
 NUMBER: Leaves = frozenset({"number"})
 LIST: Leaves = frozenset({"list"})
+NESTED: Leaves = frozenset({"list", "nested"})
 UNKNOWN: Leaves = frozenset({"unknown"})
 
 LAYERS = frozenset(
@@ -36,11 +39,15 @@ which a keyword asks for."""
 CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
-TO_NUMBER = frozenset("int float bool str len min max sum abs round tuple range reversed sorted enumerate zip".split())
+TO_NUMBER = frozenset("int float bool str len min max sum abs round tuple range".split())
 """Builtins whose result is made of what they are given."""
-MATHS = frozenset("prod sqrt log log2 exp floor ceil pow abs array asarray max min sum".split())
+TO_LIST = frozenset("list reversed sorted enumerate zip".split())
+"""Those whose result can be changed, or used up."""
+ARRAYS = frozenset("array asarray".split())
+REDUCING = frozenset("prod max min sum".split())
+MATHS = ARRAYS | REDUCING | frozenset("sqrt log log2 exp floor ceil pow abs".split())
 """Functions of math and numpy that make numbers of numbers; an array is a passing thing on the way to a product."""
-OF_ARRAYS = frozenset("prod sum max min item tolist numel".split())
+OF_ARRAYS = frozenset("prod sum max min item numel".split())
 """Methods that make numbers of an array of numbers."""
 
 
@@ -59,6 +66,11 @@ class Frame:
     scope: ast.Module | ast.FunctionDef
     given: Mapping[str, ast.expr] = field(default_factory=dict)
     caller: Frame | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from other frames: what was given, by which calls."""
+        return self.scope, tuple(self.given.items()), self.caller and self.caller.key
 
     @property
     def depth(self) -> int:
@@ -97,22 +109,24 @@ class Values:
             return NONE.union(*(s for s in sides if "list" in s)) or sides[0] | sides[1]
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Tuple, ast.Dict)):
             parts = (n for n in children(value) if isinstance(n, ast.expr))
-            return frozenset(LIST if isinstance(value, ast.Dict) else NONE).union(
-                *(self.leaves(n, frame) for n in parts)
-            )
+            found = NONE.union(*(self.leaves(n, frame) for n in parts))
+            return _around(found) if isinstance(value, ast.Dict) else found
         if isinstance(value, ast.IfExp):
             return self.leaves(value.body, frame) | self.leaves(value.orelse, frame)
         if isinstance(value, ast.List):
-            return LIST.union(*(self.leaves(e, frame) for e in value.elts))
+            spread = [self.leaves(e, frame) for e in value.elts if isinstance(e, ast.Starred)]
+            return LIST.union(
+                *spread, *(_around(self.leaves(e, frame)) for e in value.elts if not isinstance(e, ast.Starred))
+            )
         if isinstance(value, ast.Starred):
             return self.leaves(value.value, frame)
         if isinstance(value, ast.Subscript):
-            return self.leaves(value.value, frame) - LIST
+            return _element(self.leaves(value.value, frame))
         if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
             bound = {n.id: g.iter for g in value.generators for n in walk(g.target) if isinstance(n, ast.Name)}
             elements = {n: ast.Subscript(i, ast.Constant(0), ast.Load()) for n, i in bound.items()}
             inner = Frame(frame.scope, {**frame.given, **elements}, frame)
-            return LIST | self.leaves(value.elt, inner)
+            return _around(self.leaves(value.elt, inner))
         if isinstance(value, ast.Attribute):
             return self._attribute(value, frame)
         return self._call(value, frame) if isinstance(value, ast.Call) else UNKNOWN
@@ -127,13 +141,20 @@ class Values:
         given = {n: v for n, v in matched.given.items() if v is not receiver}
         return Frame(function, matched.defaults | given, caller)
 
+    def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
+        """The function of the file that a call runs, and nothing else: it is not decorated."""
+        function = self._tree.function_called(call)
+        plain = function is not None and all(self._tree.calls(d, *NO_GRAD) for d in function.decorator_list)
+        return function if plain else None
+
     def class_called(self, call: ast.expr) -> ast.ClassDef | None:
         """The class that a call makes an object of, where the file defines it once, at its top level."""
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return None
         name = call.func.id
         found = [n for n in self._tree.of(ast.ClassDef) if n.name == name]
-        once = len(found) == 1 and found[0] in self._tree.root.body and name not in self.bound
+        once = len(found) == 1 and found[0] in self._tree.root.body
+        once = once and name not in self.bound and name not in self._tree.imports
         return found[0] if once else None
 
     def is_builtin(self, name: str) -> bool:
@@ -144,9 +165,7 @@ class Values:
     @cached_property
     def bound(self) -> frozenset[str]:
         """All names that the file binds by anything but imports and definitions."""
-        nodes = self._tree.nodes
-        names = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-        return frozenset(names | {n.arg for n in nodes if isinstance(n, ast.arg)})
+        return self._tree.bound | {n.arg for n in self._tree.of(ast.arg)}
 
     @cached_property
     def set_in_training(self) -> frozenset[str]:
@@ -156,7 +175,8 @@ class Values:
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 found.add(node.attr)
             elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                found.add(node.id)
+                if self._tree.scope_of(node) in (self._roles.scope, self._tree.root):
+                    found.add(node.id)
             elif isinstance(node, (ast.Global, ast.Nonlocal)):
                 found.update(node.names)
         return frozenset(found)
@@ -187,13 +207,14 @@ class Values:
         if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call):
             func = stmt.value.func
             if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == name:
-                return NONE.union(*(self.leaves(a, frame) for a in stmt.value.args))
+                added = NONE.union(*(self.leaves(a, frame) for a in stmt.value.args))
+                return added if func.attr == "extend" else _around(added) - LIST | added
         if name not in access(stmt).binds:
             return None
         if isinstance(stmt, ast.AugAssign) and isinstance(stmt.target, ast.Name):
             return self.leaves(stmt.value, frame)
         if isinstance(stmt, ast.For):
-            return self.leaves(stmt.iter, frame) - LIST
+            return _element(self.leaves(stmt.iter, frame))
         if isinstance(stmt, ast.AnnAssign):
             return self.leaves(stmt.value, frame)
         if not isinstance(stmt, ast.Assign):
@@ -208,7 +229,8 @@ class Values:
         if value.attr in ("shape", "ndim") or (value.attr in ("n", "nvec") and self._is_space(value.value, frame)):
             return NUMBER
         if self._is_options(value.value, frame):
-            return UNKNOWN if value.attr in self.set_in_training else NUMBER
+            changed = value.attr in self.set_in_training or self._roles.changed_by_training(value) is not None
+            return UNKNOWN if changed else NUMBER
         own = frame.scope.args.args[:1] if isinstance(frame.scope, ast.FunctionDef) else []
         if isinstance(value.value, ast.Name) and [a.arg for a in own] == [value.value.id]:
             kept = [v for attribute, v in kept_by(frame.scope) if attribute == value.attr]
@@ -244,12 +266,14 @@ class Values:
         name, func = self._tree.qualified(call.func) or "", call.func
         given = NONE.union(*(self.leaves(a, frame) for a in call.args))
         if isinstance(func, ast.Name) and self.is_builtin(func.id):
-            if func.id == "list":
+            if func.id in TO_LIST:
                 return LIST | given
             return given - (LIST if given <= NUMBER | LIST else NONE) if func.id in TO_NUMBER else UNKNOWN
         if name == "torch.device" or (name.startswith(("math.", "numpy.")) and name.rpartition(".")[2] in MATHS):
-            return NUMBER if given <= NUMBER | LIST else UNKNOWN
-        function = self._tree.function_called(call)
+            last = name.rpartition(".")[2]
+            array = LIST if last in ARRAYS or (last not in REDUCING and "list" in given) else NONE
+            return NUMBER | array if given <= NUMBER | LIST else UNKNOWN
+        function = self.function_called(call)
         if function is not None:
             inner = self.enter(function, call, frame)
             returned = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
@@ -315,6 +339,16 @@ def own_nodes(stmt: ast.stmt) -> Iterator[ast.AST]:
         yield node
         inner = (ast.stmt, ast.excepthandler, ast.match_case)
         stack += [n for n in children(node) if not isinstance(n, inner)]
+
+
+def _around(leaves: Leaves) -> Leaves:
+    """What a list is of elements that are made of this."""
+    return leaves | (NESTED if "list" in leaves else LIST)
+
+
+def _element(leaves: Leaves) -> Leaves:
+    """What an element is of a list that is made of this."""
+    return leaves if "nested" in leaves else leaves - LIST
 
 
 def _values(value: ast.expr) -> list[ast.expr]:

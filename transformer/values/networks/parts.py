@@ -8,7 +8,7 @@ What is not known to be harmless is an obstacle, which says no more than that.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,6 +16,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_read, parameters, root, statements, walk
+from transformer.syntax.tree import Scope
 from transformer.torch_api import names
 from transformer.values.networks.attributes import (
     MODULE,
@@ -70,6 +71,7 @@ PUTTING_TOGETHER = (
     | names("tensor", memory=("new", "shared", "in place"), waits="") - OF_TORCH
 )
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
+GROWING = frozenset("append extend insert".split())
 THROUGH = frozenset("zip enumerate reversed len range".split())
 """Builtins with which a loop goes through modules."""
 
@@ -91,7 +93,9 @@ class Parts:
         self._roles, self._tree = roles, roles.tree
         self._values = Values(roles, self._check)
         self._lenient = Values(roles, lambda *_: None)
-        self._checked: dict[tuple[ast.AST, ast.AST], Unknown | None] = {}
+        self._checked: dict[tuple[ast.AST, Hashable], Unknown | None] = {}
+        self._open: set[ast.AST] = set()
+        """Calls whose classes and functions are being looked at."""
         self.handing_out: set[str] = set()
         """Names of methods that return parts of a network, in lists of parameters say."""
 
@@ -152,9 +156,23 @@ class Parts:
         Raises:
             Unknown: something of it is not known to be harmless.
         """
-        self._once(cls, call, lambda: self._check_class(cls, call, caller))
+        self._once_of_call(cls, call, caller, lambda: self._check_class(cls, call, caller))
 
-    def _once(self, what: ast.AST, where: ast.AST, check: Callable[[], None]) -> None:
+    def _once_of_call(self, what: ast.AST, call: ast.Call, frame: Frame, check: Callable[[], None]) -> None:
+        """Check what a call in a frame runs; the same call in another frame gives it something else.
+
+        Raises:
+            Unknown: something of it is not known, or the call runs itself, perhaps with something else.
+        """
+        if call in self._open and (what, (call, frame.key)) not in self._checked:
+            raise Unknown(f"line {call.lineno} is reached by too many calls within each other")
+        self._open.add(call)
+        try:
+            self._once(what, (call, frame.key), check)
+        finally:
+            self._open.discard(call)
+
+    def _once(self, what: ast.AST, where: Hashable, check: Callable[[], None]) -> None:
         """Check something for the first time, and else say again what was found; while it is checked, nothing is."""
         if (what, where) not in self._checked:
             self._checked[what, where] = None
@@ -216,11 +234,13 @@ class Parts:
 
     def _put_together(self, function: ast.FunctionDef, frame: Frame, own: str) -> None:
         """Look at what a constructor does, or a function of the file that it calls."""
+        local = {*parameters(function), *(n for s in statements(function.body) for n in access(s).binds)}
         for stmt in statements(function.body):
             self._check_plain(stmt)
             for target in stores(stmt):
                 kept = isinstance(target, ast.Attribute) and _is(target.value, own)
-                if not kept and getattr(target, "attr", "") not in ("data", "weight", "bias", "requires_grad"):
+                value = getattr(target, "attr", "") in ("data", "weight", "bias", "requires_grad")
+                if not kept and not (value and root(target) in local):
                     raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
             for node in own_nodes(stmt):
                 if isinstance(node, ast.Call):
@@ -230,7 +250,7 @@ class Parts:
         name, func = self._tree.qualified(call.func) or "", call.func
         if name.startswith("torch.nn.init.") or self._values.makes_module(call, frame):
             return
-        function = self._tree.function_called(call)
+        function = self._values.function_called(call)
         known = name.startswith(COMPUTING) and not name.startswith((*STATEFUL, "torch.nn."))
         if isinstance(func, ast.Name):
             known = known or (func.id in PURE and self._values.is_builtin(func.id))
@@ -239,9 +259,11 @@ class Parts:
             inner = self._values.enter(function, call, frame)
             known = inner is not None
             if inner is not None:
-                self._once(function, call, partial(self._put_together, function, inner, ""))
+                check = partial(self._put_together, function, inner, "")
+                self._once_of_call(function, call, frame, check)
         elif isinstance(func, ast.Attribute) and not name:
             known = func.attr in PUTTING_TOGETHER and not _is(func.value, own)
+            known = known and (func.attr not in GROWING or _is_new_list(func.value, frame.scope))
             known = known or ast.unparse(func) in (f"{own}.register_buffer", f"{own}.parameters")
             known = known or (func.attr == "__init__" and ast.unparse(func.value).startswith("super("))
             known = known or self._values.leaves(call, frame) in (MODULE, NUMBER)
@@ -252,7 +274,8 @@ class Parts:
 
     def _method(self, function: ast.FunctionDef, cls: _Class | None) -> None:
         """Look at what is run when the network is called: a method, or a function of the file that one calls."""
-        self._once(function, cls.node if cls is not None else self._tree.root, lambda: self._check_run(function, cls))
+        kept = (cls.node, *cls.kept.items()) if cls is not None else ()
+        self._once(function, kept, lambda: self._check_run(function, cls))
 
     def _check_run(self, function: ast.FunctionDef, cls: _Class | None) -> None:
         own = function.args.args[0].arg if cls is not None else ""
@@ -278,7 +301,7 @@ class Parts:
             if name.startswith("torch.") and name.endswith("_") and any(own == root(a) for a in call.args):
                 known = False  # in place, on what the network keeps
         elif isinstance(func, ast.Name) and func.id not in local:
-            function, made = self._tree.function_called(call), self._values.class_called(call)
+            function, made = self._values.function_called(call), self._values.class_called(call)
             if function is not None:
                 self._method(function, None)
             drawn = made is not None and self._roles.is_distribution(made)
@@ -440,9 +463,25 @@ class Parts:
             return
         outer = tree.parents[name]
         read = outer if isinstance(outer, ast.Attribute) else name
-        if values.is_builtin(name.id) or values.leaves(read, Frame(roles.scope)) == NUMBER:
+        if values.is_builtin(name.id) or values.leaves(read, Frame(tree.root)) == NUMBER:
             return
         raise Unknown(f"line {name.lineno} reads {name.id}, which may change")
+
+
+def _is_new_list(node: ast.expr, function: Scope) -> bool:
+    """Whether a name stands for a list that a function makes, which nothing else has."""
+    if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef) or node.id in parameters(function):
+        return False
+    bound = [s for s in statements(function.body) if node.id in access(s).binds]
+    made = [s for s in bound if not isinstance(s, ast.AugAssign)]
+    return bool(made) and all(
+        isinstance(s, (ast.Assign, ast.AnnAssign))
+        and (
+            isinstance(s.value, (ast.List, ast.ListComp))
+            or (isinstance(s.value, ast.Call) and _is(s.value.func, "list"))
+        )
+        for s in made
+    )
 
 
 def _is(node: ast.AST, name: str) -> bool:

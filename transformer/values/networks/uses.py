@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES
@@ -82,6 +83,7 @@ class Uses:
         why = None if self._structure else self._parts.obstacle(calls[0])
         if why is not None:
             return why
+        self._seen.clear()  # a use that was looked at for another network may be one of this network, too
         try:
             if self._structure:
                 self._check_given(calls[0])
@@ -272,7 +274,8 @@ class Uses:
         function = self._tree.function_called(call)
         text = f"line {call.lineno} gives {ast.unparse(argument)} to {ast.unparse(call.func)}()"
         matched = bind_arguments(function, call) if function is not None else None
-        if function is None or matched is None or depth > DEEP:
+        plain = function is not None and all(self._tree.calls(d, *NO_GRAD) for d in function.decorator_list)
+        if function is None or matched is None or not plain or depth > DEEP:
             raise Changed(f"{text}, which may change it")
         for parameter, value in matched.given.items():
             if value is argument:
