@@ -40,6 +40,24 @@ def test_what_is_changed(line: str, stored: str, touched: str, grown: str) -> No
     assert after.by_text is None
 
 
+MASKED = "class Masked:\n    def __init__(self, mask, kept):\n        super().__init__()\n        {sets}"
+
+
+@pytest.mark.parametrize(
+    ("sets", "line", "stored"),
+    [
+        ("self.mask = mask", "Masked(1, a)", ""),  # an object that is new in each turn
+        ("kept.mask = mask", "Masked(1, a)", "mask"),
+        ("kept.own = self", "Masked(1, a)", "own"),
+        ("self.mask = mask", "Masked(1, a).__init__(2, a)", "mask"),
+        ("self.mask = mask", "Masked.__init__(a, 2, a)", "mask"),
+    ],
+)
+def test_constructor_changes_what_is_not_its_own(sets: str, line: str, stored: str) -> None:
+    masked = MASKED.format(sets=sets)
+    assert set(changes(line, masked).stored) - set(changes("pass").stored) == set(stored.split())
+
+
 def test_names_of_an_outer_scope() -> None:
     assert set(changes("count()", "total = 0\n\n\ndef count():\n    global total\n    total += 1").bound) == {"total"}
 

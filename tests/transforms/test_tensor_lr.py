@@ -415,6 +415,14 @@ def test_noop(noop: NoOp) -> None:
     noop.check("tensor-lr")
 
 
+def test_reason_is_told_once_of_an_optimizer_that_is_made_twice() -> None:
+    made = "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)\n"
+    conversion = convert(script({"optimizer": 2 * made}))
+    (skipped,) = (s.outcome for s in conversion.steps if s.transform.name == "tensor-lr")
+    assert isinstance(skipped, Skipped)
+    assert skipped.reason == "optimizer: it is made more than once"
+
+
 def test_flag_is_read_under_the_name_of_the_training_scope() -> None:
     helper = "def show(config):\n" + 40 * "    print(config.seed, config.gamma)\n" + "\n\n"
     rewrite = Rewrite("", {"functions": helper}, {**ADAM, **FILLED, **READ})

@@ -7,6 +7,7 @@ from typing import TypeGuard
 
 from transformer.dataflow.memory import is_in_place
 from transformer.recognition.roles import Roles
+from transformer.syntax.query import first_parameter
 from transformer.syntax.tree import Tree
 
 GROWING = frozenset("append appendleft extend insert update pop popleft clear add remove discard sort reverse".split())
@@ -31,8 +32,10 @@ class Changes:
         self._methods = {
             m.name for cls in roles.tree.classes.values() for m in cls.body if isinstance(m, ast.FunctionDef)
         }
+        made = _only_makes(roles.tree)
         for node in roles.run_by_training:
-            self._note(node)
+            if not (made and _of_new_object(roles.tree, node)):
+                self._note(node)
 
     def _note(self, node: ast.AST) -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
@@ -59,6 +62,30 @@ class Changes:
             node = node.value
         if isinstance(node, ast.Name):
             self.touched.setdefault(node.id, where.lineno)
+
+
+def _of_new_object(tree: Tree, node: ast.AST) -> bool:
+    """Whether a node sets an attribute of the object that a constructor makes, which nothing has read before."""
+    if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+        return False
+    scope = tree.scope_of(node)
+    own = isinstance(scope, ast.FunctionDef) and scope.name == "__init__"
+    return own and tree.class_of_self(node.value, scope) is not None
+
+
+def _only_makes(tree: Tree) -> bool:
+    """Whether all constructors that the file calls by name are those of base classes, for an object that is made."""
+    for node in tree.of(ast.Attribute):
+        if node.attr != "__init__":
+            continue
+        scope, call = tree.scope_of(node), tree.parents[node]
+        if not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
+            return False
+        of_base = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "super"
+        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        if not of_base and not (isinstance(given, ast.Name) and given.id == first_parameter(scope)):
+            return False
+    return True
 
 
 def _set_by_name(call: ast.Call) -> str | None:

@@ -61,7 +61,7 @@ def apply(state: State) -> Rewrite:
     """
     edits = Edits(state.source)
     notes: list[str] = []
-    reasons: list[str] = []
+    reasons = dict[str, None]()  # each once: an optimizer that is made many times has but one name
     captured, steady, shared = list[bool](), set[str](), set[ast.AST]()
     for optimizer in state.roles.optimizers:
         try:
@@ -69,7 +69,7 @@ def apply(state: State) -> Rewrite:
             steady.add(optimizer.name)
         except Skip as skip:
             captured.append(False)
-            reasons.append(f"{optimizer.name}: {skip}")
+            reasons[f"{optimizer.name}: {skip}"] = None
     history = replace(state.history, steady_rates=frozenset(steady))
     if not edits:
         kind = NotNeeded if notes and not reasons else Skip
