@@ -47,3 +47,29 @@ def test_another_region_parts_two_steps(between: str) -> None:
 def test_a_step_outside_of_the_loop() -> None:
     steps = "optimizer.zero_grad()\nq_network(torch.zeros(1, 2)).mean().backward()\noptimizer.step()"
     assert len(regions(make=textwrap.dedent(PARTS["make"]) + steps)) == 1
+
+
+def test_an_environment_that_a_function_steps() -> None:
+    step = "def step_all(envs, actions):\n    found = envs.step(actions)\n    return found\n"
+    source = replay(network=textwrap.dedent(PARTS["network"]) + "\n" + step)
+    called = source.replace("infos = envs.step(actions)", "infos = step_all(envs, actions)")
+    assert called != source
+    made = recognise(read(called, 120))
+    assert (made.roles.kind, made.roles.phases.replay) == ("off-policy", "rb")
+
+
+def test_steps_that_wait_in_a_queue() -> None:
+    store = """
+def store():
+    while len(queue) > 2:
+        obs, _, actions, rewards, _ = queue[0]
+        rb.add(obs, queue[-1][1], actions, sum(row[3] for row in queue), queue[-1][4])
+        queue.pop(0)
+"""
+    made = textwrap.dedent(PARTS["make"]) + "\nqueue = []"
+    source = replay(network=textwrap.dedent(PARTS["network"]) + store, make=made)
+    direct = "rb.add(obs, next_obs, actions, rewards, dones)"
+    assert direct in source
+    source = source.replace(direct, "queue.append((obs, next_obs, actions, rewards, dones))\n        store()")
+    roles = recognise(read(source, 120)).roles
+    assert (roles.kind, roles.phases.replay) == ("off-policy", "rb")

@@ -188,7 +188,7 @@ class Roles:
 
     def _phases_of_steps(self) -> Phases | None:
         """The loop over environment steps of an off-policy script."""
-        best = self._sharing(self.env_steps)
+        best = self._sharing(self.env_steps) or self._sharing(self._helper_steps)
         if best is None:
             return None
         loop, step, _ = best
