@@ -9,6 +9,7 @@ import pytest
 from replay_script import PARTS, replay
 
 from transformer.conversion.first_state import read, recognise
+from transformer.recognition.refusals import Unconvertible
 
 
 def regions(**parts: str) -> list[str]:
@@ -49,16 +50,29 @@ def test_a_step_outside_of_the_loop() -> None:
     assert len(regions(make=textwrap.dedent(PARTS["make"]) + steps)) == 1
 
 
-def test_an_environment_that_a_function_steps() -> None:
-    step = "def step_all(envs, actions):\n    found = envs.step(actions)\n    return found\n"
+@pytest.mark.parametrize(
+    ("body", "known"),
+    [
+        ("found = envs.step(actions)", True),
+        ("for env in [envs]:\n        found = env.step(actions)", True),
+        ("for _ in range(9):\n        found = envs.step(actions)", False),
+    ],
+)
+def test_an_environment_that_a_function_steps(body: str, known: bool) -> None:
+    step = f"def step_all(envs, actions):\n    {body}\n    return found\n"
     source = replay(network=textwrap.dedent(PARTS["network"]) + "\n" + step)
     called = source.replace("infos = envs.step(actions)", "infos = step_all(envs, actions)")
     assert called != source
-    made = recognise(read(called, 120))
-    assert (made.roles.kind, made.roles.phases.replay) == ("off-policy", "rb")
+    if known:
+        roles = recognise(read(called, 120)).roles
+        assert (roles.kind, roles.phases.replay) == ("off-policy", "rb")
+    else:
+        with pytest.raises(Unconvertible):
+            recognise(read(called, 120))
 
 
-def test_steps_that_wait_in_a_queue() -> None:
+@pytest.mark.parametrize("local", [False, True])
+def test_steps_that_wait_in_a_queue(local: bool) -> None:
     store = """
 def store():
     while len(queue) > 2:
@@ -66,8 +80,8 @@ def store():
         rb.add(obs, queue[-1][1], actions, sum(row[3] for row in queue), queue[-1][4])
         queue.pop(0)
 """
-    made = textwrap.dedent(PARTS["make"]) + "\nqueue = []"
-    source = replay(network=textwrap.dedent(PARTS["network"]) + store, make=made)
+    network, made = textwrap.dedent(PARTS["network"]), textwrap.dedent(PARTS["make"]) + "\nqueue = []"
+    source = replay(make=made + store) if local else replay(network=network + store, make=made)
     direct = "rb.add(obs, next_obs, actions, rewards, dones)"
     assert direct in source
     source = source.replace(direct, "queue.append((obs, next_obs, actions, rewards, dones))\n        store()")

@@ -137,9 +137,11 @@ def _handed_on(tree: Tree, inside: Sequence[ast.stmt], observed: Set[str]) -> di
 
     Steps wait in a queue, say, until they are enough for a return of several.
     """
-    calls = (n for s in inside for n in walk(s) if isinstance(n, ast.Call))
-    called = dict.fromkeys(f for c in calls if (f := tree.function_called(c)) is not None)
-    code = [*inside, *(s for f in called for s in statements(f.body))]
+    called = {n.func.id for s in inside for n in walk(s) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    functions = (
+        f for f in tree.of(ast.FunctionDef) if f.name in called and not isinstance(tree.parents[f], ast.ClassDef)
+    )
+    code = [*inside, *(s for f in functions for s in statements(f.body))]
     found: dict[str, None] = {}
     seen, before = set(observed), 0
     while len(seen) > before:
