@@ -51,8 +51,9 @@ LISTS = {
         "Off-policy scripts in the wild",
         "How other people's descendants of cleanrl's DQN, C51, DDPG, TD3 and SAC fare. The repositories were found by "
         "the names of files that such scripts have, and chosen before anything of them was read, most of those that "
-        "are named cleanrl left out; of each, the first two scripts in the order of their paths that step an environment and an optimizer and use at least three of cleanrl's own names "
-        "for what replay needs, less those that equal one of cleanrl's but for white space. Those that run here "
+        "are named cleanrl left out; of each, the first two scripts in the order of their paths that step an "
+        "environment and an optimizer and use at least three of cleanrl's own names for what replay needs, less those "
+        "that equal one of cleanrl's but for white space. Those that run here "
         "ran a few hundred steps of the environment, from little stored data on,",
     ),
 }

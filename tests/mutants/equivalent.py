@@ -30,6 +30,8 @@ from collections.abc import Callable
 
 from generate import Mutant
 
+from transformer.syntax.templates import render
+
 PURE_METHODS = frozenset(
     "abs actor actor_mean argmax bool chunk clamp clone copy cpu critic cuda detach dim exp expand_as flatten float "
     "get_value get_wrapper_attr int is_compiling item items join keys log log_prob entropy long max mean min numpy "
@@ -153,7 +155,8 @@ def _reads(node: ast.AST, bound: set[str]) -> bool:
 def _is_pure(value: ast.expr) -> bool:
     """Whether computing it has no effect but for raising."""
     may = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-    return all(_is_known(n) for n in ast.walk(value) if isinstance(n, may))
+    later = {id(n) for f in ast.walk(value) if isinstance(f, ast.Lambda) for n in ast.walk(f.body)}
+    return all(_is_known(n) for n in ast.walk(value) if isinstance(n, may) and id(n) not in later)
 
 
 def _is_known(node: ast.AST) -> bool:
@@ -483,31 +486,19 @@ def _sets_gradients_anew(function: ast.FunctionDef, script: _Script) -> bool:
 
 
 def _either_backward(mutant: Mutant, script: _Script) -> str:
-    """Dropping `loss.backward()` before what autograd.grad does: the same gradients of the optimizer's parameters.
+    """Dropping what puts autograd.grad in the place of `loss.backward()`: the same gradients of the same parameters.
 
-    These are all that the network has, and none has a gradient before, so that nothing is added up.
+    These are all that the network has, and each pass clears or overwrites what it had, so that nothing is added up.
     """
     statement = script.statement(mutant.line)
-    around = script.scope(statement)
-    outer = script.scope(around) if isinstance(around, ast.FunctionDef) else None
-    if mutant.kind != "drop" or not isinstance(around, ast.FunctionDef) or not isinstance(outer, ast.FunctionDef):
+    names = "zero_grad, backward, optimizer_step"
+    if mutant.kind != "drop" or ast.unparse(statement) != f"{names} = traceable(optimizer)":
         return ""
-    body = [s for s in around.body if not _is_docstring(s)]
-    ways = [" ".join(ast.unparse(s).split()) for s in body]
-    both = [
-        "if not torch.compiler.is_compiling(): loss.backward() return",
-        "for p, grad in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)): ",
-    ]
-    of_all = "[p for group in optimizer.param_groups for p in group['params'] if p.requires_grad]"
-    if (
-        len(body) == 2
-        and body[0] is statement
-        and all(map(str.startswith, ways, both))
-        and script.values("parameters", outer) == [of_all]
-        and _is_adam_of_all(script)
-        and _sets_gradients_anew(outer, script)
-    ):
-        return "gradients are the same numbers by backward() and by autograd.grad(), where there are none before"
+    emitted = ast.parse(render("traceable", traceable="traceable")).body
+    eager = "(optimizer.zero_grad, lambda loss: loss.backward(), optimizer.step)"
+    own = [ast.dump(function) for function in script.functions("traceable")]
+    if own == [*map(ast.dump, emitted)] and eager in script.values(f"({names})") and _is_adam_of_all(script):
+        return "gradients are the same numbers by backward() and by autograd.grad(), each pass of which sets all anew"
     return ""
 
 
