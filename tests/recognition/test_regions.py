@@ -9,6 +9,7 @@ import pytest
 from replay_script import PARTS, replay
 
 from transformer.conversion.first_state import read, recognise
+from transformer.recognition.refusals import Unconvertible
 
 
 def regions(**parts: str) -> list[str]:
@@ -47,3 +48,42 @@ def test_another_region_parts_two_steps(between: str) -> None:
 def test_a_step_outside_of_the_loop() -> None:
     steps = "optimizer.zero_grad()\nq_network(torch.zeros(1, 2)).mean().backward()\noptimizer.step()"
     assert len(regions(make=textwrap.dedent(PARTS["make"]) + steps)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "known"),
+    [
+        ("found = envs.step(actions)", True),
+        ("for env in [envs]:\n        found = env.step(actions)", True),
+        ("for _ in range(9):\n        found = envs.step(actions)", False),
+    ],
+)
+def test_an_environment_that_a_function_steps(body: str, known: bool) -> None:
+    step = f"def step_all(envs, actions):\n    {body}\n    return found\n"
+    source = replay(network=textwrap.dedent(PARTS["network"]) + "\n" + step)
+    called = source.replace("infos = envs.step(actions)", "infos = step_all(envs, actions)")
+    assert called != source
+    if known:
+        roles = recognise(read(called, 120)).roles
+        assert (roles.kind, roles.phases.replay) == ("off-policy", "rb")
+    else:
+        with pytest.raises(Unconvertible):
+            recognise(read(called, 120))
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_steps_that_wait_in_a_queue(local: bool) -> None:
+    store = """
+def store():
+    while len(queue) > 2:
+        obs, _, actions, rewards, _ = queue[0]
+        rb.add(obs, queue[-1][1], actions, sum(row[3] for row in queue), queue[-1][4])
+        queue.pop(0)
+"""
+    network, made = textwrap.dedent(PARTS["network"]), textwrap.dedent(PARTS["make"]) + "\nqueue = []"
+    source = replay(make=made + store) if local else replay(network=network + store, make=made)
+    direct = "rb.add(obs, next_obs, actions, rewards, dones)"
+    assert direct in source
+    source = source.replace(direct, "queue.append((obs, next_obs, actions, rewards, dones))\n        store()")
+    roles = recognise(read(source, 120)).roles
+    assert (roles.kind, roles.phases.replay) == ("off-policy", "rb")

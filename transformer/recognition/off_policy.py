@@ -118,17 +118,41 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
     inside = list(statements(loop.body))
     observed = _from_step(tree, loop, env_step)
     bound = {n for s in inside for n in access(s).binds}
-    kept = dict.fromkeys(name for stmt in inside for name in _stores(stmt, observed) if name not in bound)
     lead = leading(inside, [tree.statement(step) for step in steps])
     written = {unparse(n) for s in inside for n in walk(s) if isinstance(n, ast.Subscript) and _is_stored(n)}
-    for name in kept:
-        for stmt in inside:
-            if isinstance(stmt, ast.Assign) and access(stmt).binds & lead:
-                reads = (n for n in walk(stmt.value) if isinstance(n, ast.Name) and n.id == name)
-                # What is read where it has just been written is this step's, and no replay
-                if any(unparse(tree.parents[n]) not in written for n in reads):
-                    return name
+    at_once = dict.fromkeys(name for stmt in inside for name in _stores(stmt, observed))
+    for kept in (at_once, _handed_on(tree, inside, observed)):
+        for name in (n for n in kept if n not in bound):
+            for stmt in inside:
+                if isinstance(stmt, ast.Assign) and access(stmt).binds & lead:
+                    reads = (n for n in walk(stmt.value) if isinstance(n, ast.Name) and n.id == name)
+                    # What is read where it has just been written is this step's, and no replay
+                    if any(unparse(tree.parents[n]) not in written for n in reads):
+                        return name
     return None
+
+
+def _handed_on(tree: Tree, inside: Sequence[ast.stmt], observed: Set[str]) -> dict[str, None]:
+    """As `_stores`, also of what functions of this file store, and of what comes from where it was stored before.
+
+    Steps wait in a queue, say, until they are enough for a return of several.
+    """
+    called = {n.func.id for s in inside for n in walk(s) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    functions = (
+        f for f in tree.of(ast.FunctionDef) if f.name in called and not isinstance(tree.parents[f], ast.ClassDef)
+    )
+    code = [*inside, *(s for f in functions for s in statements(f.body))]
+    found: dict[str, None] = {}
+    seen, before = set(observed), 0
+    while len(seen) > before:
+        before = len(seen)
+        for stmt in code:
+            if isinstance(stmt, ast.Assign) and names_in([stmt.value]) & seen:
+                seen |= access(stmt).binds
+            stored = dict.fromkeys(_stores(stmt, seen))
+            found |= stored
+            seen |= stored.keys()
+    return found
 
 
 def _is_stored(node: ast.Subscript) -> bool:

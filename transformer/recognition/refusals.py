@@ -24,6 +24,10 @@ FLAGS = ("compile", "cudagraphs")
 """The arguments that every conversion adds; a script that has both was converted before, or by hand."""
 
 
+OTHERS = frozenset(("tinygrad", "tensorflow", "keras", "mindspore", "mlx", "paddle"))
+"""Packages that train in torch's stead."""
+
+
 MAX_NODES = 50_000
 """Syntax nodes, about ten times those of a long training script; converting that many takes some five seconds."""
 
@@ -44,7 +48,8 @@ def not_python(code: str) -> Diagnostic | None:
         line = code.count("\n", 0, code.index("\0")) + 1
         return Diagnostic(line, 1, "LC001", "the file holds NUL bytes: it is binary, not Python")
     try:
-        nodes = sum(1 for _ in walk(ast.parse(code)))
+        root = ast.parse(code)
+        nodes = sum(1 for _ in walk(root))
     except SyntaxError as error:
         return Diagnostic(error.lineno or 1, error.offset or 1, "LC001", f"syntax error: {error.msg}")
     except (RecursionError, MemoryError):
@@ -53,19 +58,24 @@ def not_python(code: str) -> Diagnostic | None:
         return at(None, "LC001", f"the file cannot be parsed: {error}")
     if nodes > MAX_NODES:
         return at(None, "LC008", f"the file has {nodes} syntax nodes, more than {MAX_NODES}")
+    if not root.body:
+        return at(None, "LC001", "all of the file is commented out")
     return None
 
 
 def unsuitable(tree: Tree) -> list[Diagnostic]:
     """Scripts of another kind, recognised by what they import and hold."""
     modules = {q.split(".")[0] for q in tree.imports.values()}
+    other: Diagnostic | None = None
     for node in walk(tree.root):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             name = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
             if name.split(".")[0] in ("jax", "flax", "optax"):
                 return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
+            if name.split(".")[0] in OTHERS:
+                other = other or at(node, "LC004", f"the script imports {name}, and no torch")
     if "torch" not in modules:
-        return [at(None, "LC004", "the script does not import torch")]
+        return [other or at(None, "LC004", "the script does not import torch")]
     text = {n.target.id for n in walk(tree.root) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
     text |= {
         str(n.args[0].value).lstrip("-").replace("-", "_")
@@ -110,6 +120,10 @@ def _no_optimizer(tree: Tree) -> Diagnostic:
                     f"{stepped} is stepped here, but nothing in this file assigns what torch.optim makes to this name"
                 )
                 return at(node, "LC004", message)
+    for node in tree.of(ast.Call):
+        made = tree.qualified(node.func) or ""
+        if made.startswith("torch.optim.") and not made.startswith("torch.optim.lr_scheduler."):
+            return at(node, "LC004", "an optimizer is made here, but nothing in this file steps one")
     return at(None, "LC004", "no optimizer made by torch.optim is stepped by its name in this script")
 
 

@@ -186,7 +186,8 @@ class Roles:
 
     def _phases_of_steps(self) -> Phases | None:
         """The loop over environment steps of an off-policy script."""
-        best = self._sharing(self.env_steps)
+        helpers = [call for call in self._helper_steps if self._steps_once(call)]
+        best = self._sharing(self.env_steps) or self._sharing(helpers)
         if best is None:
             return None
         loop, step, _ = best
@@ -253,6 +254,16 @@ class Roles:
             for call in self._own_calls
             if call.args and isinstance(self.tree.parents[call], (ast.Assign, ast.NamedExpr))
             if id(self.tree.function_called(call)) in stepping
+        )
+
+    def _steps_once(self, call: ast.Call) -> bool:
+        """Whether the function that a call calls steps an environment, or each of several, once."""
+        function = self.tree.function_called(call)
+        return all(
+            isinstance(around, ast.For) and names_in([around.target]) & names_in([step.func])
+            for step in self.env_steps
+            if self.tree.scope_of(step) is function
+            for around in self.tree.loops_around(step)
         )
 
     def _is_call_of(self, call: ast.Call, role: str) -> bool:
