@@ -97,8 +97,9 @@ waits: $(STAMP) ## how often scripts wait for a CUDA device, on an emulated one 
 family: $(STAMP) ## cleanrl's own scripts: verifies them (two hours); WHEEL= of cleanrl 1.2.0, CLEANRL= a checkout
 	$(BIN)/python benchmarks/family.py $(WHEEL) $(CLEANRL)
 
-wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (an hour); WILD=folder for their checkouts
+wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (two hours); WILD=folder for their checkouts
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write
+	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write --list wild_off_policy
 
 clean: ## remove .venv and all caches
 	rm -rf $(VENV) $(VENV_CUDA) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

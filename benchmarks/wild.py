@@ -1,13 +1,15 @@
-"""Other people's scripts: converts those that wild.toml names, runs them, and says what became of each.
+"""Other people's scripts: converts those that a list names, runs them, and says what became of each.
 
-    python benchmarks/wild.py DIRECTORY [--matching TEXT] [--fetch] [--run [--again]] [--compile] [--write]
+    python benchmarks/wild.py DIRECTORY [--list NAME] [--matching TEXT] [--fetch] [--run [--again]] [--compile]
+                                        [--write]
 
-Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the
-scripts themselves are not part of this project. Every call converts all of them, or those alone whose repository and
-path hold TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against conversions and keeps what
-came of it in wild.toml after each, so that a call that was ended can be repeated: what ran equal is not run again while
-its conversion stays the same, but for `--again`. `--compile` does the same for the rung on which compiled functions are
-compared with eager ones, which takes minutes for each, of scripts that ran equal. `--write` makes wild.md of all this.
+The list is wild.toml, or with `--list wild_off_policy` the one of that name; its page stands beside it. Each script is
+read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the scripts
+themselves are not part of this project. Every call converts all of them, or those alone whose repository and path hold
+TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against conversions and keeps what came of
+it in the list after each, so that a call that was ended can be repeated: what ran equal is not run again while its
+conversion stays the same, but for `--again`. `--compile` does the same for the rung on which compiled functions are
+compared with eager ones, which takes minutes for each, of scripts that ran equal. `--write` makes the page of all this.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections import Counter
 from dataclasses import dataclass, fields, replace
@@ -35,8 +38,26 @@ else:
     import tomli as tomllib
 
 HERE = Path(__file__).parent
-LIST = HERE / "wild.toml"
-TABLE = HERE / "wild.md"
+
+LISTS = {
+    "wild": (
+        "Scripts in the wild",
+        "How other people's descendants of cleanrl's PPO fare. The repositories were found by the names of files that "
+        "such scripts have, and taken as they came; of each, the first three scripts in the order of their paths that "
+        "step an environment and an optimizer and use at least three of cleanrl's own names, less those that equal "
+        "one of cleanrl's but for white space. Those that run here ran two iterations with little data,",
+    ),
+    "wild_off_policy": (
+        "Off-policy scripts in the wild",
+        "How other people's descendants of cleanrl's DQN, C51, DDPG, TD3 and SAC fare. The repositories were found by "
+        "the names of files that such scripts have, and chosen before anything of them was read, most of those that "
+        "are named cleanrl left out; of each, the first two scripts in the order of their paths that step an "
+        "environment and an optimizer and use at least three of cleanrl's own names for what replay needs, less those "
+        "that equal one of cleanrl's but for white space. Those that run here ran a few hundred steps of the "
+        "environment, from little stored data on,",
+    ),
+}
+"""The lists, each with the title of its page, and how its scripts were chosen and run."""
 
 RAN = {
     "equal": "ran, equal",
@@ -45,12 +66,12 @@ RAN = {
 }
 """What the field `ran` may say, and how the table says it."""
 FIRST = ("repository", "commit", "path", "holdout")
-"""The fields that an entry of wild.toml begins with."""
+"""The fields that an entry of a list begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Script(wild_run.Setting):
-    """One entry of wild.toml, with how it is run."""
+    """One entry of a list, with how it is run."""
 
     repository: str
     commit: str
@@ -167,18 +188,19 @@ def _ran_earlier(script: Script, outcome: Outcome) -> bool:
     return outcome.kind == "converted" and script.ran != "not run" and script.conversion != outcome.digest
 
 
-def table(scripts: list[Script], outcomes: list[Outcome]) -> str:
-    """wild.md."""
+def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") -> str:
+    """The page of a list."""
+    title, chosen = LISTS[name]
+    introduction = (
+        f"{chosen} compared as by `lean-convert verify --up-to refactored`; environments and packages that cannot be "
+        "had are stood in for by random ones of the same interface (`tests/support/standins`, "
+        f"`benchmarks/wild_standins`), with the settings that `benchmarks/{name}.toml` has for each. "
+        "`make wild` makes it."
+    )
     lines = [
-        "# Scripts in the wild",
+        f"# {title}",
         "",
-        "How other people's descendants of cleanrl's PPO fare. The repositories were found by the names of files that",
-        "such scripts have, and taken as they came; of each, the first three scripts in the order of their paths that",
-        "step an environment and an optimizer and use at least three of cleanrl's own names, less those that equal one",
-        "of cleanrl's but for white space. Those that run here ran two iterations with little data, compared as by",
-        "`lean-convert verify --up-to refactored`; environments and packages that cannot be had are stood in for by",
-        "random ones of the same interface (`tests/support/standins`, `benchmarks/wild_standins`), with the settings",
-        "that `benchmarks/wild.toml` has for each. `make wild` makes it.",
+        *textwrap.wrap(introduction, 110, break_on_hyphens=False),
         "",
         summary(scripts, outcomes),
         "",
@@ -214,10 +236,10 @@ def fetch(script: Script, root: Path) -> None:
             return
 
 
-def listed(scripts: list[Script]) -> str:
-    """wild.toml."""
+def listed(scripts: list[Script], name: str = "wild") -> str:
+    """The text of a list."""
     entries = [
-        "# Other people's scripts, as benchmarks/wild.md tells. `ran` and `note` record what running them gave.\n"
+        f"# Other people's scripts, as benchmarks/{name}.md tells. `ran` and `note` record what running them gave.\n"
     ]
     names = [*FIRST, *(f.name for f in fields(Script) if f.name not in FIRST)]
     for script in scripts:
@@ -243,25 +265,26 @@ def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
 def _short(told: str, note: str) -> str:
     """The last line of what a run has to say, which is shown."""
     click.echo(f"{'':10} {told} {note}")
-    lines = note.strip().splitlines()
+    lines = note.replace(f"{HERE.parent}/", "").strip().splitlines()
     return f"{'the original stops: ' if told == 'not run' else ''}{lines[-1][:200]}" if lines else ""
 
 
-def read_list() -> list[Script]:
-    """The entries of wild.toml."""
-    return [Script(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["script"]]
+def read_list(path: Path) -> list[Script]:
+    """The entries of a list."""
+    return [Script(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["script"]]
 
 
-def keep(script: Script) -> None:
-    """Write into wild.toml what became of one script; what else was changed there in the meantime stays."""
+def keep(script: Script, path: Path) -> None:
+    """Write into a list what became of one script; what else was changed there in the meantime stays."""
     told = {name: getattr(script, name) for name in ("ran", "note", "conversion", "compiled", "compiled_note")}
     same = (script.repository, script.path)
-    scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list()]
-    LIST.write_text(listed(scripts), encoding="utf-8")
+    scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list(path)]
+    path.write_text(listed(scripts, path.stem), encoding="utf-8")
 
 
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--list", "name", type=click.Choice(tuple(LISTS)), default="wild", help="Which scripts.")
 @click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
 @click.option("--run", "runs", is_flag=True, help="Run the converted ones against their originals; keep the outcomes.")
 @click.option(
@@ -269,12 +292,15 @@ def keep(script: Script) -> None:
 )
 @click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
 @click.option("--again", is_flag=True, help="Run also what ran equal before and has not changed since.")
-@click.option("--write", is_flag=True, help="Write wild.md.")
-def main(directory: Path, fetches: bool, runs: bool, compiles: bool, matching: str, again: bool, write: bool) -> None:
-    """Convert the scripts of wild.toml found in DIRECTORY; fails where the converter raised or a run differs."""
+@click.option("--write", is_flag=True, help="Write the page.")
+def main(
+    directory: Path, name: str, fetches: bool, runs: bool, compiles: bool, matching: str, again: bool, write: bool
+) -> None:
+    """Convert a list's scripts found in DIRECTORY; fails where the converter raised or a run differs."""
     if matching and write:
         raise click.UsageError("--write makes a page of all scripts: it does not go with --matching")
-    scripts = [s for s in read_list() if matching in f"{s.repository} {s.path}"]
+    path = HERE / f"{name}.toml"
+    scripts = [s for s in read_list(path) if matching in f"{s.repository} {s.path}"]
     outcomes = []
     for number, script in enumerate(scripts):
         root = directory / script.repository
@@ -287,14 +313,14 @@ def main(directory: Path, fetches: bool, runs: bool, compiles: bool, matching: s
         wanted = outcome.kind == "converted" and not script.impossible and not known
         if runs and wanted:
             scripts[number] = ran(script, outcome, directory)
-            keep(scripts[number])
+            keep(scripts[number], path)
         script = scripts[number]
         if compiles and outcome.kind == "converted" and script.ran == "equal" and (again or not script.compiled):
             scripts[number] = compiled(script, outcome, directory)
-            keep(scripts[number])
+            keep(scripts[number], path)
     click.echo(summary(scripts, outcomes))
     if write:
-        TABLE.write_text(table(scripts, outcomes), encoding="utf-8")
+        path.with_suffix(".md").write_text(table(scripts, outcomes, name), encoding="utf-8")
     if any(o.kind == "raised" for o in outcomes) or any("differs" in (s.ran, s.compiled) for s in scripts):
         sys.exit(1)
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer.syntax.text import read
-from transformer.verify import RunFailed, compare, record
+from transformer.verify import RunFailed, compare
 from transformer.verify.arguments import added_options, without_options
+from transformer.verify.record import record_run
+from transformer.verify.recording import Recording
 from transformer.verify.run import Run
 from transformer.verify.verify import CannotVerify, Task, verify
 
@@ -21,7 +23,17 @@ HERE = Path(__file__).parent
 STANDINS = (HERE / "wild_standins", HERE.parent / "tests" / "support" / "standins")
 LITTLE = {"seed": 1, "num-envs": 4, "num-steps": 16, "num-minibatches": 2, "update-epochs": 2, "total-timesteps": 4096}
 """Options that most of the scripts know, and what they get; a seed, as some draw one."""
-ITERATIONS, LIMIT = 2, 600.0
+REPLAYED = {
+    "num-envs": 1,
+    "learning-starts": 60,
+    "total-timesteps": 300,
+    "buffer-size": 200,
+    "batch-size": 16,
+    "target-network-frequency": 20,
+}
+"""Likewise of those that learn from stored steps, where these count: the buffer is filled more than once."""
+ITERATIONS, STEPS, LIMIT = 2, 240, 600.0
+"""Rollouts with their updates; of scripts that learn from stored steps, steps of the environment; seconds."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +74,27 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
         `equal`, `differs` or `not run`, and what differs, or the last lines of the original that did not run.
     """
     text = read(path).content
-    args = options(text, setting.args)
     ending = f"\n\n{setting.ending}\n" if setting.ending else ""
+    stepwise = replays(text)
+
+    def recorded(source: str) -> Recording:
+        ran = Run(path, tuple(options(text, setting.args)), source + ending, timeout=LIMIT)
+        return record_run(ran, iterations=STEPS if stepwise else ITERATIONS, stepwise=stepwise)
+
     with environment(path, root, text, setting, packages):
         try:
-            original = record(path, args, source=text + ending, iterations=ITERATIONS, timeout=LIMIT)
+            original = recorded(text)
         except (RunFailed, OSError) as failed:
             return "not run", str(failed)
         if not original.steps:
             return "not run", "its optimizer steps were not seen"
         try:
-            other = record(path, args, source=converted + ending, iterations=ITERATIONS, timeout=LIMIT)
+            other = recorded(converted)
         except (RunFailed, OSError) as failed:
             return "differs", f"the converted script stops: {failed}"
         differences = compare(original, without_options(other, added_options(text, converted)))
         if differences:
-            again = record(path, args, source=text + ending, iterations=ITERATIONS, timeout=LIMIT)
-            if own := compare(original, again):
+            if own := compare(original, recorded(text)):
                 return "not run", f"two runs of it differ from one another: {own[0]}"
     return ("differs", str(differences[0])) if differences else ("equal", "")
 
@@ -110,7 +126,7 @@ def options(text: str, given: Sequence[str] = ()) -> list[str]:
     if "tyro.cli" not in text and "parse_args" not in text:
         return list(given)
     args: list[str] = []
-    for option, value in LITTLE.items():
+    for option, value in (LITTLE | REPLAYED if replays(text) else LITTLE).items():
         spellings = (option, option.replace("-", "_"))
         if any(f"--{s}" in given for s in spellings):
             continue
@@ -125,6 +141,11 @@ def options(text: str, given: Sequence[str] = ()) -> list[str]:
     return [*given, *args]
 
 
+def replays(text: str) -> bool:
+    """Whether a script says from when on it learns from stored steps."""
+    return re.search(r"\blearning[_-]starts\b", text) is not None
+
+
 @contextmanager
 def environment(path: Path, root: Path, text: str, setting: Setting, packages: Path) -> Iterator[None]:
     """The variables that the stand-ins and the import of the repository's own modules need."""
@@ -134,7 +155,8 @@ def environment(path: Path, root: Path, text: str, setting: Setting, packages: P
     given = {
         "PYTHONPATH": os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")]),
         "WILD_OBSERVATIONS": setting.observations or ("Image(84, 84, 3)" if "Conv2d" in text else "Box(6)"),
-        "WILD_ACTIONS": setting.actions or ("Box(2)" if "Normal(" in text else "Discrete(4)"),
+        "WILD_ACTIONS": setting.actions
+        or ("Box(2)" if re.search(r"Normal\(|action_space\.high", text) else "Discrete(4)"),
         "WILD_FOLDER": str(own) if own.exists() else "",
         "WILD_INFOS": " ".join(setting.infos),
         "WILD_GYM": setting.gym,

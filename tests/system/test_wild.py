@@ -31,20 +31,26 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             del sys.modules[name]
 
 
-def entries() -> list[dict[str, Any]]:
-    return tomllib.loads((BENCHMARKS / "wild.toml").read_text(encoding="utf-8"))["script"]
+LISTS = ("wild", "wild_off_policy")
 
 
-def test_the_list_is_as_it_would_be_written() -> None:
+def entries(name: str) -> list[dict[str, Any]]:
+    return tomllib.loads((BENCHMARKS / f"{name}.toml").read_text(encoding="utf-8"))["script"]
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_list_is_as_it_would_be_written(name: str) -> None:
     import wild
 
-    assert wild.listed([wild.Script(**e) for e in entries()]) == (BENCHMARKS / "wild.toml").read_text(encoding="utf-8")
+    written = wild.listed([wild.Script(**e) for e in entries(name)], name)
+    assert written == (BENCHMARKS / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def test_no_script_is_listed_twice() -> None:
-    names = [(e["repository"], e["path"]) for e in entries()]
+    both = [e for name in LISTS for e in entries(name)]
+    names = [(e["repository"], e["path"]) for e in both]
     assert len(names) == len(set(names))
-    assert all(len(e["commit"]) == 40 for e in entries())
+    assert all(len(e["commit"]) == 40 for e in both)
 
 
 def test_options_that_a_script_knows() -> None:
@@ -55,6 +61,8 @@ def test_options_that_a_script_knows() -> None:
     assert options(tyro, ["--num-envs", "1"]) == ["--num-envs", "1", "--no-capture-video"]
     argparse = 'parser.add_argument("--num_steps")\nargs = parser.parse_args()\n'
     assert options(argparse) == ["--num_steps", "16"]
+    replayed = "class Args:\n    learning_starts: int = 25e3\n    total_timesteps: int = 1\nargs = tyro.cli(Args)\n"
+    assert options(replayed) == ["--total-timesteps", "300", "--learning-starts", "60"]
     assert options("print()\n") == []
 
 
@@ -86,17 +94,17 @@ def test_a_commit_is_fetched_or_nothing_is_left(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "a" / "c").exists()
 
 
-def test_keeping_one_outcome_leaves_the_other_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keeping_one_outcome_leaves_the_other_entries(tmp_path: Path) -> None:
     import wild
 
-    monkeypatch.setattr(wild, "LIST", tmp_path / "wild.toml")
-    scripts = [wild.Script(repository="a/b", commit="0" * 40, path=path) for path in ("one.py", "two.py")]
-    wild.LIST.write_text(wild.listed(scripts), encoding="utf-8")
+    path = tmp_path / "wild.toml"
+    scripts = [wild.Script(repository="a/b", commit="0" * 40, path=name) for name in ("one.py", "two.py")]
+    path.write_text(wild.listed(scripts), encoding="utf-8")
     ran = dataclasses.replace(scripts[0], ran="equal", conversion="12")
     edited = dataclasses.replace(scripts[0], args=["--seed", "1"])
-    wild.LIST.write_text(wild.listed([edited, scripts[1]]), encoding="utf-8")
-    wild.keep(ran)
-    assert wild.read_list() == [dataclasses.replace(edited, ran="equal", conversion="12"), scripts[1]]
+    path.write_text(wild.listed([edited, scripts[1]]), encoding="utf-8")
+    wild.keep(ran, path)
+    assert wild.read_list(path) == [dataclasses.replace(edited, ran="equal", conversion="12"), scripts[1]]
 
 
 def test_the_ending_runs_below_original_and_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,11 +112,11 @@ def test_the_ending_runs_below_original_and_converted(tmp_path: Path, monkeypatc
 
     ran: list[str] = []
 
-    def recorded(path: Path, args: Any, *, source: str, **_: Any) -> Any:
-        ran.append(source)
+    def recorded(run: Any, **_: Any) -> Any:
+        ran.append(run.source)
         return SimpleNamespace(steps=[1])
 
-    monkeypatch.setattr(wild_run, "record", recorded)
+    monkeypatch.setattr(wild_run, "record_run", recorded)
     monkeypatch.setattr(wild_run, "compare", lambda left, right: [])
     monkeypatch.setattr(wild_run, "without_options", lambda recording, options: recording)
     script = tmp_path / "ppo.py"
