@@ -53,8 +53,8 @@ LISTS = {
         "the names of files that such scripts have, and chosen before anything of them was read, most of those that "
         "are named cleanrl left out; of each, the first two scripts in the order of their paths that step an "
         "environment and an optimizer and use at least three of cleanrl's own names for what replay needs, less those "
-        "that equal one of cleanrl's but for white space. Those that run here "
-        "ran a few hundred steps of the environment, from little stored data on,",
+        "that equal one of cleanrl's but for white space. Those that run here ran a few hundred steps of the "
+        "environment, from little stored data on,",
     ),
 }
 """The lists, each with the title of its page, and how its scripts were chosen and run."""
@@ -265,7 +265,7 @@ def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
 def _short(told: str, note: str) -> str:
     """The last line of what a run has to say, which is shown."""
     click.echo(f"{'':10} {told} {note}")
-    lines = note.strip().splitlines()
+    lines = note.replace(f"{HERE.parent}/", "").strip().splitlines()
     return f"{'the original stops: ' if told == 'not run' else ''}{lines[-1][:200]}" if lines else ""
 
 
