@@ -502,6 +502,32 @@ def _either_backward(mutant: Mutant, script: _Script) -> str:
     return ""
 
 
+def _same_row(mutant: Mutant, script: _Script) -> str:
+    """Repeating `rows[i] = x` where x is always made new, by arithmetic, and i counts."""
+    statement = script.statement(mutant.line)
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(rows), slice=ast.Name(i))], value=ast.Name(x)):
+            around = script.scope(statement)
+            made = [n for n in ast.walk(around) if isinstance(n, ast.Name) and n.id in (i, x) and _is_stored(n)]
+            counts = [n for n in map(script.parent, made) if isinstance(n, ast.For) and _counts(n.iter)]
+            new = [n for n in map(script.parent, made) if isinstance(n, ast.Assign) and _is_new(n.value)]
+            if mutant.kind == "repeat" and len({rows, i, x}) == 3 and len(counts) == 1 and new:
+                return "it writes the same numbers into the same row" if len(made) == len(new) + 1 else ""
+    return ""
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _is_new(value: ast.expr) -> bool:
+    return isinstance(value, (ast.BinOp, ast.Constant))
+
+
+def _counts(over: ast.expr) -> bool:
+    return re.fullmatch(r"(reversed\()?range\(.*\)+", ast.unparse(over)) is not None
+
+
 def _is_adam_of_all(script: _Script) -> bool:
     """Whether the script's one optimizer is Adam with all of the network's parameters."""
     made = script.values("optimizer")
@@ -659,6 +685,7 @@ _RULES: tuple[Callable[[Mutant, _Script], str], ...] = (
     _two_ways,
     _first_gradients,
     _either_backward,
+    _same_row,
     _other_kind,
     _drawn_outside_graphs,
     _uncaptured,

@@ -14,6 +14,8 @@ from reasons import reasons
 from score import sample
 from targets import TARGETS
 
+from transformer.syntax.templates import render
+
 SCRIPT = '''
 """Docstring."""
 import math
@@ -108,6 +110,9 @@ def test_a_dropped_with_leaves_its_block(found: list[Mutant]) -> None:
         ("args.n = args.n * 2", "repeat", False),
         ("args.n = len(vars(args))", "repeat", False),
         ("a[i] = x", "repeat", False),
+        ("for i in range(n):\n        b = x + b\n        a[i] = b", "repeat", True),
+        ("for i in range(n):\n        b = a[0]\n        a[i] = b", "repeat", False),
+        ("for i in rows:\n        b = x + b\n        a[i] = b", "repeat", False),
         ("y += x", "repeat", False),
         ("random.seed(args.seed)", "repeat", True),
         ("random.seed(next(seeds))", "repeat", False),
@@ -119,7 +124,8 @@ def test_a_dropped_with_leaves_its_block(found: list[Mutant]) -> None:
 )
 def test_what_is_proved(statement: str, kind: str, proved: bool) -> None:
     text = canonical(f"def f():\n    {statement}\n    return y, read, t, args")
-    (mutant,) = [m for m in mutants(text, {}) if m.kind == kind and m.before == statement]
+    last = statement.splitlines()[-1].strip()
+    (mutant,) = [m for m in mutants(text, {}) if m.kind == kind and m.before == last]
     assert bool(proof(mutant, text)) == proved
 
 
@@ -257,19 +263,7 @@ def sample(d):
         return drawn
     return d.sample()
 
-def traceable(optimizer):
-    parameters = [p for group in optimizer.param_groups for p in group['params'] if p.requires_grad]
-
-    def backward(loss):
-        if not torch.compiler.is_compiling():
-            loss.backward()
-            return
-        for p, grad in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)):
-            if p.grad is None or grad is None:
-                p.grad = grad
-            else:
-                p.grad.copy_(grad)
-    return backward
+TRACEABLE
 
 def rollout(x):
     if args.compile:
@@ -284,7 +278,9 @@ optimizer = optim.Adam(agent.parameters(), lr=0.1)
 if args.compile or args.cudagraphs:
     for group in optimizer.param_groups:
         group['lr'] = torch.tensor(group['lr'], dtype=torch.float64, device='cpu')
-backward = traceable(optimizer)
+zero_grad, backward, optimizer_step = (optimizer.zero_grad, lambda loss: loss.backward(), optimizer.step)
+if args.compile:
+    zero_grad, backward, optimizer_step = traceable(optimizer)
 if torch.device(device).type != 'cpu':
     gae = torch.compile(gae, options=options)
 if args.cudagraphs:
@@ -300,13 +296,16 @@ else:
     optimizer.param_groups[0]['lr'] = args.lr * 2
 for x in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):
     update(x)
-"""
+""".replace("TRACEABLE", ast.unparse(ast.parse(render("traceable", traceable="traceable"))))
+TRACED = "zero_grad, backward, optimizer_step = traceable(optimizer)"
+EAGER = "(optimizer.zero_grad, lambda loss: loss.backward(), optimizer.step)"
 RATE, CUT = "if args.compile or args.cudagraphs:", "if args.batch_size % args.minibatch_size == 0:"
 NORMAL, CATEGORICAL = (f"if captured and isinstance(d, torch.distributions.{k}):" for k in ("Normal", "Categorical"))
 DRAWN = "drawn = (probs / torch.empty_like(probs).exponential_(1)).argmax(-1)"
 PROVED_OF_GRAPHS = [
-    ("traceable.backward", "if not torch.compiler.is_compiling():", "(dropped)", True),
-    ("traceable.backward", "if not torch.compiler.is_compiling():", "if torch.compiler.is_compiling():", False),
+    ("", TRACED, "(dropped)", True),
+    ("", TRACED, "(repeated)", False),
+    ("", TRACED.replace("traceable(optimizer)", EAGER), "(repeated)", True),
     ("", "if torch.device(device).type != 'cpu':", "if torch.device(device).type == 'cpu':", True),
     ("", "if torch.device(device).type != 'cpu':", "(dropped)", True),
     ("", "if torch.device(device).type != 'cpu':", "if torch.device(device).pop() != 'cpu':", False),
@@ -338,8 +337,9 @@ def test_what_is_proved_of_graphs(scope: str, before: str, after: str, proved: b
 @pytest.mark.parametrize(
     ("scope", "before", "after", "old", "new"),
     [
-        ("traceable.backward", "if not torch.compiler.is_compiling():", "(dropped)", "    zero_grad()\n", ""),
-        ("traceable.backward", "if not torch.compiler.is_compiling():", "(dropped)", "agent.parameters()", "some"),
+        ("", TRACED, "(dropped)", "p.grad.copy_(grad)", "p.grad.add_(grad)"),
+        ("", TRACED, "(dropped)", "agent.parameters()", "some"),
+        ("", TRACED, "(dropped)", "lambda loss: loss.backward()", "lambda loss: loss.backward(retain_graph=True)"),
         ("", CUT, "if args.batch_size // args.minibatch_size == 0:", "split(args.minibatch_size", "split(args.size"),
         ("", "if args.compile:", "if args.cudagraphs:", "    else:\n        policy(x)", "    act(x)"),
         ("", RATE, "if args.compile or args.cudagraphs or args.x:", "optim.Adam(", "optim.SGD("),
