@@ -113,3 +113,12 @@ def test_a_method_of_a_class_that_is_derived_from_another_file_s() -> None:
     made = state(functions=HEAD, third_party="from other import Base")
     (work,) = (n for n in made.tree.classes["Tool"].body)
     assert "Tool is derived from Base" in (Capture(made.roles).obstacle(work) or "")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("own", ["self", "this"])
+def test_parts_are_looked_into_whatever_a_method_calls_its_object(own: str) -> None:
+    part = "class Part(nn.Module):\n    def forward(self, x):\n        return x * x.sum().item()\n\n\n"
+    agent = PARTS["agent"].replace("self.critic = nn", "self.part = Part()\n        self.critic = nn")
+    agent = (part + agent.replace("return self.critic(x)", "return self.part(x)")).replace("self", own)
+    why = obstacle("return agent.get_value(x)", agent=agent)
+    assert why is not None and why.endswith("reads x.sum() on the host")

@@ -17,6 +17,7 @@ from transformer.syntax.query import (
     calls_method,
     children,
     first_parameter,
+    is_static,
     pairwise,
     root,
     statements,
@@ -89,7 +90,7 @@ class Capture:
         return self.obstacle(method, call) if method else self._call_of_network(call)
 
     def _search(self, function: ast.FunctionDef, call: ast.Call | None) -> str | None:
-        known = _known(function, call) if call is not None else {}
+        known = _known(self._tree, function, call) if call is not None else {}
         if (function, frozenset(known.items())) in self._seen:
             return None
         self._seen.add((function, frozenset(known.items())))
@@ -104,7 +105,7 @@ class Capture:
             if why is not None:
                 return f"line {getattr(node, 'lineno', function.lineno)} {why}"
             if isinstance(node, ast.Call):
-                for inner in self._called(node, part.owner):
+                for inner in self._called(node, part):
                     if (why := self._search(inner, node)) is not None:
                         return why
         return None
@@ -129,7 +130,7 @@ class Capture:
                     found.setdefault(stmt.name, []).append(stmt)
         return found
 
-    def _called(self, call: ast.Call, owner: ast.ClassDef | None) -> Iterator[ast.FunctionDef]:
+    def _called(self, call: ast.Call, part: _Part) -> Iterator[ast.FunctionDef]:
         """The functions of the file that a call may run: any method of its name, where the object is not known."""
         if isinstance(call.func, ast.Name) and call.func.id in self._roles.history.on_device:
             return
@@ -142,8 +143,8 @@ class Capture:
         elif isinstance(call.func, ast.Attribute) and call.func.attr in self._methods:
             if root(call.func) not in self._optimizers:
                 yield from self._methods[call.func.attr]
-        elif owner is not None and root(call.func) == "self":  # a part of the network
-            for cls in self._tree.used_classes(owner)[1:]:
+        elif part.owner is not None and root(call.func) == part.own:  # a part of the network
+            for cls in self._tree.used_classes(part.owner)[1:]:
                 yield from (m for m in self._methods.get("forward", ()) if m in cls.body)
 
     def _left_out(self, node: ast.AST, part: _Part) -> str | None:
@@ -151,7 +152,7 @@ class Capture:
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             return f"binds {node.names[0]} of an outer scope, which a replay would not"
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr not in OF_TENSORS:
-            fresh = part.name == "__init__" and root(node) == "self"
+            fresh = part.name == "__init__" and root(node) == part.own
             return None if fresh else f"sets {ast.unparse(node)}, which a replay would not"
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and root(node) not in part.made:
             if _is_entry(node):
@@ -299,6 +300,8 @@ class _Part:
 
     def __init__(self, function: ast.FunctionDef, owner: ast.ClassDef | None) -> None:
         self.name, self.owner = function.name, owner
+        self.own = first_parameter(function) if owner is not None else None
+        """What a method calls its object."""
         nodes = list(walk(function))
         stored = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
         self.bound = stored | {n.arg for n in nodes if isinstance(n, ast.arg)}
@@ -379,12 +382,13 @@ def _asks_none(test: ast.expr) -> str:
     return test.left.id if none else ""
 
 
-def _known(function: ast.FunctionDef, call: ast.Call) -> dict[str, bool]:
+def _known(tree: Tree, function: ast.FunctionDef, call: ast.Call) -> dict[str, bool]:
     """Of some parameters that one condition asks for, whether a call leaves them None.
 
     A second condition may see what the first one's branch has bound the parameter to.
     """
-    bound = bind_arguments(function, call, call.func if first_parameter(function) == "self" else None)
+    method = isinstance(tree.parents[function], ast.ClassDef) and not is_static(function)
+    bound = bind_arguments(function, call, call.func if method else None)
     if bound is None:
         return {}
     asked = [_asks_none(n.test) for n in walk(function) if isinstance(n, ast.If)]
