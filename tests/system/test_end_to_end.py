@@ -51,7 +51,7 @@ def test_carriage_returns_and_byte_order_mark_are_kept(tmp_path: Path) -> None:
     ("content", "code"),
     [
         (b"", "LC001"),
-        (b"\n\n# nothing\n", "LC004"),
+        (b"\n\n# nothing\n", "LC001"),
         (b"def f(:\n", "LC001"),
         (b"x = 1\n  y = 2\n", "LC001"),
         (b"\x89PNG\r\n\x1a\n\0\0", "LC001"),
