@@ -16,7 +16,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild clean
+.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild wild-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -100,6 +100,9 @@ family: $(STAMP) ## cleanrl's own scripts: verifies them (two hours); WHEEL= of 
 wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (two hours); WILD=folder for their checkouts
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write --list wild_off_policy
+
+wild-speed: $(STAMP) ## how much faster other people's scripts get (three hours, nothing else running; goes on where it stopped)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/wild_speed.py $(or $(WILD),.wild) --fetch
 
 clean: ## remove .venv and all caches
 	rm -rf $(VENV) $(VENV_CUDA) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -1,0 +1,248 @@
+"""How much faster other people's scripts get: those of the lists that ran equal, in turns, with their own sizes.
+
+    python benchmarks/wild_speed.py DIRECTORY [--fetch] [--matching TEXT] [--minutes M] [--turns N] [--page]
+
+Each script is measured as it is, with its conversion (flags off) and with its conversion under `--compile`, as by
+`lean-convert bench`, in the surroundings in which benchmarks/wild.py ran it. What was measured is kept in
+results/wild-speed.json after each script, so that a call that was ended can be repeated: what is known of a conversion
+is not measured again. wild_speed.md and its picture are made of that file alone; `--page` makes them and measures
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import wild
+import wild_run
+
+from transformer.bench import show
+from transformer.bench.bench import Task, bench
+from transformer.bench.contenders import FLAGS_OFF, ORIGINAL, line_up
+from transformer.bench.measure import Length
+from transformer.bench.warm_up import past_warm_up
+from transformer.syntax.text import read
+from transformer.verify.run import Run, RunFailed
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "wild-speed.json"
+PICTURE = RESULTS.with_suffix(".png")
+PAGE = HERE / "wild_speed.md"
+RUNGS = (FLAGS_OFF, "compile")
+BURN_IN = 2
+"""Iterations of rollout and update; of scripts that learn from stored steps, warm_up.py knows."""
+LIMIT = 1800.0
+"""Seconds that a process may live: it waits while the others compile and have their turns."""
+
+INTRODUCTION = (
+    "How fast the scripts of [wild.md](wild.md) and [wild_off_policy.md](wild_off_policy.md) that ran equal train, "
+    "with their own sizes and one thread: ratios to the unmodified original in the same turn, medians of all turns; ± "
+    "is half the width of the 95% interval of that median. Environments that cannot be had are stood in for by random "
+    "ones of the same interface, whose steps cost next to nothing: there the ratio is above what the real one would "
+    "give. `make wild-speed` measures them, one after the other."
+)
+
+
+def measured(script: wild.Script, converted: str, root: Path, packages: Path, turns: int) -> dict[str, Any]:
+    """One script, its conversion, and this under --compile: the benchmark's JSON without single turns.
+
+    Raises:
+        RunFailed: the original cannot be run or measured.
+        OSError: it cannot be read.
+    """
+    path = root / script.path
+    text = read(path).content
+    ending = f"\n\n{script.ending}\n" if script.ending else ""
+    quiet = [a for a in wild_run.options(text) if a == "--no-capture-video"]
+    with tempfile.TemporaryDirectory() as folder, wild_run.environment(path, root, text, script, packages):
+        output = Path(folder, path.name)
+        output.write_text(converted + ending, encoding="utf-8")
+        original = Run(path, (*script.args, *quiet), text + ending, timeout=LIMIT)
+        contenders = line_up(original, output, (), RUNGS)
+        length = Length(BURN_IN, None, 1.0, turns)
+        return concise(show.as_json(bench(past_warm_up(Task(contenders, 1, length), None))))
+
+
+def concise(benchmark: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a benchmark: figures by contender, the machine's processor and its load at the beginning."""
+    kept = ("status", "reason", "steps_per_second", "ratio", "warmup_seconds", "seconds_per_step", "functions")
+    return {
+        "machine": benchmark["machine"],
+        "turns": benchmark["turns"],
+        "results": {r["name"]: {k: r[k] for k in kept if k in r} for r in benchmark["results"]},
+    }
+
+
+def ratio(entry: Mapping[str, Any], rung: str) -> float | None:
+    """Steps per second of a rung by those of the original; None where it was not measured."""
+    result = entry.get("results", {}).get(rung, {})
+    return float(result["ratio"]["median"]) if result.get("status") == "measured" else None
+
+
+def summary(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Geometric mean, worst and best, and the share that is slower, by rung."""
+    lines = []
+    for rung in RUNGS:
+        ratios = sorted(r for e in entries if (r := ratio(e, rung)) is not None)
+        if ratios:
+            slower = sum(r < 1 for r in ratios)
+            lines.append(
+                f"- *{rung}*, {len(ratios)} scripts: geometric mean {statistics.geometric_mean(ratios):.2f}x, median "
+                f"{statistics.median(ratios):.2f}x, {ratios[0]:.2f}x to {ratios[-1]:.2f}x; {slower} below 1.0x."
+            )
+    return lines
+
+
+def page(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The page: what was measured, the fastest first."""
+    ordered = sorted(entries, key=lambda e: -(ratio(e, RUNGS[-1]) or ratio(e, RUNGS[0]) or 0))
+    loads = [e["machine"]["load"] for e in entries if "machine" in e and e["machine"].get("load") is not None]
+    lines = ["# How much faster strangers' scripts get", "", *textwrap.wrap(INTRODUCTION, 118), "", *summary(entries)]
+    if loads:
+        lines.append(f"- The machine's load at the beginning of each: {min(loads):.1f} to {max(loads):.1f}.")
+    lines += ["", f"![Ratios, script by script](results/{PICTURE.name})", ""]
+    lines += [
+        "Microseconds per environment step, of the original and under `--compile`:",
+        "",
+        "| script | flags off | compile | warm-up s | step | of it env | compiled: step | update | compiled anew |",
+        "|-|-|-|-|-|-|-|-|-|",
+    ]
+    lines += [f"| {' | '.join(_cells(entry))} |" for entry in ordered]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(entry: Mapping[str, Any]) -> list[str]:
+    name = f"{entry['repository']} `{entry['path']}`"
+    if "results" not in entry:
+        return [name, f"not measured: {entry['reason']}".replace("|", "\\|"), *[""] * 7]
+    results = entry["results"]
+    compiled = results[RUNGS[-1]]
+    done = compiled["status"] == "measured"
+    anew = sum(f["recompilations_after_burnin"] for f in compiled.get("functions", {}).values()) if done else ""
+    return [
+        name,
+        *(_ratio(results[rung]) for rung in RUNGS),
+        f"{compiled['warmup_seconds']['median']:.0f}" if done else "",
+        _step(results[ORIGINAL]),
+        _phase(results[ORIGINAL], "env_step"),
+        _step(compiled) if done else "",
+        _phase(compiled, "update") if done else "",
+        str(anew),
+    ]
+
+
+def _ratio(result: Mapping[str, Any]) -> str:
+    if result["status"] != "measured":
+        return f"{result['status']}: {str(result['reason']).strip().splitlines()[-1][:120]}".replace("|", "\\|")
+    spread = result["ratio"]
+    return f"{spread['median']:.2f} ±{50 * (spread['high'] - spread['low']) / spread['median']:.0f}%"
+
+
+def _step(result: Mapping[str, Any]) -> str:
+    return f"{1e6 / result['steps_per_second']['median']:,.0f}"
+
+
+def _phase(result: Mapping[str, Any], phase: str) -> str:
+    seconds = result["seconds_per_step"].get(phase)
+    return "" if seconds is None else f"{1e6 * seconds:,.0f}"
+
+
+def draw(entries: Sequence[Mapping[str, Any]]) -> None:
+    """The picture: a bar for each script, sorted."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    both = [(r, ratio(e, RUNGS[0])) for e in entries if (r := ratio(e, RUNGS[-1])) is not None]
+    both.sort(key=lambda pair: pair[0])
+    figure, axes = pyplot.subplots(figsize=(9, 3.2))
+    axes.bar(range(len(both)), [compiled for compiled, _ in both], color="#4c78a8", label="--compile")
+    axes.plot(range(len(both)), [off for _, off in both], "k.", markersize=4, label="flags off")
+    axes.axhline(1, color="#888888", linewidth=0.8)
+    axes.set_ylabel("steps/s by the original's")
+    axes.set_xlabel("scripts, the slowest ratio first")
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(PICTURE, dpi=110)
+    pyplot.close(figure)
+
+
+def load() -> list[dict[str, Any]]:
+    """What is known."""
+    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []  # type: ignore[no-any-return]
+
+
+def keep(entry: dict[str, Any]) -> None:
+    """Write what is known of one script in the place of what was."""
+    others = [e for e in load() if (e["repository"], e["path"]) != (entry["repository"], entry["path"])]
+    ordered = sorted([*others, entry], key=lambda e: (e["repository"].lower(), e["path"]))
+    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+
+
+def write_page() -> None:
+    """Page and picture of what is known."""
+    PAGE.write_text(page(load()), encoding="utf-8")
+    draw(load())
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--list", "names", multiple=True, type=click.Choice(tuple(wild.LISTS)), default=tuple(wild.LISTS))
+@click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
+@click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
+@click.option("--minutes", type=float, help="Begin no further script after so many.")
+@click.option("--turns", default=6, show_default=True, help="Of one second each, whole iterations.")
+@click.option("--again", is_flag=True, help="Measure also what is known of the same conversion.")
+@click.option("--page", "only_page", is_flag=True, help="Make the page of what is known, and measure nothing.")
+def main(
+    directory: Path,
+    names: tuple[str, ...],
+    fetches: bool,
+    matching: str,
+    minutes: float | None,
+    turns: int,
+    again: bool,
+    only_page: bool,
+) -> None:
+    """Measure the scripts found in DIRECTORY that ran equal, and make the page."""
+    began = time.monotonic()
+    scripts = [s for name in names for s in wild.read_list(HERE / f"{name}.toml")]
+    for script in scripts if not only_page else ():
+        if minutes is not None and time.monotonic() - began > 60 * minutes:
+            break
+        if script.ran != "equal" or matching not in f"{script.repository} {script.path}":
+            continue
+        root = directory / script.repository
+        if fetches and not root.exists():
+            wild.fetch(replace(script), root)
+        outcome = wild.outcome_of(root / script.path)
+        known = any(
+            (e["repository"], e["path"], e["conversion"]) == (script.repository, script.path, outcome.digest)
+            for e in load()
+        )
+        if outcome.kind != "converted" or (known and not again):
+            continue
+        entry: dict[str, Any] = {"repository": script.repository, "path": script.path, "conversion": outcome.digest}
+        try:
+            entry |= measured(script, outcome.source, root, directory / ".packages", turns)
+        except (RunFailed, OSError) as failed:
+            entry["reason"] = str(failed).strip().splitlines()[-1].replace(f"{HERE.parent}{os.sep}", "")[:200]
+        keep(entry)
+        click.echo(f"{time.monotonic() - began:6.0f} s  {' | '.join(_cells(entry))}")
+    write_page()
+    click.echo("\n".join(summary(load())))
+
+
+if __name__ == "__main__":
+    main()

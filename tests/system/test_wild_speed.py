@@ -1,0 +1,115 @@
+"""How the speeds of other people's scripts are kept and shown (benchmarks/wild_speed.py)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield
+    for name in set(sys.modules) - before:
+        if name in ("wild", "wild_run", "wild_speed"):
+            del sys.modules[name]
+
+
+def result(ratio: float) -> dict[str, Any]:
+    return {
+        "status": "measured",
+        "ratio": {"median": ratio, "low": 0.9 * ratio, "high": 1.1 * ratio},
+        "steps_per_second": {"median": 1000 * ratio},
+        "warmup_seconds": {"median": 20.0},
+        "seconds_per_step": {"env_step": 1e-4, "update": 2e-4},
+        "functions": {"update": {"recompilations_after_burnin": 0}},
+    }
+
+
+def entry(path: str, off: float, compiled: float) -> dict[str, Any]:
+    results = {"original": result(1.0), "flags off": result(off), "compile": result(compiled)}
+    return {"repository": "a/b", "path": path, "conversion": "1", "machine": {"load": 0.5}, "results": results}
+
+
+def test_the_summary_is_a_geometric_mean_and_counts_what_is_slower() -> None:
+    from wild_speed import summary
+
+    off, compiled = summary([entry("x.py", 0.9, 1.0), entry("y.py", 1.6, 4.0)])
+    assert "geometric mean 1.20x" in off
+    assert "0.90x to 1.60x; 1 below 1.0x" in off
+    assert "geometric mean 2.00x" in compiled
+    assert "0 below 1.0x" in compiled
+
+
+def test_the_page_is_sorted_and_says_what_was_not_measured() -> None:
+    from wild_speed import page
+
+    failed = entry("failed.py", 1.1, 1.0)
+    failed["results"]["compile"] = {"status": "failed", "reason": "Traceback\nValueError: a|b"}
+    stopped = {"repository": "a/b", "path": "stopped.py", "conversion": "1", "reason": "it stops"}
+    text = page([stopped, failed, entry("slow.py", 1.0, 1.2), entry("fast.py", 1.0, 3.0)])
+    names = ("fast.py", "slow.py", "failed.py", "stopped.py")
+    assert sorted(names, key=text.index) == list(names)
+    assert "| 3.00 ±10% |" in text
+    assert "failed: ValueError: a\\|b" in text
+    assert "not measured: it stops" in text
+    assert len({line.count(" | ") for line in text.splitlines() if line.startswith("| a/b")}) == 1
+
+
+def test_what_is_known_of_a_conversion_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild
+    import wild_speed
+    from click.testing import CliRunner
+
+    script = wild.Script(repository="a/b", commit="0" * 40, path="ppo.py", ran="equal")
+    outcome = wild.Outcome("converted", source="now")
+    calls = []
+
+    def measured(*_: Any) -> dict[str, Any]:
+        calls.append(1)
+        return {"results": entry("", 1.0, 2.0)["results"]}
+
+    monkeypatch.setattr(wild, "read_list", lambda path: [script] if path.stem == "wild" else [])
+    monkeypatch.setattr(wild, "outcome_of", lambda path: outcome)
+    monkeypatch.setattr(wild_speed, "measured", measured)
+    monkeypatch.setattr(wild_speed, "RESULTS", tmp_path / "speed.json")
+    monkeypatch.setattr(wild_speed, "PAGE", tmp_path / "speed.md")
+    monkeypatch.setattr(wild_speed, "PICTURE", tmp_path / "speed.png")
+    for _ in range(2):
+        ran = CliRunner().invoke(wild_speed.main, [str(tmp_path)])
+        assert ran.exit_code == 0, ran.output
+    assert len(calls) == 1
+    assert [e["conversion"] for e in json.loads((tmp_path / "speed.json").read_text())] == [outcome.digest]
+    assert (tmp_path / "speed.png").exists()
+    CliRunner().invoke(wild_speed.main, [str(tmp_path), "--again"])
+    assert len(calls) == 2
+
+
+def test_a_script_that_stops_is_kept_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild
+    import wild_speed
+    from click.testing import CliRunner
+
+    from transformer.verify.run import RunFailed
+
+    script = wild.Script(repository="a/b", commit="0" * 40, path="ppo.py", ran="equal")
+    monkeypatch.setattr(wild, "read_list", lambda path: [script] if path.stem == "wild" else [])
+    monkeypatch.setattr(wild, "outcome_of", lambda path: wild.Outcome("converted", source="now"))
+
+    def stops(*_: Any) -> dict[str, Any]:
+        raise RunFailed("it ended", "Traceback\nValueError: no game")
+
+    monkeypatch.setattr(wild_speed, "measured", stops)
+    monkeypatch.setattr(wild_speed, "RESULTS", tmp_path / "speed.json")
+    monkeypatch.setattr(wild_speed, "PAGE", tmp_path / "speed.md")
+    monkeypatch.setattr(wild_speed, "PICTURE", tmp_path / "speed.png")
+    CliRunner().invoke(wild_speed.main, [str(tmp_path)])
+    assert json.loads((tmp_path / "speed.json").read_text())[0]["reason"] == "ValueError: no game"
