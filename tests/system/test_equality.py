@@ -16,8 +16,11 @@ import pytest
 import tomllib
 
 from transformer import Conversion, Skipped, convert
+from transformer.bench.measure import places_of
 from transformer.verify import Recording, compare, record
 from transformer.verify.arguments import added_options, without_options
+from transformer.verify.record import record_run
+from transformer.verify.run import Run
 
 ARGS = tomllib.loads((golden.FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
 FIXTURES = sorted(ARGS)
@@ -54,7 +57,14 @@ def processes(fixture: str) -> int | None:
 
 @cache
 def original(fixture: str) -> Recording:
-    return record(golden.FIXTURES / fixture, arguments(fixture), timeout=LIMIT, processes=processes(fixture))
+    return recorded(fixture, (golden.FIXTURES / fixture).read_text(encoding="utf-8"))
+
+
+def recorded(fixture: str, source: str) -> Recording:
+    """A run of the fixture, or of what became of it; timed as `verify` does where steps are stored one by one."""
+    script = golden.FIXTURES / fixture
+    run = Run(script, tuple(arguments(fixture)), source, timeout=LIMIT, processes=processes(fixture))
+    return record_run(run, stepwise=places_of(Run(script)).stepwise)
 
 
 def conversion(fixture: str) -> Conversion:
@@ -62,9 +72,7 @@ def conversion(fixture: str) -> Conversion:
 
 
 def check(fixture: str, state: str) -> None:
-    converted = record(
-        golden.FIXTURES / fixture, arguments(fixture), source=state, timeout=LIMIT, processes=processes(fixture)
-    )
+    converted = recorded(fixture, state)
     assert converted.steps and converted.prints
     assert len(converted.peers) == (processes(fixture) or 1) - 1
     added = added_options((golden.FIXTURES / fixture).read_text(encoding="utf-8"), state)
@@ -102,7 +110,7 @@ def test_compiled_conversion_trains_to_the_end(fixture: str, tmp_path: Path) -> 
     script.write_text(conversion(fixture).source, encoding="utf-8")
     launched = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes(fixture)}"]
     launched = launched if processes(fixture) else []
-    command = [sys.executable, *launched, str(script), *arguments(fixture), "--compile", "--measure-burnin", "1"]
+    command = [sys.executable, *launched, str(script), *arguments(fixture), "--compile"]
     environment = {**os.environ, "TORCH_LOGS": "graph_breaks,recompiles"}
     result = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=2 * LIMIT, check=False
