@@ -1,21 +1,25 @@
 """Other people's scripts: converts those that a list names, runs them, and says what became of each.
 
     python benchmarks/wild.py DIRECTORY [--list NAME] [--matching TEXT] [--fetch] [--run [--again]] [--compile]
-                                        [--write]
+                                        [--tenth] [--write]
 
-The list is wild.toml, or with `--list wild_off_policy` the one of that name; its page stands beside it. Each script is
-read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the scripts
-themselves are not part of this project. Every call converts all of them, or those alone whose repository and path hold
-TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against conversions and keeps what came of
-it in the list after each, so that a call that was ended can be repeated: what ran equal is not run again while its
-conversion stays the same, but for `--again`. `--compile` does the same for the rung on which compiled functions are
-compared with eager ones, which takes minutes for each, of scripts that ran equal. `--write` makes the page of all this.
+The list is wild.toml, or with `--list wild_off_policy` the one of that name, chosen by wild_choose.py; its page stands
+beside it. Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits
+have it; the scripts themselves are not part of this project. Every call converts all of them, or those alone whose
+repository and path hold TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against
+conversions, with their flags off and on and nothing compiled, and keeps what came of it in the list after each, so that
+a call that was ended can be repeated: what ran, or whose original did not, is not run again while its conversion stays
+the same, but for `--again`. `--compile` does the same for the rung on which compiled functions are compared with eager
+ones, which takes minutes for each, of scripts that ran equal. `--tenth` does both for those alone whose turn it is, a
+tenth of the list: those never compiled, and then those compiled longest ago. `--write` makes the page of all this.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -23,6 +27,7 @@ import textwrap
 import time
 from collections import Counter
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 
 import click
@@ -56,6 +61,14 @@ LISTS = {
         "that equal one of cleanrl's but for white space. Those that run here ran a few hundred steps of the "
         "environment, from little stored data on,",
     ),
+    "wild_other": (
+        "PPO that other people wrote themselves",
+        "How PPO scripts fare that are not made of cleanrl's. The repositories were found by the names of files and "
+        "repositories that such scripts have, and chosen before anything of them was read; of each, the first two "
+        "scripts in the order of their paths that step an environment and an optimizer, speak of PPO and of a clipped "
+        "ratio, and use fewer than three of cleanrl's own names. Those that run here ran two iterations with little "
+        "data,",
+    ),
 }
 """The lists, each with the title of its page, and how its scripts were chosen and run."""
 
@@ -65,6 +78,8 @@ RAN = {
     "not run": "not run",
 }
 """What the field `ran` may say, and how the table says it."""
+KEPT = ("ran", "note", "uncompiled", "conversion", "seen", "compiled", "compiled_note", "compiled_seen", "failing")
+"""The fields that tell what became of a script."""
 FIRST = ("repository", "commit", "path", "holdout")
 """The fields that an entry of a list begins with."""
 
@@ -84,12 +99,20 @@ class Script(wild_run.Setting):
     """Whether original and converted were run against each other, and how that went: a key of RAN."""
     note: str = ""
     """Why it did not run, or what differs."""
+    uncompiled: str = ""
+    """Whether it is `equal` or `differs` with its flags on and nothing compiled; empty where that was not run."""
     conversion: str = ""
     """Digest of the converted script that ran."""
+    seen: str = ""
+    """The day it ran, and the version of the converter."""
     compiled: str = ""
     """How its compiled functions compared with the eager ones, where that was run: `equal`, `differs`, `not run`."""
     compiled_note: str = ""
     """Why they did not run, or what differs."""
+    compiled_seen: str = ""
+    """The day they were compared, and the version."""
+    failing: str = ""
+    """The day and the version with which it was first seen refused, raising or different; empty where it is none."""
 
     def __post_init__(self) -> None:
         if self.ran not in RAN:
@@ -251,15 +274,43 @@ def listed(scripts: list[Script], name: str = "wild") -> str:
 def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with what running it gave."""
     root = directory / script.repository
-    told, note = wild_run.run(root / script.path, root, outcome.source, script, directory / ".packages")
-    return replace(script, ran=told, note=_short(told, note), conversion=outcome.digest)
+    told = wild_run.run(root / script.path, root, outcome.source, script, directory / ".packages")
+    note = _short(told.ran, told.note)
+    return replace(
+        script, ran=told.ran, note=note, uncompiled=told.uncompiled, conversion=outcome.digest, seen=version()
+    )
 
 
 def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with what comparing its compiled functions gave."""
     root = directory / script.repository
     told, note = wild_run.run_compiled(root / script.path, root, outcome.source, script, directory / ".packages")
-    return replace(script, compiled=told, compiled_note=_short("", note))
+    return replace(script, compiled=told, compiled_note=_short("", note), compiled_seen=version())
+
+
+@cache
+def version() -> str:
+    """Today, and the commit of the converter; a `+` where the converter was changed since."""
+
+    def git(*command: str) -> str:
+        return subprocess.run(["git", *command], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+
+    changed = "+" if git("status", "--porcelain", "../transformer", "../templates") else ""
+    return f"{datetime.date.today()} {git('rev-parse', '--short=10', 'HEAD')}{changed}"
+
+
+def judged(script: Script, outcome: Outcome) -> Script:
+    """The script with whether it fails, and if so since when."""
+    differs = outcome.kind == "converted" and "differs" in (script.ran, script.uncompiled, script.compiled)
+    if outcome.kind == "missing":
+        return script
+    return replace(script, failing=(script.failing or version()) if differs or outcome.kind != "converted" else "")
+
+
+def in_turn(scripts: list[Script]) -> set[tuple[str, str]]:
+    """Repository and path of a tenth of the scripts: those never compiled first, then those compiled longest ago."""
+    able = sorted((s for s in scripts if s.ran == "equal"), key=lambda s: s.compiled_seen)
+    return {(s.repository, s.path) for s in able[: math.ceil(len(scripts) / 10)]}
 
 
 def _short(told: str, note: str) -> str:
@@ -271,12 +322,12 @@ def _short(told: str, note: str) -> str:
 
 def read_list(path: Path) -> list[Script]:
     """The entries of a list."""
-    return [Script(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["script"]]
+    return [Script(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("script", [])]
 
 
 def keep(script: Script, path: Path) -> None:
     """Write into a list what became of one script; what else was changed there in the meantime stays."""
-    told = {name: getattr(script, name) for name in ("ran", "note", "conversion", "compiled", "compiled_note")}
+    told = {name: getattr(script, name) for name in KEPT}
     same = (script.repository, script.path)
     scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list(path)]
     path.write_text(listed(scripts, path.stem), encoding="utf-8")
@@ -291,16 +342,26 @@ def keep(script: Script, path: Path) -> None:
     "--compile", "compiles", is_flag=True, help="Compare also the compiled functions of those that ran equal."
 )
 @click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
-@click.option("--again", is_flag=True, help="Run also what ran equal before and has not changed since.")
+@click.option("--again", is_flag=True, help="Run also what ran before and has not changed since.")
+@click.option("--tenth", is_flag=True, help="Run again, and compile, a tenth of the list: those whose turn it is.")
 @click.option("--write", is_flag=True, help="Write the page.")
 def main(
-    directory: Path, name: str, fetches: bool, runs: bool, compiles: bool, matching: str, again: bool, write: bool
+    directory: Path,
+    name: str,
+    fetches: bool,
+    runs: bool,
+    compiles: bool,
+    matching: str,
+    again: bool,
+    tenth: bool,
+    write: bool,
 ) -> None:
     """Convert a list's scripts found in DIRECTORY; fails where the converter raised or a run differs."""
     if matching and write:
         raise click.UsageError("--write makes a page of all scripts: it does not go with --matching")
     path = HERE / f"{name}.toml"
     scripts = [s for s in read_list(path) if matching in f"{s.repository} {s.path}"]
+    turn = in_turn(scripts) if tenth else set()
     outcomes = []
     for number, script in enumerate(scripts):
         root = directory / script.repository
@@ -309,20 +370,29 @@ def main(
         outcome = outcome_of(root / script.path)
         outcomes.append(outcome)
         click.echo(f"{outcome.kind:10} {outcome.seconds:4.1f} s  {script.repository} {script.path}: {outcome.detail}")
-        known = script.ran == "equal" and script.conversion == outcome.digest and not again
-        wanted = outcome.kind == "converted" and not script.impossible and not known
-        if runs and wanted:
-            scripts[number] = ran(script, outcome, directory)
-            keep(scripts[number], path)
-        script = scripts[number]
-        if compiles and outcome.kind == "converted" and script.ran == "equal" and (again or not script.compiled):
-            scripts[number] = compiled(script, outcome, directory)
+        anew = again or (script.repository, script.path) in turn
+        if outcome.kind == "converted":
+            if (runs or tenth) and not script.impossible and (anew or not _known(script, outcome)):
+                script = ran(script, outcome, directory)
+                keep(script, path)
+            if script.ran == "equal" and ((compiles and not script.compiled) or (anew and (compiles or tenth))):
+                script = compiled(script, outcome, directory)
+        scripts[number] = judged(script, outcome)
+        if scripts[number] != script or compiles or tenth:
             keep(scripts[number], path)
     click.echo(summary(scripts, outcomes))
     if write:
         path.with_suffix(".md").write_text(table(scripts, outcomes, name), encoding="utf-8")
-    if any(o.kind == "raised" for o in outcomes) or any("differs" in (s.ran, s.compiled) for s in scripts):
+    if any(o.kind == "raised" for o in outcomes) or any(
+        "differs" in (s.ran, s.uncompiled, s.compiled) for s in scripts
+    ):
         sys.exit(1)
+
+
+def _known(script: Script, outcome: Outcome) -> bool:
+    """Whether what the script converts to now ran, or its original did not."""
+    unchanged = script.conversion == outcome.digest and bool(script.seen)
+    return unchanged and "differs" not in (script.ran, script.uncompiled)
 
 
 if __name__ == "__main__":

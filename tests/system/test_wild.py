@@ -31,7 +31,7 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             del sys.modules[name]
 
 
-LISTS = ("wild", "wild_off_policy")
+LISTS = ("wild", "wild_off_policy", "wild_other")
 
 
 def entries(name: str) -> list[dict[str, Any]]:
@@ -47,10 +47,10 @@ def test_the_list_is_as_it_would_be_written(name: str) -> None:
 
 
 def test_no_script_is_listed_twice() -> None:
-    both = [e for name in LISTS for e in entries(name)]
-    names = [(e["repository"], e["path"]) for e in both]
+    every = [e for name in LISTS for e in entries(name)]
+    names = [(e["repository"], e["path"]) for e in every]
     assert len(names) == len(set(names))
-    assert all(len(e["commit"]) == 40 for e in both)
+    assert all(len(e["commit"]) == 40 for e in every)
 
 
 def test_options_that_a_script_knows() -> None:
@@ -118,11 +118,11 @@ def test_the_ending_runs_below_original_and_converted(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(wild_run, "record_run", recorded)
     monkeypatch.setattr(wild_run, "compare", lambda left, right: [])
-    monkeypatch.setattr(wild_run, "without_options", lambda recording, options: recording)
+    monkeypatch.setattr(wild_run, "without_options", lambda recording, options, on: recording)
     script = tmp_path / "ppo.py"
     script.write_text("class Trainer: ...\n")
     setting = wild_run.Setting(ending="Trainer()")
-    assert wild_run.run(script, tmp_path, "class Trainer: pass\n", setting, tmp_path) == ("equal", "")
+    assert wild_run.run(script, tmp_path, "class Trainer: pass\n", setting, tmp_path) == wild_run.Told("equal")
     assert ran == ["class Trainer: ...\n\n\nTrainer()\n", "class Trainer: pass\n\n\nTrainer()\n"]
 
 
