@@ -78,9 +78,20 @@ RAN = {
     "not run": "not run",
 }
 """What the field `ran` may say, and how the table says it."""
-KEPT = ("ran", "note", "uncompiled", "conversion", "seen", "compiled", "compiled_note", "compiled_seen", "failing")
+KEPT = (
+    "ran",
+    "note",
+    "uncompiled",
+    "conversion",
+    "seen",
+    "compiled",
+    "compiled_note",
+    "compiled_seen",
+    "failing",
+    "first",
+)
 """The fields that tell what became of a script."""
-FIRST = ("repository", "commit", "path", "holdout")
+FIRST = ("repository", "commit", "path", "holdout", "first")
 """The fields that an entry of a list begins with."""
 
 
@@ -92,7 +103,9 @@ class Script(wild_run.Setting):
     commit: str
     path: str
     holdout: str = ""
-    """The day it was added, where it was chosen and first converted when the converter had been finished."""
+    """The day it was added, where it was chosen without a look at whether it converts."""
+    first: str = ""
+    """What came of it when it was first converted, on that day: the kind of an outcome."""
     impossible: str = ""
     """Why it is not run."""
     ran: str = "not run"
@@ -166,19 +179,20 @@ def _detail(conversion: Conversion) -> str:
 def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
     """The counts, in sentences."""
     kinds = Counter(o.kind for o in outcomes)
-    ran = Counter(s.ran for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted")
+    converted = [s for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted"]
+    ran, flagged = Counter(s.ran for s in converted), Counter(s.uncompiled for s in converted)
     old = sum(_ran_earlier(s, o) for s, o in zip(scripts, outcomes, strict=True))
     repositories = len({s.repository for s in scripts})
     slowest = max((o.seconds for o in outcomes), default=0.0)
-    held = [(s, o) for s, o in zip(scripts, outcomes, strict=True) if s.holdout]
     return (
         f"{len(scripts)} scripts of {repositories} repositories: "
         + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         + f". Of the converted, {ran['equal']} were run against their originals and are equal bit by bit, "
         f"{ran['differs']} differ, {ran['not run']} were not run, as the table says. "
+        + (f"With their flags on and nothing compiled {flagged['equal']} are equal, {flagged['differs']} differ. ")
         + (f"Of those that ran {old} ran with an earlier version of the converter. " if old else "")
         + _compiled(scripts)
-        + (f"{_held_out(held)} " if held else "")
+        + _added(scripts)
         + f"The slowest conversion took {slowest:.1f} s of processor time."
     )
 
@@ -196,14 +210,21 @@ def _compiled(scripts: list[Script]) -> str:
     )
 
 
-def _held_out(scripts: list[tuple[Script, Outcome]]) -> str:
-    """How the scripts fared that were added last."""
-    converted = [s for s, o in scripts if o.kind == "converted"]
-    equal, repositories = sum(s.ran == "equal" for s in converted), len({s.repository for s, _ in scripts})
-    return (
-        f"{len(scripts)} of the scripts, of {repositories} repositories (marked \u2020), are a "
-        f"holdout, which the converter was not changed for: {len(converted)} converted, {equal} of them seen equal."
-    )
+def _added(scripts: list[Script]) -> str:
+    """How those fared that were chosen without a look at whether they convert, when they were first converted."""
+    days: dict[str, list[Script]] = {}
+    for script in scripts:
+        if script.holdout and script.first:
+            days.setdefault(script.holdout, []).append(script)
+    told = []
+    for day, added in sorted(days.items()):
+        converted = sum(s.first == "converted" for s in added)
+        repositories = len({s.repository for s in added})
+        told.append(
+            f"Of the {len(added)} scripts of {repositories} repositories that were added on {day} (marked \u2020), "
+            f"{converted} converted as they came ({converted / len(added):.0%}). "
+        )
+    return "".join(told)
 
 
 def _ran_earlier(script: Script, outcome: Outcome) -> bool:
@@ -212,13 +233,15 @@ def _ran_earlier(script: Script, outcome: Outcome) -> bool:
 
 
 def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") -> str:
-    """The page of a list."""
+    """The page of a list: what fails first, and of that what began to fail last."""
     title, chosen = LISTS[name]
     introduction = (
-        f"{chosen} compared as by `lean-convert verify --up-to refactored`; environments and packages that cannot be "
+        f"{chosen} compared as by `lean-convert verify --up-to uncompiled`; environments and packages that cannot be "
         "had are stood in for by random ones of the same interface (`tests/support/standins`, "
         f"`benchmarks/wild_standins`), with the settings that `benchmarks/{name}.toml` has for each. "
-        "`make wild` makes it."
+        "`make wild` makes it; `make strangers` does so night by night, and compiles a tenth each time. `seen` is the "
+        "day and the version of the converter with which a script ran, or since which it is known to fail; this stands "
+        "first, the newest on top."
     )
     lines = [
         f"# {title}",
@@ -227,20 +250,29 @@ def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") ->
         "",
         summary(scripts, outcomes),
         "",
-        "| repository | commit | script | outcome | run | why |",
-        "|---|---|---|---|---|---|",
+        "| repository | commit | script | outcome | run | seen | why |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for script, outcome in zip(scripts, outcomes, strict=True):
-        converted = outcome.kind == "converted"
-        compiled = script.compiled_note and f"compiled: {script.compiled_note}"
-        notes = (outcome.detail, script.impossible or script.note, compiled) if converted else (outcome.detail,)
-        why = "; ".join(filter(None, notes)).replace("|", "\\|").replace("\n", " ")
-        ran = RAN[script.ran] + ", earlier version" * _ran_earlier(script, outcome) if converted else ""
-        ran += f"; compiled {script.compiled}" if converted and script.compiled else ""
-        repository = script.repository + " \u2020" * bool(script.holdout)
-        cells = repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, why
-        lines.append(f"| {' | '.join(cells)} |")
+    rows = list(zip(scripts, outcomes, strict=True))
+    newest = sorted({s.failing for s in scripts}, reverse=True)
+    for script, outcome in sorted(rows, key=lambda row: (not row[0].failing, newest.index(row[0].failing))):
+        lines.append(f"| {' | '.join(_cells(script, outcome))} |")
     return "\n".join(lines) + "\n"
+
+
+def _cells(script: Script, outcome: Outcome) -> tuple[str, ...]:
+    """A row of the table."""
+    converted = outcome.kind == "converted"
+    compiled = script.compiled_note and f"compiled: {script.compiled_note}"
+    notes = (outcome.detail, script.impossible or script.note, compiled) if converted else (outcome.detail,)
+    why = "; ".join(filter(None, notes)).replace("|", "\\|").replace("\n", " ")
+    ran = RAN[script.ran] + ", earlier version" * _ran_earlier(script, outcome) if converted else ""
+    ran += f"; with flags {script.uncompiled}" if converted and script.uncompiled else ""
+    ran += f"; compiled {script.compiled}" if converted and script.compiled else ""
+    seen = f"fails since {script.failing}" if script.failing else script.seen if converted else ""
+    seen += f"; compiled {script.compiled_seen}" if converted and script.compiled_seen else ""
+    repository = script.repository + " \u2020" * bool(script.holdout)
+    return repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, seen, why
 
 
 def fetch(script: Script, root: Path) -> None:
@@ -304,7 +336,8 @@ def judged(script: Script, outcome: Outcome) -> Script:
     differs = outcome.kind == "converted" and "differs" in (script.ran, script.uncompiled, script.compiled)
     if outcome.kind == "missing":
         return script
-    return replace(script, failing=(script.failing or version()) if differs or outcome.kind != "converted" else "")
+    failing = (script.failing or version()) if differs or outcome.kind != "converted" else ""
+    return replace(script, failing=failing, first=script.first or (outcome.kind if script.holdout else ""))
 
 
 def in_turn(scripts: list[Script]) -> set[tuple[str, str]]:
