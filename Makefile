@@ -16,7 +16,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild wild-speed clean
+.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild strangers wild-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -97,9 +97,15 @@ waits: $(STAMP) ## how often scripts wait for a CUDA device, on an emulated one 
 family: $(STAMP) ## cleanrl's own scripts: verifies them (two hours); WHEEL= of cleanrl 1.2.0, CLEANRL= a checkout
 	$(BIN)/python benchmarks/family.py $(WHEEL) $(CLEANRL)
 
-wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (two hours); WILD=folder for their checkouts
+wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (five hours); WILD=folder for their checkouts
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write --list wild_off_policy
+	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write --list wild_other
+
+# All lists whatever one of them finds; what fails, fails at the end
+strangers: $(STAMP) ## the same night by night: what changed runs, a tenth runs again and compiles (a night); WILD=folder
+	$(foreach list,wild wild_off_policy wild_other,$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --list $(list) \
+	  --fetch --run --tenth --write || failed=yes;) test -z "$$failed"
 
 wild-speed: $(STAMP) ## how much faster other people's scripts get (three hours, nothing else running; goes on where it stopped)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/wild_speed.py $(or $(WILD),.wild) --fetch

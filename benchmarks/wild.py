@@ -1,21 +1,25 @@
 """Other people's scripts: converts those that a list names, runs them, and says what became of each.
 
     python benchmarks/wild.py DIRECTORY [--list NAME] [--matching TEXT] [--fetch] [--run [--again]] [--compile]
-                                        [--write]
+                                        [--tenth] [--write]
 
-The list is wild.toml, or with `--list wild_off_policy` the one of that name; its page stands beside it. Each script is
-read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits have it; the scripts
-themselves are not part of this project. Every call converts all of them, or those alone whose repository and path hold
-TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against conversions and keeps what came of
-it in the list after each, so that a call that was ended can be repeated: what ran equal is not run again while its
-conversion stays the same, but for `--again`. `--compile` does the same for the rung on which compiled functions are
-compared with eager ones, which takes minutes for each, of scripts that ran equal. `--write` makes the page of all this.
+The list is wild.toml, or with `--list wild_off_policy` the one of that name, chosen by wild_choose.py; its page stands
+beside it. Each script is read from DIRECTORY/owner/name/path, as checkouts of the repositories at the given commits
+have it; the scripts themselves are not part of this project. Every call converts all of them, or those alone whose
+repository and path hold TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against
+conversions, with their flags off and on and nothing compiled, and keeps what came of it in the list after each, so that
+a call that was ended can be repeated: what ran, or whose original did not, is not run again while its conversion stays
+the same, but for `--again`. `--compile` does the same for the rung on which compiled functions are compared with eager
+ones, which takes minutes for each, of scripts that ran equal. `--tenth` does both for those alone whose turn it is, a
+tenth of the list: those never compiled, and then those compiled longest ago. `--write` makes the page of all this.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -23,6 +27,7 @@ import textwrap
 import time
 from collections import Counter
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 
 import click
@@ -56,6 +61,14 @@ LISTS = {
         "that equal one of cleanrl's but for white space. Those that run here ran a few hundred steps of the "
         "environment, from little stored data on,",
     ),
+    "wild_other": (
+        "PPO that other people wrote themselves",
+        "How PPO scripts fare that are not made of cleanrl's. The repositories were found by the names of files and "
+        "repositories that such scripts have, and chosen before anything of them was read; of each, the first two "
+        "scripts in the order of their paths that step an environment and an optimizer, speak of PPO and of a clipped "
+        "ratio, and use fewer than three of cleanrl's own names. Those that run here ran two iterations with little "
+        "data,",
+    ),
 }
 """The lists, each with the title of its page, and how its scripts were chosen and run."""
 
@@ -65,7 +78,20 @@ RAN = {
     "not run": "not run",
 }
 """What the field `ran` may say, and how the table says it."""
-FIRST = ("repository", "commit", "path", "holdout")
+KEPT = (
+    "ran",
+    "note",
+    "uncompiled",
+    "conversion",
+    "seen",
+    "compiled",
+    "compiled_note",
+    "compiled_seen",
+    "failing",
+    "first",
+)
+"""The fields that tell what became of a script."""
+FIRST = ("repository", "commit", "path", "holdout", "first")
 """The fields that an entry of a list begins with."""
 
 
@@ -77,19 +103,29 @@ class Script(wild_run.Setting):
     commit: str
     path: str
     holdout: str = ""
-    """The day it was added, where it was chosen and first converted when the converter had been finished."""
+    """The day it was added, where it was chosen without a look at whether it converts."""
+    first: str = ""
+    """What came of it when it was first converted, on that day: the kind of an outcome."""
     impossible: str = ""
     """Why it is not run."""
     ran: str = "not run"
     """Whether original and converted were run against each other, and how that went: a key of RAN."""
     note: str = ""
     """Why it did not run, or what differs."""
+    uncompiled: str = ""
+    """Whether it is `equal` or `differs` with its flags on and nothing compiled; empty where that was not run."""
     conversion: str = ""
     """Digest of the converted script that ran."""
+    seen: str = ""
+    """The day it ran, and the version of the converter."""
     compiled: str = ""
     """How its compiled functions compared with the eager ones, where that was run: `equal`, `differs`, `not run`."""
     compiled_note: str = ""
     """Why they did not run, or what differs."""
+    compiled_seen: str = ""
+    """The day they were compared, and the version."""
+    failing: str = ""
+    """The day and the version with which it was first seen refused, raising or different; empty where it is none."""
 
     def __post_init__(self) -> None:
         if self.ran not in RAN:
@@ -143,19 +179,20 @@ def _detail(conversion: Conversion) -> str:
 def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:
     """The counts, in sentences."""
     kinds = Counter(o.kind for o in outcomes)
-    ran = Counter(s.ran for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted")
+    converted = [s for s, o in zip(scripts, outcomes, strict=True) if o.kind == "converted"]
+    ran, flagged = Counter(s.ran for s in converted), Counter(s.uncompiled for s in converted)
     old = sum(_ran_earlier(s, o) for s, o in zip(scripts, outcomes, strict=True))
     repositories = len({s.repository for s in scripts})
     slowest = max((o.seconds for o in outcomes), default=0.0)
-    held = [(s, o) for s, o in zip(scripts, outcomes, strict=True) if s.holdout]
     return (
         f"{len(scripts)} scripts of {repositories} repositories: "
         + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         + f". Of the converted, {ran['equal']} were run against their originals and are equal bit by bit, "
         f"{ran['differs']} differ, {ran['not run']} were not run, as the table says. "
+        + (f"With their flags on and nothing compiled {flagged['equal']} are equal, {flagged['differs']} differ. ")
         + (f"Of those that ran {old} ran with an earlier version of the converter. " if old else "")
         + _compiled(scripts)
-        + (f"{_held_out(held)} " if held else "")
+        + _added(scripts)
         + f"The slowest conversion took {slowest:.1f} s of processor time."
     )
 
@@ -173,14 +210,21 @@ def _compiled(scripts: list[Script]) -> str:
     )
 
 
-def _held_out(scripts: list[tuple[Script, Outcome]]) -> str:
-    """How the scripts fared that were added last."""
-    converted = [s for s, o in scripts if o.kind == "converted"]
-    equal, repositories = sum(s.ran == "equal" for s in converted), len({s.repository for s, _ in scripts})
-    return (
-        f"{len(scripts)} of the scripts, of {repositories} repositories (marked \u2020), are a "
-        f"holdout, which the converter was not changed for: {len(converted)} converted, {equal} of them seen equal."
-    )
+def _added(scripts: list[Script]) -> str:
+    """How those fared that were chosen without a look at whether they convert, when they were first converted."""
+    days: dict[str, list[Script]] = {}
+    for script in scripts:
+        if script.holdout and script.first:
+            days.setdefault(script.holdout, []).append(script)
+    told = []
+    for day, added in sorted(days.items()):
+        converted = sum(s.first == "converted" for s in added)
+        repositories = len({s.repository for s in added})
+        told.append(
+            f"Of the {len(added)} scripts of {repositories} repositories that were added on {day} (marked \u2020), "
+            f"{converted} converted as they came ({converted / len(added):.0%}). "
+        )
+    return "".join(told)
 
 
 def _ran_earlier(script: Script, outcome: Outcome) -> bool:
@@ -189,13 +233,15 @@ def _ran_earlier(script: Script, outcome: Outcome) -> bool:
 
 
 def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") -> str:
-    """The page of a list."""
+    """The page of a list: what fails first, and of that what began to fail last."""
     title, chosen = LISTS[name]
     introduction = (
-        f"{chosen} compared as by `lean-convert verify --up-to refactored`; environments and packages that cannot be "
+        f"{chosen} compared as by `lean-convert verify --up-to uncompiled`; environments and packages that cannot be "
         "had are stood in for by random ones of the same interface (`tests/support/standins`, "
         f"`benchmarks/wild_standins`), with the settings that `benchmarks/{name}.toml` has for each. "
-        "`make wild` makes it."
+        "`make wild` makes it; `make strangers` does so night by night, and compiles a tenth each time. `seen` is the "
+        "day and the version of the converter with which a script ran, or since which it is known to fail; this stands "
+        "first, the newest on top."
     )
     lines = [
         f"# {title}",
@@ -204,20 +250,29 @@ def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") ->
         "",
         summary(scripts, outcomes),
         "",
-        "| repository | commit | script | outcome | run | why |",
-        "|---|---|---|---|---|---|",
+        "| repository | commit | script | outcome | run | seen | why |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for script, outcome in zip(scripts, outcomes, strict=True):
-        converted = outcome.kind == "converted"
-        compiled = script.compiled_note and f"compiled: {script.compiled_note}"
-        notes = (outcome.detail, script.impossible or script.note, compiled) if converted else (outcome.detail,)
-        why = "; ".join(filter(None, notes)).replace("|", "\\|").replace("\n", " ")
-        ran = RAN[script.ran] + ", earlier version" * _ran_earlier(script, outcome) if converted else ""
-        ran += f"; compiled {script.compiled}" if converted and script.compiled else ""
-        repository = script.repository + " \u2020" * bool(script.holdout)
-        cells = repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, why
-        lines.append(f"| {' | '.join(cells)} |")
+    rows = list(zip(scripts, outcomes, strict=True))
+    newest = sorted({s.failing for s in scripts}, reverse=True)
+    for script, outcome in sorted(rows, key=lambda row: (not row[0].failing, newest.index(row[0].failing))):
+        lines.append(f"| {' | '.join(_cells(script, outcome))} |")
     return "\n".join(lines) + "\n"
+
+
+def _cells(script: Script, outcome: Outcome) -> tuple[str, ...]:
+    """A row of the table."""
+    converted = outcome.kind == "converted"
+    compiled = script.compiled_note and f"compiled: {script.compiled_note}"
+    notes = (outcome.detail, script.impossible or script.note, compiled) if converted else (outcome.detail,)
+    why = "; ".join(filter(None, notes)).replace("|", "\\|").replace("\n", " ")
+    ran = RAN[script.ran] + ", earlier version" * _ran_earlier(script, outcome) if converted else ""
+    ran += f"; with flags {script.uncompiled}" if converted and script.uncompiled else ""
+    ran += f"; compiled {script.compiled}" if converted and script.compiled else ""
+    seen = f"fails since {script.failing}" if script.failing else script.seen if converted else ""
+    seen += f"; compiled {script.compiled_seen}" if converted and script.compiled_seen else ""
+    repository = script.repository + " \u2020" * bool(script.holdout)
+    return repository, f"`{script.commit[:10]}`", f"`{script.path}`", outcome.kind, ran, seen, why
 
 
 def fetch(script: Script, root: Path) -> None:
@@ -251,15 +306,44 @@ def listed(scripts: list[Script], name: str = "wild") -> str:
 def ran(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with what running it gave."""
     root = directory / script.repository
-    told, note = wild_run.run(root / script.path, root, outcome.source, script, directory / ".packages")
-    return replace(script, ran=told, note=_short(told, note), conversion=outcome.digest)
+    told = wild_run.run(root / script.path, root, outcome.source, script, directory / ".packages")
+    note = _short(told.ran, told.note)
+    return replace(
+        script, ran=told.ran, note=note, uncompiled=told.uncompiled, conversion=outcome.digest, seen=version()
+    )
 
 
 def compiled(script: Script, outcome: Outcome, directory: Path) -> Script:
     """The script with what comparing its compiled functions gave."""
     root = directory / script.repository
     told, note = wild_run.run_compiled(root / script.path, root, outcome.source, script, directory / ".packages")
-    return replace(script, compiled=told, compiled_note=_short("", note))
+    return replace(script, compiled=told, compiled_note=_short("", note), compiled_seen=version())
+
+
+@cache
+def version() -> str:
+    """Today, and the commit of the converter; a `+` where the converter was changed since."""
+
+    def git(*command: str) -> str:
+        return subprocess.run(["git", *command], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+
+    changed = "+" if git("status", "--porcelain", "../transformer", "../templates") else ""
+    return f"{datetime.date.today()} {git('rev-parse', '--short=10', 'HEAD')}{changed}"
+
+
+def judged(script: Script, outcome: Outcome) -> Script:
+    """The script with whether it fails, and if so since when."""
+    differs = outcome.kind == "converted" and "differs" in (script.ran, script.uncompiled, script.compiled)
+    if outcome.kind == "missing":
+        return script
+    failing = (script.failing or version()) if differs or outcome.kind != "converted" else ""
+    return replace(script, failing=failing, first=script.first or (outcome.kind if script.holdout else ""))
+
+
+def in_turn(scripts: list[Script]) -> set[tuple[str, str]]:
+    """Repository and path of a tenth of the scripts: those never compiled first, then those compiled longest ago."""
+    able = sorted((s for s in scripts if s.ran == "equal"), key=lambda s: s.compiled_seen)
+    return {(s.repository, s.path) for s in able[: math.ceil(len(scripts) / 10)]}
 
 
 def _short(told: str, note: str) -> str:
@@ -271,12 +355,12 @@ def _short(told: str, note: str) -> str:
 
 def read_list(path: Path) -> list[Script]:
     """The entries of a list."""
-    return [Script(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["script"]]
+    return [Script(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("script", [])]
 
 
 def keep(script: Script, path: Path) -> None:
     """Write into a list what became of one script; what else was changed there in the meantime stays."""
-    told = {name: getattr(script, name) for name in ("ran", "note", "conversion", "compiled", "compiled_note")}
+    told = {name: getattr(script, name) for name in KEPT}
     same = (script.repository, script.path)
     scripts = [replace(s, **told) if (s.repository, s.path) == same else s for s in read_list(path)]
     path.write_text(listed(scripts, path.stem), encoding="utf-8")
@@ -291,16 +375,26 @@ def keep(script: Script, path: Path) -> None:
     "--compile", "compiles", is_flag=True, help="Compare also the compiled functions of those that ran equal."
 )
 @click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
-@click.option("--again", is_flag=True, help="Run also what ran equal before and has not changed since.")
+@click.option("--again", is_flag=True, help="Run also what ran before and has not changed since.")
+@click.option("--tenth", is_flag=True, help="Run again, and compile, a tenth of the list: those whose turn it is.")
 @click.option("--write", is_flag=True, help="Write the page.")
 def main(
-    directory: Path, name: str, fetches: bool, runs: bool, compiles: bool, matching: str, again: bool, write: bool
+    directory: Path,
+    name: str,
+    fetches: bool,
+    runs: bool,
+    compiles: bool,
+    matching: str,
+    again: bool,
+    tenth: bool,
+    write: bool,
 ) -> None:
     """Convert a list's scripts found in DIRECTORY; fails where the converter raised or a run differs."""
     if matching and write:
         raise click.UsageError("--write makes a page of all scripts: it does not go with --matching")
     path = HERE / f"{name}.toml"
     scripts = [s for s in read_list(path) if matching in f"{s.repository} {s.path}"]
+    turn = in_turn(scripts) if tenth else set()
     outcomes = []
     for number, script in enumerate(scripts):
         root = directory / script.repository
@@ -309,20 +403,29 @@ def main(
         outcome = outcome_of(root / script.path)
         outcomes.append(outcome)
         click.echo(f"{outcome.kind:10} {outcome.seconds:4.1f} s  {script.repository} {script.path}: {outcome.detail}")
-        known = script.ran == "equal" and script.conversion == outcome.digest and not again
-        wanted = outcome.kind == "converted" and not script.impossible and not known
-        if runs and wanted:
-            scripts[number] = ran(script, outcome, directory)
-            keep(scripts[number], path)
-        script = scripts[number]
-        if compiles and outcome.kind == "converted" and script.ran == "equal" and (again or not script.compiled):
-            scripts[number] = compiled(script, outcome, directory)
+        anew = again or (script.repository, script.path) in turn
+        if outcome.kind == "converted":
+            if (runs or tenth) and not script.impossible and (anew or not _known(script, outcome)):
+                script = ran(script, outcome, directory)
+                keep(script, path)
+            if script.ran == "equal" and ((compiles and not script.compiled) or (anew and (compiles or tenth))):
+                script = compiled(script, outcome, directory)
+        scripts[number] = judged(script, outcome)
+        if scripts[number] != script or compiles or tenth:
             keep(scripts[number], path)
     click.echo(summary(scripts, outcomes))
     if write:
         path.with_suffix(".md").write_text(table(scripts, outcomes, name), encoding="utf-8")
-    if any(o.kind == "raised" for o in outcomes) or any("differs" in (s.ran, s.compiled) for s in scripts):
+    if any(o.kind == "raised" for o in outcomes) or any(
+        "differs" in (s.ran, s.uncompiled, s.compiled) for s in scripts
+    ):
         sys.exit(1)
+
+
+def _known(script: Script, outcome: Outcome) -> bool:
+    """Whether what the script converts to now ran, or its original did not."""
+    unchanged = script.conversion == outcome.digest and bool(script.seen)
+    return unchanged and "differs" not in (script.ran, script.uncompiled)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs one of other people's scripts against its conversion: rung 1 of `lean-convert verify`, with little data."""
+"""Runs one of other people's scripts against its conversion, as `lean-convert verify` does, with little data."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from transformer.syntax.text import read
 from transformer.verify import RunFailed, compare
 from transformer.verify.arguments import added_options, without_options
+from transformer.verify.flags import find_flags
 from transformer.verify.record import record_run
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run
@@ -32,6 +33,7 @@ REPLAYED = {
     "target-network-frequency": 20,
 }
 """Likewise of those that learn from stored steps, where these count: the buffer is filled more than once."""
+STOPS = "the converted script stops"
 ITERATIONS, STEPS, LIMIT = 2, 240, 600.0
 """Rollouts with their updates; of scripts that learn from stored steps, steps of the environment; seconds."""
 
@@ -60,8 +62,19 @@ class Setting:
     """Packages in versions other than the installed ones, as pip names them."""
 
 
-def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path) -> tuple[str, str]:
-    """Run original and converted, and compare what they did.
+@dataclass(frozen=True)
+class Told:
+    """What came of a run: `equal`, `differs` or `not run`, with flags off and with flags on and nothing compiled."""
+
+    ran: str
+    note: str = ""
+    """What differs, or the last lines of the one that did not run."""
+    uncompiled: str = ""
+    """Empty where the script has no flags, or was not equal with them off."""
+
+
+def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path) -> Told:
+    """Run the original and the converted script, with its flags off and on, and compare what they did.
 
     Args:
         path: the original.
@@ -69,34 +82,40 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
         converted: the text of the conversion.
         setting: what it needs.
         packages: where packages of other versions are kept.
-
-    Returns:
-        `equal`, `differs` or `not run`, and what differs, or the last lines of the original that did not run.
     """
     text = read(path).content
     ending = f"\n\n{setting.ending}\n" if setting.ending else ""
     stepwise = replays(text)
 
-    def recorded(source: str) -> Recording:
-        ran = Run(path, tuple(options(text, setting.args)), source + ending, timeout=LIMIT)
-        return record_run(ran, iterations=STEPS if stepwise else ITERATIONS, stepwise=stepwise)
+    def recorded(source: str, flags: Sequence[str] = ()) -> Recording:
+        ran = Run(path, (*options(text, setting.args), *flags), source + ending, timeout=LIMIT)
+        iterations = STEPS if stepwise else ITERATIONS
+        return record_run(ran, iterations=iterations, stepwise=stepwise, uncompiled=bool(flags))
+
+    def differs(flags: Sequence[str] = ()) -> str:
+        try:
+            other = recorded(converted, flags)
+        except (RunFailed, OSError) as failed:
+            return f"{STOPS}: {failed}"
+        differences = compare(original, without_options(other, added_options(text, converted), on=bool(flags)))
+        return str(differences[0]) if differences else ""
 
     with environment(path, root, text, setting, packages):
         try:
             original = recorded(text)
         except (RunFailed, OSError) as failed:
-            return "not run", str(failed)
+            return Told("not run", str(failed))
         if not original.steps:
-            return "not run", "its optimizer steps were not seen"
-        try:
-            other = recorded(converted)
-        except (RunFailed, OSError) as failed:
-            return "differs", f"the converted script stops: {failed}"
-        differences = compare(original, without_options(other, added_options(text, converted)))
-        if differences:
-            if own := compare(original, recorded(text)):
-                return "not run", f"two runs of it differ from one another: {own[0]}"
-    return ("differs", str(differences[0])) if differences else ("equal", "")
+            return Told("not run", "its optimizer steps were not seen")
+        if different := differs():
+            if not different.startswith(STOPS) and (own := compare(original, recorded(text))):
+                return Told("not run", f"two runs of it differ from one another: {own[0]}")
+            return Told("differs", different)
+        flags = find_flags(converted).options(["compile"])
+        if not flags:
+            return Told("equal")
+        different = differs(flags)
+    return Told("equal", different, "differs" if different else "equal")
 
 
 def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packages: Path) -> tuple[str, str]:

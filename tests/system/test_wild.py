@@ -27,11 +27,11 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.syspath_prepend(str(folder))
     yield
     for name in set(sys.modules) - before:
-        if name in ("wild", "wild_run", "noise", "invented"):
+        if name in ("wild", "wild_run", "wild_choose", "noise", "invented"):
             del sys.modules[name]
 
 
-LISTS = ("wild", "wild_off_policy")
+LISTS = ("wild", "wild_off_policy", "wild_other")
 
 
 def entries(name: str) -> list[dict[str, Any]]:
@@ -47,10 +47,10 @@ def test_the_list_is_as_it_would_be_written(name: str) -> None:
 
 
 def test_no_script_is_listed_twice() -> None:
-    both = [e for name in LISTS for e in entries(name)]
-    names = [(e["repository"], e["path"]) for e in both]
+    every = [e for name in LISTS for e in entries(name)]
+    names = [(e["repository"], e["path"]) for e in every]
     assert len(names) == len(set(names))
-    assert all(len(e["commit"]) == 40 for e in both)
+    assert all(len(e["commit"]) == 40 for e in every)
 
 
 def test_options_that_a_script_knows() -> None:
@@ -73,6 +73,94 @@ def test_a_run_of_an_earlier_conversion_is_told() -> None:
     script = wild.Script(repository="a/b", commit="0" * 40, path="ppo.py", ran="equal", conversion=outcome.digest)
     assert "earlier" not in wild.table([script], [outcome])
     assert "ran, equal, earlier version" in wild.table([script], [wild.Outcome("converted", source="then")])
+
+
+def script(path: str = "ppo.py", **fields: Any) -> Any:
+    import wild
+
+    return wild.Script(repository="a/b", commit="0" * 40, path=path, **fields)
+
+
+def test_what_fails_stands_first_the_newest_on_top() -> None:
+    import wild
+
+    scripts = [
+        script("fine.py", ran="equal", conversion="12", seen="2026-01-02 aa"),
+        script("long.py", failing="2026-01-01 aa"),
+        script("new.py", failing="2026-01-03 bb"),
+    ]
+    outcomes = [wild.Outcome("converted"), wild.Outcome("refused"), wild.Outcome("refused")]
+    rows = [line for line in wild.table(scripts, outcomes).splitlines() if line.startswith("| a/b")]
+    assert [row.split("`")[3] for row in rows] == ["new.py", "long.py", "fine.py"]
+    assert "fails since 2026-01-03 bb" in rows[0] and "2026-01-02 aa" in rows[2]
+
+
+def test_since_when_a_script_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild
+
+    monkeypatch.setattr(wild, "version", lambda: "today")
+    converted, refused = wild.Outcome("converted"), wild.Outcome("refused")
+    assert wild.judged(script(), refused).failing == "today"
+    assert wild.judged(script(failing="long ago"), refused).failing == "long ago"
+    assert wild.judged(script(failing="long ago"), converted).failing == ""
+    assert wild.judged(script(ran="equal", uncompiled="differs"), converted).failing == "today"
+    assert wild.judged(script(failing="long ago"), wild.Outcome("missing")).failing == "long ago"
+    assert wild.judged(script(holdout="a day"), refused).first == "refused"
+    assert wild.judged(script(holdout="a day", first="refused"), converted).first == "refused"
+
+
+def test_each_has_its_turn_to_be_compiled() -> None:
+    import wild
+
+    scripts = [script(f"{i}.py", ran="equal", compiled_seen=f"2026-01-{i:02}") for i in range(1, 20)]
+    scripts[7] = dataclasses.replace(scripts[7], compiled_seen="")
+    scripts[0] = dataclasses.replace(scripts[0], ran="not run")
+    assert wild.in_turn(scripts) == {("a/b", "8.py"), ("a/b", "2.py")}
+
+
+def test_what_ran_and_has_not_changed_is_known() -> None:
+    import wild
+
+    outcome = wild.Outcome("converted", source="now")
+    ran = script(ran="equal", conversion=outcome.digest, seen="2026-01-02 aa")
+    assert wild._known(ran, outcome)
+    assert not wild._known(ran, wild.Outcome("converted", source="then"))
+    assert not wild._known(dataclasses.replace(ran, uncompiled="differs"), outcome)
+    assert not wild._known(dataclasses.replace(ran, seen=""), outcome)
+
+
+def test_scripts_are_chosen_by_what_they_do_and_their_names(tmp_path: Path) -> None:
+    import wild_choose
+
+    trains = "import torch\nobs, reward, done, info = envs.step(action)\noptimizer.step()\n"
+    texts = {
+        "a/one.py": trains + "b_inds, mb_inds, clipfracs = 1, 2, 3\n",
+        "b/copy.py": trains + "b_inds,  mb_inds, clipfracs = 1, 2, 3\n\n",
+        "c/ppo.py": trains + "ratio = torch.clamp(new / old, 0.8, 1.2)\n",
+        "d/dqn.py": trains + "q_network, target_network, learning_starts = 1, 2, 3\n",
+        "e/ppo.py": "import jax\nobs, reward, done, info = envs.step(action)\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    found = {name: list(wild_choose.chosen(tmp_path, name, set())) for name in wild_choose.KINDS}
+    assert found == {"wild": ["a/one.py"], "wild_off_policy": ["d/dqn.py"], "wild_other": ["c/ppo.py"]}
+    assert list(wild_choose.chosen(tmp_path, "wild", {wild_choose.digest(texts["b/copy.py"])})) == []
+
+
+def test_a_run_with_flags_on_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wild_run
+
+    monkeypatch.setattr(wild_run, "record_run", lambda run, **options: SimpleNamespace(steps=[1], **options))
+    monkeypatch.setattr(wild_run, "without_options", lambda recording, options, on: recording)
+    monkeypatch.setattr(wild_run, "compare", lambda left, right: ["a scalar"] if right.uncompiled else [])
+    path = tmp_path / "ppo.py"
+    path.write_text("args = 1\n")
+    flagged = "if args.compile:\n    policy = torch.compile(policy)\n"
+    told = wild_run.run(path, tmp_path, flagged, wild_run.Setting(), tmp_path)
+    assert told == wild_run.Told("equal", "a scalar", "differs")
 
 
 def test_a_commit_is_fetched_or_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,11 +206,11 @@ def test_the_ending_runs_below_original_and_converted(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(wild_run, "record_run", recorded)
     monkeypatch.setattr(wild_run, "compare", lambda left, right: [])
-    monkeypatch.setattr(wild_run, "without_options", lambda recording, options: recording)
+    monkeypatch.setattr(wild_run, "without_options", lambda recording, options, on: recording)
     script = tmp_path / "ppo.py"
     script.write_text("class Trainer: ...\n")
     setting = wild_run.Setting(ending="Trainer()")
-    assert wild_run.run(script, tmp_path, "class Trainer: pass\n", setting, tmp_path) == ("equal", "")
+    assert wild_run.run(script, tmp_path, "class Trainer: pass\n", setting, tmp_path) == wild_run.Told("equal")
     assert ran == ["class Trainer: ...\n\n\nTrainer()\n", "class Trainer: pass\n\n\nTrainer()\n"]
 
 

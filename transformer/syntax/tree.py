@@ -223,18 +223,19 @@ class Tree:
         if not isinstance(call.func, ast.Name):
             return None
         function = self._module_functions.get(call.func.id)
-        if function is None or call.func.id in self._rebound:
+        if function is None or call.func.id in self.rebound:
             return None
         around = (n for n in self.ancestors(call) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
         return None if any(call.func.id in parameters(f) for f in around) else function
 
     @cached_property
-    def _rebound(self) -> frozenset[str]:
+    def rebound(self) -> frozenset[str]:
         """Names that something else than one definition binds or deletes, in any scope; parameters are left out."""
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         defined = [n.name for n in self.nodes if isinstance(n, kinds) and not isinstance(self.parents[n], ast.ClassDef)]
         twice = {name for name in defined if defined.count(name) > 1}
-        return self.bound | twice | self.imports.keys()
+        imported = {(a.asname or a.name).split(".")[0] for a in self.of(ast.alias)}
+        return self.bound | twice | imported
 
     @cached_property
     def bound(self) -> frozenset[str]:

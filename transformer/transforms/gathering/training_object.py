@@ -189,6 +189,10 @@ class _Object:
             raise Kept(f"line {call.lineno} makes it in a loop")
         if self.cls in self.tree.ancestors(call):
             raise Kept("it is made in a method of its own")
+        if self.cls.name in self.tree.rebound or any(a.arg == self.cls.name for a in self.tree.of(ast.arg)):
+            raise Kept("something else of the script has its name")
+        if any(isinstance(outer, ast.ClassDef) for outer in self.tree.ancestors(call)):
+            raise Kept(f"line {call.lineno} makes it in another class")
         return call
 
     @cached_property

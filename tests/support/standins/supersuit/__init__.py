@@ -80,13 +80,13 @@ class clip_reward_v0(_Wrapper):
 class color_reduction_v0(_Wrapper):
     def __init__(self, env, mode="full"):
         super().__init__(env)
-        self.channel = "RGB".index(mode)
+        self.parts = [0.299, 0.587, 0.114] if mode == "full" else [float(mode == channel) for channel in "RGB"]
 
     def shape(self, shape):
         return shape[:2]
 
     def frame(self, agent, frame):
-        return frame[:, :, self.channel]
+        return (frame @ self.parts).astype(frame.dtype)
 
 
 class resize_v1(_Wrapper):
