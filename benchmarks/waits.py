@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from transformer import convert
 
 HERE = Path(__file__).parent
 EMULATED = HERE.parent / "tests" / "support" / "emulated_cuda"
+STANDINS = HERE.parent / "tests" / "support" / "standins"
 PAGE = HERE / "waits.md"
 
 FLAGS = {
@@ -44,6 +46,13 @@ function as it is there. Nothing here is a time.
 
 | script | | a step | a minibatch | the rest of an iteration |
 |-|-|-|-|-|"""
+STORED = """
+Scripts that learn from stored steps, with an update in every step and no step at random, and without the numbers that
+they log every 100 steps. The replay buffer is the stand-in of `tests/support/standins`, which copies each tensor of a
+sample as those of cleanrl and stable_baselines3 do.
+
+| script | | a step of the environment |
+|-|-|-|"""
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,18 @@ SCRIPTS = {
 }
 
 
+LEARNING = {
+    "dqn.py": ("--start-e", "0", "--end-e", "0", "--train-frequency", "1"),
+    "c51.py": ("--start-e", "0", "--end-e", "0", "--train-frequency", "1"),
+    "ddpg_continuous_action.py": ("--env-id", "Pendulum-v1"),
+    "td3_continuous_action.py": ("--env-id", "Pendulum-v1"),
+    "sac_continuous_action.py": ("--env-id", "Pendulum-v1"),
+}
+"""Scripts that learn from stored steps, and the options with which each of their steps acts and learns."""
+FIRST, LAST = 130, 190
+"""Numbers of steps of two runs, between which nothing is logged."""
+
+
 def waits(script: Path, args: list[str]) -> int:
     """How often a run waits.
 
@@ -75,7 +96,7 @@ def waits(script: Path, args: list[str]) -> int:
         ClickException: it failed.
     """
     counts = script.with_suffix(".json")
-    path = os.pathsep.join([str(EMULATED), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(EMULATED), str(STANDINS), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "EMULATED_CUDA_WAITS": str(counts)}
     command = [sys.executable, str(script), *args]
     ran = subprocess.run(command, cwd=script.parent, env=environment, capture_output=True, text=True, check=False)
@@ -102,21 +123,31 @@ def row(script: Path, args: tuple[str, ...]) -> tuple[int, int, int]:
     return step, minibatch, iterations - step * base.steps - minibatch * 4 * base.epochs
 
 
+def step(script: Path, args: tuple[str, ...]) -> tuple[str]:
+    """A script's waits per step of the environment, where it learns in each; in hundredths where they vary."""
+    args = ("--learning-starts", "40", "--batch-size", "16", "--buffer-size", "1000", *args)
+    first, last = (waits(script, [*args, "--total-timesteps", str(total)]) for total in (FIRST, LAST))
+    return (f"{(last - first) / (LAST - FIRST):.2f}".removesuffix(".00"),)
+
+
 @click.command()
-def main() -> None:
+@click.option("--from", "place", type=click.Path(exists=True, path_type=Path), help="A folder with the scripts.")
+def main(place: Path | None) -> None:
     """Count, and write the page."""
-    lines = [INTRODUCTION]
+    lines: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        published = fetch(Path(folder))
-        for name, args in SCRIPTS.items():
-            original = published / name
-            converted = original.with_stem(f"{original.stem}_lean")
-            text = convert(original.read_text(encoding="utf-8")).source
-            converted.write_text(text.replace("warmup=20", "warmup=2"), encoding="utf-8")
-            for title, flags in FLAGS.items():
-                counts = row(original, args) if flags is None else row(converted, (*args, *flags))
-                lines.append(f"| `{name}` | {title} | {' | '.join(map(str, counts))} |")
-                click.echo(lines[-1])
+        published = Path(shutil.copytree(place, Path(folder) / "scripts")) if place else fetch(Path(folder))
+        for head, scripts, count in ((INTRODUCTION, SCRIPTS, row), (STORED, LEARNING, step)):
+            lines.append(head)
+            for name, args in scripts.items():
+                original = published / name
+                converted = original.with_stem(f"{original.stem}_lean")
+                text = convert(original.read_text(encoding="utf-8")).source
+                converted.write_text(text.replace("warmup=20", "warmup=2"), encoding="utf-8")
+                for title, flags in FLAGS.items():
+                    counts = count(original, args) if flags is None else count(converted, (*args, *flags))
+                    lines.append(f"| `{name}` | {title} | {' | '.join(map(str, counts))} |")
+                    click.echo(lines[-1])
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

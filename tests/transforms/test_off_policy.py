@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
 import pytest
 from cases import turn
-from replay_script import changed, replay
+from family import STANDINS
+from replay_script import changed, from_library, replay
 
 from transformer import Applied, Skipped, convert
 from transformer.verify import compare, record
@@ -202,6 +204,73 @@ def test_scatter_rows_is_left_alone(old: str, new: str, why: str) -> None:
     assert why in reason("scatter-rows", with_rows(old, new))
 
 
+def test_replay() -> None:
+    lines = made("replay", from_library()).splitlines()
+    assert lines[0] == "def to_device(samples):"
+    assert lines[-2:] == [
+        'rb = ReplayBuffer(50, space, SimpleNamespace(dtype=np.int64), "cpu")',
+        "b_obs, b_actions, b_next_obs, b_dones, b_rewards = to_device(rb.sample(args.batch_size))",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("dtype=np.int64), device)", "dtype=np.int64))", "does not give rb the script's device"),
+        ("dtype=np.int64), device)", "dtype=np.int64), *[device])", "does not give rb the script's device"),
+        ("dtype=np.int64), device)", 'dtype=np.int64), "cuda:1")', "does not give rb the script's device"),
+        ("obs = next_obs\n", "obs = next_obs\n        print(rb.device)\n", "may ask for its device"),
+        ("obs = next_obs\n", "obs = next_obs\n        kept = rb\n", "may ask for its device"),
+        ("obs = next_obs\n", "obs = next_obs\n        rb.pos = 0\n", "may ask for its device"),
+        ("obs = next_obs\n", "obs = next_obs\n        draw = rb.sample\n", "may ask for its device"),
+        ("        obs = next_obs\n", "        obs, device = next_obs, 'cpu'\n", "may be another device"),
+    ],
+)
+def test_replay_is_left_alone(old: str, new: str, why: str) -> None:
+    source = from_library()
+    assert source.count(old) == 1
+    assert why in reason("replay", source.replace(old, new))
+
+
+def test_replay_is_for_libraries() -> None:
+    own = "class ReplayBuffer(buffers.ReplayBuffer):\n    pass\n\n\n"
+    source = from_library().replace("from cleanrl_utils.buffers import ReplayBuffer", "from cleanrl_utils import buffers")
+    for source in (replay(), source.replace("class QNetwork", own + "class QNetwork")):
+        assert "no replay buffer of a known library" in reason("replay", source)
+
+
+def captured(source: str) -> set[str]:
+    """What is replayed under --cudagraphs."""
+    return set(re.findall(r"(\w+) = CudaGraphModule", convert(source).source))
+
+
+def test_updates_are_captured() -> None:
+    assert captured(from_library()) == {"policy", "update"}
+    two = {**TWO, "learn": TWO["learn"].replace("target_network(b_next_obs).detach()", "b_next_obs")}
+    assert captured(from_library(**two)) == {"policy", "update", "update_actor"}
+
+
+FEW = "b_obs, b_actions, b_next_obs, b_dones, b_rewards = rb.sample(min(args.batch_size, global_step - 12))"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"sample": FEW},  # more of them from step to step
+        {"learn": changed("learn", "optimizer.zero_grad()", "if global_step % 2:\n    optimizer.zero_grad()")},
+        {"follow": "target_network = copy.deepcopy(q_network)"},
+        {"follow": "target_network.load_state_dict(q_network.state_dict(), assign=True)"},
+        {"follow": "target_network.net = copy.deepcopy(q_network.net)"},
+        {"follow": "args.gamma *= 0.99"},
+        {"learn": changed("learn", "loss = F", "if goal.mean() > 1:\n    goal = goal / 2\nloss = F")},
+        {"learn": changed("learn", "loss = F", "values = values * random.random()\nloss = F")},
+    ],
+)
+def test_what_changes_is_not_captured(parts: dict[str, str]) -> None:
+    found = captured(from_library(**parts))
+    assert "update" not in found
+
+
 def test_logging_goes_below_the_step() -> None:
     step = turn("deferred-sync", replay())
     assert isinstance(step.outcome, Applied), step.outcome
@@ -348,8 +417,39 @@ def test_tensor_temperature_is_left_alone(part: str, old: str, new: str, why: st
     assert why in reason("tensor-temperature", replay(**{**TUNED, part: text.replace(old, new)}))
 
 
-@pytest.mark.parametrize("source", [replay(), replay(**TWO), with_rows(), replay(**TUNED)])
-def test_the_converted_script_is_equal(source: str, tmp_path: Path) -> None:
+NOISY = """
+    with torch.no_grad():
+        q_values = q_network(torch.Tensor(obs).to(device))
+        q_values += torch.normal(0, q_network.spread * args.tau)
+    actions = 2 * torch.argmax(q_values, dim=1).cpu().numpy() - 1
+"""
+
+
+def noisy(spread: str = "self.register_buffer('spread', torch.tensor([[0.3, 0.2]]))") -> str:
+    """The script with noise on its actions' values."""
+    network = changed("network", "super().__init__()", f"super().__init__()\n        {spread}")
+    return replay(network=network, act=NOISY)
+
+
+def test_noise_is_drawn_without_a_check() -> None:
+    assert made("sampling", noisy()).splitlines() == [
+        "def normal(mean, std):",
+        '"""Draw as torch.normal(mean, std) does, but for its check of std, which reads a tensor on the host."""',
+        "return torch.randn(std.shape, dtype=std.dtype, device=std.device).mul_(std).add_(mean)",
+        "q_values += normal(0, q_network.spread * args.tau)",
+    ]
+
+
+@pytest.mark.parametrize("spread", ["self.spread = 0.1", "self.register_buffer('spread', None)"])
+def test_noise_of_what_may_be_no_tensor_is_left_alone(spread: str) -> None:
+    assert "no network draws" in reason("sampling", noisy(spread))
+
+
+@pytest.mark.parametrize(
+    "source", [replay(), replay(**TWO), with_rows(), replay(**TUNED), from_library(), noisy()]
+)
+def test_the_converted_script_is_equal(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(STANDINS))
     script = tmp_path / "script.py"
     script.write_text(source, encoding="utf-8")
     conversion = convert(source)

@@ -44,6 +44,8 @@ class History:
     """Names of further updates, each with the number of its backward passes."""
     replay: str | None = None
     """Off-policy: the name of what keeps the environment's steps."""
+    moves_samples: str | None = None
+    """Off-policy: the function that moves what it gives to the device."""
     updates: Mapping[str, int] = field(default_factory=dict)
     """Off-policy: the functions of the update regions by name, each with the number of its backward passes."""
     target_updates: tuple[str, ...] = ()

@@ -490,6 +490,16 @@ class Roles:
         return tuple(dict.fromkeys(root for root in roots if root.isidentifier()))
 
     @cached_property
+    def target_networks(self) -> tuple[str, ...]:
+        """Off-policy: names of further networks of the trained ones' classes, which no optimizer holds."""
+        if self.kind != "off-policy":
+            return ()
+        classes = {cls.name for cls in self.network_classes}
+        made = ((name, self.tree.constructor(value)) for name in self._assignments for _, value in self.assignments(name))
+        found = (name for name, call in made if call is not None and unparse(call.func) in classes)
+        return tuple(name for name in dict.fromkeys(found) if name not in self.modules)
+
+    @cached_property
     def networks(self) -> tuple[str, ...]:
         """What the optimizers hold the parameters of, as written: `agent`, or a part of it: `agent.actor`."""
         found: dict[str, None] = {}

@@ -259,6 +259,11 @@ def receiver(call: ast.Call) -> ast.expr:
     return call.func.value
 
 
+def calls_itself(call: ast.AST, own: str | None) -> bool:
+    """Whether a node is a method's `self(x)`, for the name that the method gives its object."""
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == own
+
+
 def without_methods(value: ast.expr, names: Collection[str]) -> ast.expr:
     """`x` in `x.to(device).eval()`, where these are the methods' names."""
     while calls_method(value) and value.func.attr in names:

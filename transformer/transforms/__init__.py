@@ -9,7 +9,7 @@ from transformer.transforms.advantages import gae, gae_hoist, last_step
 from transformer.transforms.base import Transform
 from transformer.transforms.compiling import compile, cudagraphs, flags, float_arrays, one_graph
 from transformer.transforms.gathering import dissolve, inline
-from transformer.transforms.off_policy import acting, scatter_rows, target_update, tensor_temperature
+from transformer.transforms.off_policy import acting, replay, scatter_rows, target_update, tensor_temperature
 from transformer.transforms.rollout import (
     evaluate_once,
     host_arrays,
@@ -44,6 +44,7 @@ ORDER: tuple[Transform, ...] = (
     target_update.TRANSFORM,
     scatter_rows.TRANSFORM,
     tensor_temperature.TRANSFORM,
+    replay.TRANSFORM,
     policy.TRANSFORM,
     storage.TRANSFORM,
     last_step.TRANSFORM,

@@ -12,7 +12,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import assigns, bind_arguments, copied, parameters, statements, walk
+from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
 from transformer.torch_api import names
 from transformer.values.networks.results import Results
 
@@ -290,7 +290,9 @@ class Tensors:
                 return True
             return self._tensor(node.value, stmt) or self._element(node, stmt)
         if isinstance(node, ast.Attribute):
-            return node.attr in ("T", "data", "grad", "mT") and self._tensor(node.value, stmt)
+            return self._is_buffer(node) or (
+                node.attr in ("T", "data", "grad", "mT") and self._tensor(node.value, stmt)
+            )
         if isinstance(node, ast.BinOp):
             return self._tensor(node.left, stmt) or self._tensor(node.right, stmt)
         if isinstance(node, ast.UnaryOp):
@@ -300,6 +302,23 @@ class Tensors:
         if isinstance(node, ast.IfExp):
             return self._tensor(node.body, stmt) and self._tensor(node.orelse, stmt)
         return False
+
+    def _is_buffer(self, node: ast.Attribute) -> bool:
+        """Whether an attribute of a network is a buffer, which its class registers and nothing else sets."""
+        roles, tree = self._roles, self._tree
+        made = roles.only_value(node.value.id) if isinstance(node.value, ast.Name) else None
+        call = tree.constructor(made) if made is not None else None
+        if call is None or tree.classes[ast.unparse(call.func)] not in roles.network_classes:
+            return False
+        if any(n.attr == node.attr and not isinstance(n.ctx, ast.Load) for n in tree.of(ast.Attribute)):
+            return False
+        registered = (n for n in walk(tree.classes[ast.unparse(call.func)]) if calls_method(n, "register_buffer"))
+        return any(
+            [a.value for a in n.args[:1] if isinstance(a, ast.Constant)] == [node.attr]
+            and all(isinstance(a, ast.Call) for a in n.args[1:2])
+            for n in registered
+            if isinstance(n, ast.Call)
+        )
 
     def _element(self, node: ast.Subscript, stmt: ast.stmt) -> bool:
         """Whether `pair[0]` is a tensor, where the pair is what a network returned or written out as a tuple."""

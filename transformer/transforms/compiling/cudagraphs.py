@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
+
+from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
+from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.distributions import computes_to_check
+from transformer.values.replay import is_steady
 
 INFO = TransformInfo(
     name="cudagraphs",
@@ -98,7 +104,28 @@ def _obstacles(roles: Roles) -> dict[str, str | None]:
             if role == "update" and not facts.static_update:
                 why = why or "it branches on a tensor's value"
             found[function.name] = why or capture.obstacle(roles.tree.definition(function.name))
+    for name in facts.updates:
+        captured = [other for other in facts.updates if other in found and found[other] is None]
+        why = checks or _against_region(roles, facts.functions[name], captured)
+        found[name] = why or capture.obstacle(roles.tree.definition(name))
     return found
+
+
+def _against_region(roles: Roles, function: Function, captured: Sequence[str]) -> str | None:
+    """Why an update from stored steps cannot be captured, whatever it computes.
+
+    Where each clears its gradients before it computes and uses them, no graph reads what another has left in its own
+    memory.
+    """
+    facts = roles.history
+    if not facts.traced:
+        return "it is not shown to clear, to compute and to use its gradients, in this order"
+    if not facts.capturable:
+        return "its optimizer cannot be captured"
+    call = next(n for n in walk(roles.outermost) if isinstance(n, ast.Call) and ast.unparse(n.func) == function.name)
+    at = roles.tree.statement(call)
+    varies = next((name for name in function.params if not is_steady(roles, name, at, captured)), None)
+    return f"{varies}, which it is given, is not known to be tensors of one size" if varies else None
 
 
 def _against_policy(roles: Roles, capture: Capture) -> str | None:

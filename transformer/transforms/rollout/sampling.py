@@ -6,14 +6,19 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, walk
+from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.extraction import top_level
 from transformer.values.device.graph_capture import SAMPLED
+from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.draws import in_one_line
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="sampling",
@@ -22,7 +27,8 @@ INFO = TransformInfo(
     applies=(
         "to `x.sample()` without arguments in the methods of the file's classes, for a name x, and to "
         "`torch.FloatTensor(x.shape)` there. Where x is shown to be a Normal or Categorical of what a linear layer "
-        "returns, its computation takes its place; elsewhere a function that asks what x is, in graphs alone"
+        "returns, its computation takes its place; elsewhere a function that asks what x is, in graphs alone. And to "
+        "`torch.normal(0, std)` for a tensor std where the training loop acts without gradients"
     ),
     safety=(
         "The same random numbers are drawn, in the same order, and an action is made of them as torch.normal() and "
@@ -64,9 +70,17 @@ def apply(state: State) -> Rewrite:
     for node in tree.of(ast.Attribute):
         if node.attr == "sample" and not isinstance(node.ctx, ast.Load):
             raise Skip(f"line {node.lineno} sets {tree.text(node)}")
-    if not classes:
+    noise = list(_noise(state.roles))
+    if not classes and not noise:
         raise NotNeeded("no network draws from a distribution")
     edits, drawn, asked = Edits(state.source), dict[str, None](), list[ast.Call]()
+    if noise:
+        nested = not isinstance(state.roles.scope, ast.Module)
+        anchor = state.roles.outermost if nested else top_level(tree, state.roles.outermost)
+        normal = tree.names.fresh("normal")
+        edits.before(anchor, render("normal", normal=normal), gap=1 if nested else 2)
+        for call in noise:
+            edits.substitute(call.func, normal)
     for call, shape in _made_empty(tree, classes):
         # torch.compile takes the shape for the elements
         edits.substitute(call, f'torch.empty({tree.text(shape)}, dtype=torch.float32, device="cpu")')
@@ -91,6 +105,18 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, history)
 
 
+def _noise(roles: Roles) -> Iterator[ast.Call]:
+    """Calls `torch.normal(0, std)` in the training loop for a tensor `std`, where no graph is recorded."""
+    tree, tensors = roles.tree, roles.get(Tensors)
+    for stmt in statements(roles.outermost.body):
+        for node in own_nodes(stmt):
+            if not isinstance(node, ast.Call) or not tree.calls(node, "torch.normal") or node.keywords:
+                continue
+            number = len(node.args) == 2 and isinstance(node.args[0], ast.Constant)
+            if number and tensors.tensor(node.args[1]) and without_gradients(tree, stmt):
+                yield node
+
+
 def _draws(cls: ast.ClassDef) -> Iterator[ast.Call]:
     """Calls `x.sample()` of a class's methods, for a plain name x."""
     for node in walk(cls):
@@ -108,4 +134,4 @@ def _made_empty(tree: Tree, classes: list[ast.ClassDef]) -> Iterator[tuple[ast.C
                 yield node, shape
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

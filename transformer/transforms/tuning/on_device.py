@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, children, statements, walk
+from transformer.syntax.query import calls_method, children, parameters, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.torch_api import OF_TYPE, names
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.values.device.waits import parts_of
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.device.waits import of_torch_function, parts_of
 
 INFO = TransformInfo(
     name="on-device",
@@ -20,8 +20,8 @@ INFO = TransformInfo(
     summary="make constants and casts on the device instead of on the host",
     applies=(
         "to single numbers and filled tensors that are made and moved in one expression, to `.type()` of a type of CPU "
-        "tensors that is moved, and to lists of consecutive numbers in an index that is written to; outside of the "
-        "rollout, and in the networks' methods"
+        "tensors that is moved, to lists of consecutive numbers in an index that is written to, and to torch.arange() in "
+        "an index of what torch has just computed; outside of the rollout, and in the networks' methods"
     ),
     safety=(
         "A constant has the same value and dtype wherever it is made, and a cast rounds to the nearest on both sides. "
@@ -65,9 +65,11 @@ def apply(state: State) -> Rewrite:
 
 
 def _computing(roles: Roles) -> Iterator[ast.stmt]:
-    """The statements of the training loop but the rollout's, and of the methods of the networks' classes."""
+    """The statements of the training loop but the rollout's (off-policy those of updates), and of networks' methods."""
     phases = roles.phases
-    for stmt in phases.block:
+    for region in phases.regions:
+        yield from statements(region.statements)
+    for stmt in () if phases.regions else phases.block:
         if stmt is not phases.collect:
             yield from statements([stmt])
     for cls in roles.network_classes:
@@ -100,6 +102,8 @@ def _made_on_device(roles: Roles, node: ast.AST) -> tuple[ast.expr, str] | None:
         return _written_slice(node)
     if not isinstance(node, ast.Call):
         return None
+    if tree.calls(node, "torch.arange"):
+        return _arange_of_index(tree, node)
     if tree.calls(node, "torch.tensor") and (place := _keyword(node, "device")) is not None:
         filled = _filled(tree, node, tree.text(place))
         return (node, filled) if filled else None
@@ -141,6 +145,23 @@ def _written_slice(stmt: ast.Assign | ast.AugAssign) -> tuple[ast.expr, str] | N
     return lists[0], f"{numbers[0]}:{numbers[-1] + 1}"
 
 
+def _arange_of_index(tree: Tree, call: ast.Call) -> tuple[ast.expr, str] | None:
+    """`torch.arange(n)` in an index of a name that functions of torch alone give a value, made where that is."""
+    outer = tree.parents[call]
+    subscript = tree.parents[outer] if isinstance(outer, ast.Tuple) else outer
+    if not isinstance(subscript, ast.Subscript) or call not in parts_of(subscript.slice):
+        return None
+    name, scope = subscript.value, tree.scope_of(call)
+    if len(call.args) != 1 or call.keywords or not isinstance(name, ast.Name) or not isinstance(scope, ast.FunctionDef):
+        return None
+    stored = [n for n in walk(scope) if isinstance(n, ast.Name) and n.id == name.id and not isinstance(n.ctx, ast.Load)]
+    made = [s.value for s in statements(scope.body) if isinstance(s, ast.Assign) and stored and s.targets == stored[:1]]
+    once = len(stored) == len(made) == 1 and name.id not in parameters(scope)
+    if not once or not isinstance(made[0], ast.Call) or not of_torch_function(tree, made[0]):
+        return None
+    return call, f"{tree.text(call)[:-1].rstrip().rstrip(',')}, device={name.id}.device)"
+
+
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
     return next((k.value for k in call.keywords if k.arg == name), None)
 
@@ -173,4 +194,4 @@ def _filled(tree: Tree, call: ast.Call, place: str) -> str | None:
     return f"{module}.full({shape}, {tree.text(value)}{given}, device={place})"
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)

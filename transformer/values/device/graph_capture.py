@@ -14,6 +14,7 @@ from transformer.recognition.changes import GROWING, Changes, foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
+    calls_itself,
     calls_method,
     children,
     first_parameter,
@@ -34,6 +35,7 @@ from transformer.values.device.waits import (
     is_mask,
     makes_on_host,
     of_torch,
+    of_torch_function,
     parts_of,
 )
 from transformer.values.networks.results import Results
@@ -53,6 +55,8 @@ OF_OPTIMIZERS = frozenset("step zero_grad".split())
 SAMPLED = frozenset("Normal Categorical Independent".split())
 """Distributions that the transform sampling draws from without waiting for the device."""
 
+NORMAL = ("torch.distributions.Normal", "torch.distributions.normal.Normal")
+
 
 class Capture:
     """Looks for what speaks against capturing functions, through the functions and networks that they call."""
@@ -61,7 +65,7 @@ class Capture:
         facts = roles.history
         self._roles, self._tree = roles, roles.tree
         self._changes = Changes(roles)
-        self._networks = {*roles.modules, *([facts.policy] if facts.policy else [])}
+        self._networks = {*roles.modules, *roles.target_networks, *([facts.policy] if facts.policy else [])}
         self._optimizers = {o.name for o in roles.optimizers}
         self._seen: set[tuple[ast.FunctionDef, frozenset[tuple[str, bool]]]] = set()
         self._draws: ast.Call | None = None
@@ -95,7 +99,7 @@ class Capture:
             return None
         self._seen.add((function, frozenset(known.items())))
         outer = self._tree.parents[function]
-        part = _Part(function, outer if isinstance(outer, ast.ClassDef) else None)
+        part = _Part(self._tree, function, outer if isinstance(outer, ast.ClassDef) else None)
         if part.owner is not None and (why := self._unknown_class(part.owner)):
             return why
         for node in _reached(function.body, known):
@@ -137,6 +141,8 @@ class Capture:
         function = self._tree.function_called(call) or Results(self._roles, call).called[1]
         if function is not None:
             yield function
+        elif calls_itself(call, part.own):
+            yield from (m for m in self._methods.get("forward", ()) if part.owner is not None and m in part.owner.body)
         elif isinstance(call.func, ast.Name):
             cls = self._tree.classes.get(call.func.id)
             yield from (m for m in self._methods.get("__init__", ()) if cls is not None and m in cls.body)
@@ -250,9 +256,13 @@ class Capture:
             self._draws = call if name == self._roles.history.sampler else self._draws
             return None
         ours = self._tree.function_called(call) is not None or name in self._tree.classes
-        if ours or name in BUILTINS | part.functions:
+        if ours or name in BUILTINS | part.functions or (calls_itself(call, part.own) and self._has_forward(part)):
             return None
         return self._call_of_network(call) if name in self._networks else self._unknown(name)
+
+    def _has_forward(self, part: _Part) -> bool:
+        """Whether the class of a method says itself what its object's call runs."""
+        return part.owner is not None and any(m in part.owner.body for m in self._methods.get("forward", ()))
 
     def _call_of_method(self, call: ast.Call, func: ast.Attribute, part: _Part) -> str | None:
         method, owner, receiver = func.attr, root(func), ast.unparse(func.value)
@@ -268,13 +278,23 @@ class Capture:
             return f"moves {receiver}, which may be on the host"
         if owner in self._optimizers and method in OF_OPTIMIZERS and receiver == owner:
             return None
+        if method == "rsample" and receiver in part.normals:
+            return None
         if method in ("sample", "rsample"):
             return f"draws with {ast.unparse(call)}, which reads the parameters on the host"
         if owner in self._networks:
             return self._call_of_network(call) if method not in OF_MODULES else self._unsteady(call)
         # A tensor, a distribution or a part of a network; or a result of these
-        known = owner in part.bound or not owner
+        known = owner in part.bound or not owner or self._is_own_tensor(owner)
         return None if known else self._unknown(ast.unparse(func))
+
+    def _is_own_tensor(self, name: str) -> bool:
+        """Whether a name is a tensor on the device, made once above the training loop, that keeps its memory."""
+        value, place = self._roles.only_value(name), self._roles.device
+        if not isinstance(value, ast.Call) or not of_torch_function(self._tree, value):
+            return False
+        stored = (n for n in self._tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load) and root(n) == name)
+        return any(k.arg == "device" and ast.unparse(k.value) == place for k in value.keywords) and not any(stored)
 
     def _unsteady(self, call: ast.Call) -> str | None:
         """Why the network of a call may not be the same in each call."""
@@ -298,7 +318,7 @@ class Capture:
 class _Part:
     """A function that is replayed, and what its names stand for."""
 
-    def __init__(self, function: ast.FunctionDef, owner: ast.ClassDef | None) -> None:
+    def __init__(self, tree: Tree, function: ast.FunctionDef, owner: ast.ClassDef | None) -> None:
         self.name, self.owner = function.name, owner
         self.own = first_parameter(function) if owner is not None else None
         """What a method calls its object."""
@@ -318,8 +338,21 @@ class _Part:
             if any(map(_is_new_container, given)) and not any(isinstance(v, (ast.Name, ast.Attribute)) for v in given)
         }
         """Names of lists and dicts that it makes."""
+        self.normals = {
+            name
+            for name, given in values.items()
+            if all(tree.calls(v, *NORMAL) for v in given) and sum(_binds(n, name) for n in nodes) == len(given)
+        }
+        """Names of normal distributions, which draw by rsample() without waiting: sample() checks what it draws from."""
         self.masks = {name for name, given in values.items() if any(is_mask(v, frozenset()) for v in given)}
         """Names of conditions on each element."""
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    """Whether a node binds a name, as a parameter or another variable."""
+    if isinstance(node, ast.arg):
+        return node.arg == name
+    return isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
 
 
 def _is_new_container(value: ast.expr) -> bool:

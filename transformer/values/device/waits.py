@@ -39,6 +39,12 @@ PLAIN = frozenset("math numpy functools itertools typing collections contextlib"
 """Modules whose functions do nothing but compute."""
 
 
+def of_torch_function(tree: Tree, call: ast.Call) -> bool:
+    """Whether a call is one of torch's own functions, not of its modules: `torch.zeros()`, say."""
+    module, _, name = (tree.qualified(call.func) or "").rpartition(".")
+    return module == "torch" and name.islower()
+
+
 def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
     """What a call of a function of torch does on the host; None where it runs on the device alone."""
     text, last = ast.unparse(call.func), name.rpartition(".")[2]

@@ -237,18 +237,18 @@ class Values:
             return NONE.union(*(self.leaves(v, frame) for v in kept)) if kept else UNKNOWN
         return UNKNOWN
 
-    def _origin(self, value: ast.expr, frame: Frame) -> tuple[ast.expr, Frame]:
+    def origin(self, value: ast.expr, frame: Frame) -> tuple[ast.expr, Frame]:
         """A parameter's argument, and so on, in the place of the parameter."""
         while isinstance(value, ast.Name) and value.id in frame.given and frame.caller is not None:
             value, frame = frame.given[value.id], frame.caller
         return value, frame
 
     def _is_options(self, value: ast.expr, frame: Frame) -> bool:
-        origin, where = self._origin(value, frame)
+        origin, where = self.origin(value, frame)
         return isinstance(origin, ast.Name) and holds_options(self._tree, origin, where.scope)
 
     def _is_space(self, value: ast.expr, frame: Frame) -> bool:
-        origin, where = self._origin(value, frame)
+        origin, where = self.origin(value, frame)
         if isinstance(origin, ast.Name):
             made = [s.value for s in statements(where.scope.body) if isinstance(s, ast.Assign) and _binds(s, origin.id)]
             return (

@@ -15,7 +15,7 @@ from functools import partial
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import is_read, parameters, root, statements, walk
+from transformer.syntax.query import calls_itself, is_read, parameters, root, statements, walk
 from transformer.syntax.tree import Scope
 from transformer.torch_api import names
 from transformer.values.networks.attributes import (
@@ -47,6 +47,8 @@ READ = (
     | names("tensor", memory=("new", "shared"), waits="", draws=False) - OF_TORCH
 )
 """Attributes and methods of modules and parameters that only read them."""
+MAKING = ("gym.", "gymnasium.", "envpool.")
+"""Modules whose functions make environments."""
 COMPUTING = ("torch.", "numpy.", "math.", "einops.")
 """Modules whose functions compute, but for the following."""
 STATEFUL = (
@@ -221,7 +223,7 @@ class Parts:
         own = function.args.args[0].arg
         for attribute, value in kept_by(function):
             leaves = self._values.leaves(value, frame) if value is not None else frozenset()
-            if leaves not in (MODULE, NUMBER):
+            if leaves not in (MODULE, NUMBER) and not self._is_unused_environment(attribute, value, frame):
                 line = function.lineno if value is None else value.lineno
                 raise Unknown(f"line {line} keeps {own}.{attribute}, which is no known module, parameter or number")
             cls.kept[attribute] = cls.kept.get(attribute, frozenset()) | leaves
@@ -231,6 +233,17 @@ class Parts:
                     cls.kept[str(node.args[0].value)] = MODULE
         self._put_together(function, frame, own)
         self._check_self(function, own, cls)
+
+    def _is_unused_environment(self, attribute: str, value: ast.expr | None, frame: Frame) -> bool:
+        """Whether an attribute is the environment, made by a library and no module, and nothing reads it."""
+        step = self._roles.phases.env_step.func
+        origin = self._values.origin(value, frame)[0] if value is not None else None
+        if not isinstance(step, ast.Attribute) or not _is(origin, root(step)) or not isinstance(step.value, ast.Name):
+            return False
+        made = [v for _, v in self._roles.assignments(step.value.id)]
+        known = all(isinstance(v, ast.Call) and (self._tree.qualified(v.func) or "").startswith(MAKING) for v in made)
+        read = any(n.attr == attribute and isinstance(n.ctx, ast.Load) for n in self._tree.of(ast.Attribute))
+        return bool(made) and known and not read
 
     def _put_together(self, function: ast.FunctionDef, frame: Frame, own: str) -> None:
         """Look at what a constructor does, or a function of the file that it calls."""
@@ -267,7 +280,9 @@ class Parts:
             known = known or ast.unparse(func) in (f"{own}.register_buffer", f"{own}.parameters")
             known = known or (func.attr == "__init__" and ast.unparse(func.value).startswith("super("))
             known = known or self._values.leaves(call, frame) in (MODULE, NUMBER)
-        if not known and not (name == "torch.no_grad" and not call.args):
+            # a part's own call, to see how much it computes
+            known = known or (_is(func.value, own) and self._values.leaves(func, frame) == MODULE)
+        if not known and not (name in ("torch.no_grad", "torch.inference_mode") and not call.args):
             raise Unknown(f"line {call.lineno} calls {ast.unparse(func)}() while the network is made")
 
     # --- methods -------------------------------------------------------------------------------------------
@@ -308,7 +323,7 @@ class Parts:
             if made is not None and drawn:
                 self._distribution(made)
             known = function is not None or drawn or (func.id in PURE and self._values.is_builtin(func.id))
-        elif _is(func, own) and cls is not None:
+        elif calls_itself(call, own) and cls is not None:
             known = "forward" in cls.methods  # the module's own call
         elif isinstance(func, ast.Name):
             known = cls is not None and self._goes_through_modules(func, own, cls)
@@ -355,7 +370,7 @@ class Parts:
             outer = parents[node]
             if isinstance(outer, ast.Call) and ast.unparse(outer.func) == "super":
                 continue
-            if isinstance(outer, ast.Call) and outer.func is node and "forward" in cls.methods:
+            if calls_itself(outer, own) and outer.func is node and "forward" in cls.methods:
                 continue  # self(x), the module's own call
             at = f"line {getattr(node, 'lineno', function.lineno)}"
             if not isinstance(outer, ast.Attribute):
@@ -484,5 +499,5 @@ def _is_new_list(node: ast.expr, function: Scope) -> bool:
     )
 
 
-def _is(node: ast.AST, name: str) -> bool:
+def _is(node: ast.AST | None, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name

@@ -67,9 +67,9 @@ class Uses:
         self._parts = Parts(roles)
         self._seen: set[tuple[str, Scope, str]] = set()
 
-    def obstacles(self) -> dict[str, str]:
-        """For each trained network of which something more may change, why it may."""
-        found = {name: self.obstacle(name) for name in self._roles.modules}
+    def obstacles(self, networks: Iterable[str]) -> dict[str, str]:
+        """For each of these networks of which something more may change, why it may."""
+        found = {name: self.obstacle(name) for name in networks}
         return {name: why for name, why in found.items() if why}
 
     def obstacle(self, network: str) -> str | None:
@@ -387,10 +387,10 @@ class Uses:
 
 
 def unsteady(roles: Roles) -> dict[str, str]:
-    """The trained networks in which more than parameters' values may change in training, each with the reason."""
-    return Uses(roles).obstacles()
+    """The trained and target networks in which more than parameters' values may change in training, with the reason."""
+    return Uses(roles).obstacles((*roles.modules, *roles.target_networks))
 
 
 def restructured(roles: Roles) -> dict[str, str]:
     """The trained networks whose parameters may become others, or need no gradients any more, each with the reason."""
-    return Uses(roles, structure=True).obstacles()
+    return Uses(roles, structure=True).obstacles(roles.modules)
