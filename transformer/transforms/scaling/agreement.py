@@ -14,6 +14,7 @@ from transformer.values.reports import is_logger, is_report
 
 PURE = frozenset("int float bool str min max abs round range len isinstance sum enumerate".split())
 TIMES = frozenset(f"time.{name}" for name in ("time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns"))
+NUMBERS = ("numpy.nan", "numpy.inf", "numpy.pi", "math.nan", "math.inf", "math.pi")
 LIMITS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
@@ -45,7 +46,7 @@ class Common:
             return self._is_common_name(node, clock)
         if isinstance(node, (ast.Lambda, ast.Await, ast.Yield, ast.NamedExpr, ast.GeneratorExp)):
             return False
-        if isinstance(node, ast.Attribute) and tree.qualified(node) in ("numpy.nan", "numpy.inf", "math.inf", "math.pi"):
+        if isinstance(node, ast.Attribute) and tree.qualified(node) in NUMBERS:
             return True
         operands = (n for n in ast.iter_child_nodes(node) if isinstance(n, (ast.expr, ast.keyword, ast.comprehension)))
         return all(self.is_common(n, clock=clock) for n in operands)
@@ -106,9 +107,7 @@ class Agreement:
             Skip: a decision is not known to be one that can be made together.
         """
         for stmt in self._statements(self._roles.outermost):
-            if isinstance(stmt, ast.If):
-                self._agree(stmt.test)
-            elif isinstance(stmt, ast.While):
+            if isinstance(stmt, (ast.If, ast.While)):
                 self._agree(stmt.test)
             elif isinstance(stmt, ast.For) and self._updates(stmt) and not self._is_counted(stmt.iter):
                 raise Skip(f"line {stmt.lineno}: processes may run this loop differently often")

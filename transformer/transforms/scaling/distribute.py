@@ -39,7 +39,10 @@ INFO = TransformInfo(
     after="loss.backward()\naverage_gradients(optimizer)\noptimizer.step()",
 )
 
-TALKING = ("torch.distributed", "torch.multiprocessing", "accelerate", "deepspeed", "horovod", "mpi4py", "lightning", "ray")
+TALKING = frozenset(
+    "torch.distributed torch.multiprocessing accelerate deepspeed horovod mpi4py lightning ray multiprocessing".split()
+)
+"""Modules by which a script talks to other processes."""
 
 
 def apply(state: State) -> Rewrite:
@@ -50,11 +53,9 @@ def apply(state: State) -> Rewrite:
         NotNeeded: it talks to other processes itself.
     """
     tree, roles, history = state.tree, state.roles, state.history
-    for name, module in tree.imports.items():
-        if module.startswith(TALKING) or f"{module}.{name}".startswith(TALKING):
-            raise NotNeeded(f"the script talks to other processes itself, with {module}")
-    if any((tree.qualified(node) or "").startswith("torch.distributed.") for node in tree.of(ast.Attribute)):
-        raise NotNeeded("the script talks to other processes itself")
+    known = [*tree.imports.values(), *(tree.qualified(node) or "" for node in tree.of(ast.Attribute))]
+    if talks := next((q for q in known for t in TALKING if f"{q}.".startswith(f"{t}.")), None):
+        raise NotNeeded(f"the script talks to other processes itself, with {talks}")
     for name in ("os", "sys"):
         if tree.names.taken(name) and tree.imports.get(name) != name:
             raise Skip(f"the name {name} stands for something else than the standard module")
@@ -112,7 +113,9 @@ def _average(roles: Roles, edits: Edits, average: str) -> Sequence[str]:
         raise Skip("the gradients are not computed by statements of the minibatch's own that always run")
     first, last = block.index(passes[0]), block.index(passes[-1])
     if last - first != len(passes) - 1:
-        raise Skip(f"between the backward passes on lines {passes[0].lineno} and {passes[-1].lineno} stands something else")
+        raise Skip(
+            f"between the backward passes on lines {passes[0].lineno} and {passes[-1].lineno} stands something else"
+        )
     if any(isinstance(n, ast.Attribute) and n.attr == "autograd" for n in walk(place)):
         raise Skip("gradients are computed by torch.autograd")
     optimizers = list(dict.fromkeys(o.name for o in roles.optimizers))
@@ -126,7 +129,6 @@ def _join(roles: Roles, edits: Edits, shares: Shares, rank: str, world: str, ten
     Raises:
         Skip: the networks are not made above the training loop.
     """
-    tree = roles.tree
     sources = shares.sources()
     sized = [
         s

@@ -177,7 +177,9 @@ class Shares:
             self._edits.substitute(index, f"range({first} // {self._world}, {end} // {self._world})")
             return
         if not self._is_share(around, top, stmt):
-            raise Skip(f"line {node.lineno}: whether {unparse(node)} there counts for one process or for all is not seen")
+            raise Skip(
+                f"line {node.lineno}: whether {unparse(node)} there counts for one process or for all is not seen"
+            )
         self.divided[unparse(node)] = None
         share = f"{unparse(node)} // {self._world}"
         self._edits.substitute(node, f"({share})" if isinstance(tree.parents[node], ast.BinOp) else share)
