@@ -15,6 +15,8 @@ from transformer.values.reports import is_logger, is_report
 PURE = frozenset("int float bool str min max abs round range len isinstance sum enumerate".split())
 TIMES = frozenset(f"time.{name}" for name in ("time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns"))
 NUMBERS = ("numpy.nan", "numpy.inf", "numpy.pi", "math.nan", "math.inf", "math.pi")
+KINDS = frozenset("device dtype is_cuda ndim dim".split())
+"""Attributes and methods of tensors that are the same in all processes, but for the number of a device."""
 LIMITS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
@@ -37,6 +39,8 @@ class Common:
             qualified = tree.qualified(node.func) or ""
             if qualified in TIMES or qualified.startswith("datetime."):
                 return clock
+            if method(node) == "dim":
+                return True
             pure = tree.names.builtin(node.func) in PURE or qualified == "torch.is_tensor"
             pure = pure or qualified.startswith("math.")
             if not pure and isinstance(node.func, ast.Attribute) and node.func.attr in ("fill_", "item"):
@@ -46,7 +50,7 @@ class Common:
             return self._is_common_name(node, clock)
         if isinstance(node, (ast.Lambda, ast.Await, ast.Yield, ast.NamedExpr, ast.GeneratorExp)):
             return False
-        if isinstance(node, ast.Attribute) and tree.qualified(node) in NUMBERS:
+        if isinstance(node, ast.Attribute) and (tree.qualified(node) in NUMBERS or node.attr in KINDS):
             return True
         operands = (n for n in ast.iter_child_nodes(node) if isinstance(n, (ast.expr, ast.keyword, ast.comprehension)))
         return all(self.is_common(n, clock=clock) for n in operands)
@@ -246,7 +250,11 @@ class Agreement:
         given = {a.arg for a in definition.args.args}
         for node in walk(definition):
             if isinstance(node, (ast.If, ast.While)):
-                local = {n.id for n in walk(node.test) if isinstance(n, ast.Name)} & (given | _bound_in(definition))
+                kinds = {
+                    id(n) for k in walk(node.test) if isinstance(k, ast.Attribute) and k.attr in KINDS for n in walk(k)
+                }
+                read = {n.id for n in walk(node.test) if isinstance(n, ast.Name) and id(n) not in kinds}
+                local = read & (given | _bound_in(definition))
                 if local:
                     raise Skip(f"line {node.lineno}: {unparse(node.test)} may hold in one process alone")
             elif isinstance(node, (ast.Return, ast.Break, ast.Continue)) and node is not definition.body[-1]:

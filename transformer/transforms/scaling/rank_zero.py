@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import root, statements, unparse, walk
+from transformer.syntax.query import root, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip
 from transformer.values.reports import REPORTS, is_logger
@@ -31,6 +30,8 @@ class RankZero:
         self._rank = rank
         self._silent = silent
         self._under: set[ast.If] = set()
+        self._videos: set[ast.If] = set()
+        """Those of them that put a recorder around an environment, which others use without."""
         self.silenced = False
         """Whether something takes a logger's place."""
 
@@ -44,6 +45,7 @@ class RankZero:
         self._guard_tracking()
         self._guard_videos()
         self._guard_files()
+        self._check_names()
 
     def _silence_writers(self) -> None:
         tree = self._roles.tree
@@ -56,20 +58,45 @@ class RankZero:
             text = f"{tree.text(call)} if {self._rank} == 0 else {self._silent}()"
             self._edits.substitute(call, text if isinstance(parent, ast.Assign) else f"({text})")
             self.silenced = True
+        below = self._below
         for node in tree.of(ast.Attribute):
             known = node.attr in REPORTS | {"close", "flush"} or node.attr.startswith("add_")
             if isinstance(node.value, ast.Name) and is_logger(tree, node.value) and not known:
-                if not self._is_module(node.value):
+                if not self._is_module(node.value) and id(node) not in below:
                     raise Skip(f"line {node.lineno}: {unparse(node)} is of a logger that one process alone has")
+
+    def _check_names(self) -> None:
+        """What the first process alone binds, it alone reads.
+
+        Raises:
+            Skip: it may be read in others.
+        """
+        own = {id(n) for stmt in self._under for n in walk(stmt)} | self._below
+        for stmt in self._under - self._videos:
+            bound = {n.id for n in walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            for node in self._roles.tree.of(ast.Name):
+                if node.id in bound and isinstance(node.ctx, ast.Load) and id(node) not in own:
+                    if self._roles.is_ours(node):
+                        raise Skip(f"line {node.lineno}: {node.id} is bound in one process alone")
+
+    @property
+    def _below(self) -> set[int]:
+        """The nodes below the training loop, which other processes do not run."""
+        block = self._roles.tree.block(self._roles.outermost)
+        return {id(n) for s in block[block.index(self._roles.outermost) + 1 :] for n in walk(s)}
 
     def _is_module(self, node: ast.Name) -> bool:
         return node.id in self._roles.tree.imports
 
     def _guard_tracking(self) -> None:
         """Import, start, feed and end a tracker in the first process alone."""
-        tree = self._roles.tree
+        tree, below = self._roles.tree, self._below
         for node in tree.nodes:
-            used = isinstance(node, ast.Name) and (tree.imports.get(node.id) or node.id).split(".")[0] in TRACKING
+            used = (
+                isinstance(node, ast.Name)
+                and id(node) not in below
+                and (tree.imports.get(node.id) or node.id).split(".")[0] in TRACKING
+            )
             if used and isinstance(node, ast.Name):
                 self._guard(node, "the tracker")
 
@@ -83,12 +110,11 @@ class RankZero:
                 raise Skip(f"line {call.lineno} records videos in all processes")
             if not any(_is_first(n) for test in around for n in walk(test.test)):
                 self._restrict(around[0])
+                self._videos.add(around[0])
 
     def _guard_files(self) -> None:
         """Write files in the first process alone; what stands below the training loop it runs alone anyway."""
-        tree, roles = self._roles.tree, self._roles
-        block = tree.block(roles.outermost)
-        below = {id(n) for s in block[block.index(roles.outermost) + 1 :] for n in walk(s)}
+        tree, below = self._roles.tree, self._below
         for call in tree.of(ast.Call):
             if id(call) not in below and self._writes(call) and self._runs_in_training(call):
                 self._guard(call, "what is written")
@@ -125,6 +151,14 @@ class RankZero:
         stmt = tree.statement(node)
         function = tree.scope_of(node)
         if isinstance(function, ast.FunctionDef) and function is not self._roles.scope:
+            uses = [n for n in tree.of(ast.Name) if n.id == function.name and id(n) not in self._below]
+            calls = [tree.parents[n] for n in uses]
+            if uses and all(
+                isinstance(tree.parents[c], ast.Expr) and tree.scope_of(c) is self._roles.scope for c in calls
+            ):
+                for name in uses:
+                    self._guard(name, what)
+                return
             raise Skip(f"line {node.lineno}: {what} is of one process alone, but this function may run in all")
         if not isinstance(stmt, ast.Expr):
             raise Skip(f"line {node.lineno}: {what} is of one process alone, but more than a call depends on it")
@@ -172,9 +206,3 @@ def _is_first(node: ast.AST) -> bool:
 
 def _is_or(test: ast.expr) -> bool:
     return isinstance(test, ast.IfExp) or (isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or))
-
-
-def below(roles: Roles) -> Sequence[ast.stmt]:
-    """The statements below the training loop, in its block."""
-    block = roles.tree.block(roles.outermost)
-    return statements(block[block.index(roles.outermost) + 1 :])

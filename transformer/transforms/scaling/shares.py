@@ -214,7 +214,7 @@ class Shares:
 
     def _is_share(self, around: Sequence[ast.AST], top: ast.AST, stmt: ast.stmt) -> bool:
         """Whether a size says how many environments are made, or how large an array of theirs is."""
-        if any(top is n or any(top is inner for inner in walk(n)) for v in self._making for n in _counts(v)):
+        if any(around[0] is n for value in self._making for n in _counts(value)):
             return True
         if isinstance(stmt, ast.Assign) and root(stmt.targets[0]) == self.environment and stmt.value is top:
             return True  # envs.num_envs = args.num_envs
