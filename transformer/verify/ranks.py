@@ -110,7 +110,7 @@ class _Ranks:
         run = replace(self._run, args=with_option(self._task.original.args, (shares.option, str(shares.environments))))
         run = replace(shares.length.shortened(run, self._iterations), environment={"OMP_NUM_THREADS": _threads()})
         reference = record_by_hand(run, self._processes, shares.environments, self._stop_after)
-        ranks = _training_alone(self._ranks)
+        ranks = training_alone(self._ranks)
         return recorded_rung(name, reference, ranks, compare(reference, ranks))
 
     def _uncompiled(self, name: str) -> Rung:
@@ -119,8 +119,8 @@ class _Ranks:
         options = find_flags(self._task.converted).options(["compile"])
         if options is None or self._processes == 1:
             return Rung(name, "not run", reason="the converted script has no flag for it, or one rank is one process")
-        recording = _training_alone(self._record(name, self._processes, options, uncompiled=True))
-        before = _training_alone(self._ranks)
+        recording = training_alone(self._record(name, self._processes, options, uncompiled=True))
+        before = training_alone(self._ranks)
         return recorded_rung(name, before, recording, compare(before, recording))
 
     def _compiled(self, name: str) -> Rung:
@@ -187,9 +187,9 @@ def record_by_hand(run: Run, ranks: int, share: int, iterations: int | None = No
         return replace(first, peers=tuple(peers))
 
 
-def _training_alone(recording: Recording) -> Recording:
+def training_alone(recording: Recording) -> Recording:
     """A recording without what is logged, printed and written."""
-    peers = tuple(map(_training_alone, recording.peers))
+    peers = tuple(map(training_alone, recording.peers))
     return replace(recording, scalars=(), prints=(), texts=(), events=(), files=(), handed=None, peers=peers)
 
 

@@ -36,6 +36,7 @@ class Shares:
         self._world = world
         self.environment = _environment(roles)
         self._making = list(_making(roles, self.environment))
+        self._counted = _counted(roles)
         self.number = self._number()
         self._sizes = {self.number}
         self._defined: dict[str, ast.expr] = {}
@@ -76,7 +77,7 @@ class Shares:
         Raises:
             Skip: it is not seen how many are made.
         """
-        found = {unparse(n) for value in self._making for n in _counts(value)}
+        found = {unparse(n) for value in self._making for n in _counts(value, self._counted)}
         if len(found) != 1:
             raise Skip(f"how many environments {self.environment} is made of is not seen: give their number by a name")
         return found.pop()
@@ -214,7 +215,7 @@ class Shares:
 
     def _is_share(self, around: Sequence[ast.AST], top: ast.AST, stmt: ast.stmt) -> bool:
         """Whether a size says how many environments are made, or how large an array of theirs is."""
-        if any(around[0] is n for value in self._making for n in _counts(value)):
+        if any(around[0] is n for value in self._making for n in _counts(value, self._counted)):
             return True
         if isinstance(stmt, ast.Assign) and root(stmt.targets[0]) == self.environment and stmt.value is top:
             return True  # envs.num_envs = args.num_envs
@@ -339,17 +340,28 @@ def _lists(roles: Roles) -> set[str]:
     return {t.id for t, v in pairs if isinstance(t, ast.Name) and isinstance(v, (ast.ListComp, ast.List, ast.BinOp))}
 
 
-def _counts(value: ast.expr) -> Iterator[ast.expr]:
+def _counted(roles: Roles) -> str | None:
+    """What the counter of the environments' steps is raised by at each, as written."""
+    raised = {
+        unparse(s.value)
+        for s in roles.tree.of(ast.AugAssign)
+        if isinstance(s.target, ast.Name) and s.target.id == roles.step_counter
+    }
+    return raised.pop() if len(raised) == 1 else None
+
+
+def _counts(value: ast.expr, counted: str | None) -> Iterator[ast.expr]:
     """The numbers of environments in an expression that makes them: names that stand for one."""
     for node in walk(value):
-        found: ast.expr | None = None
+        found: list[ast.expr] = []
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
             iterated = node.generators[0].iter
             if isinstance(iterated, ast.Call) and unparse(iterated.func) == "range" and len(iterated.args) == 1:
-                found = iterated.args[0]
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List):
-            found = node.right
+                found = iterated.args
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            found = [node.right] if isinstance(node.left, (ast.List, ast.Name)) else []
         elif isinstance(node, ast.keyword) and node.arg == "num_envs":
-            found = node.value
-        if isinstance(found, (ast.Name, ast.Attribute)):
-            yield found
+            found = [node.value]
+        elif isinstance(node, ast.Call):
+            found = [a for a in node.args if unparse(a) == counted]
+        yield from (n for n in found if isinstance(n, (ast.Name, ast.Attribute)))
