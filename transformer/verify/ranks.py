@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from transformer.verify.arguments import added_options, without_options
 from transformer.verify.compare import compare
@@ -66,7 +67,7 @@ class _Ranks:
     def climb(self) -> Iterator[Rung]:
         """The rungs, up to the first that is not equal."""
         name = f"{self._processes} ranks"
-        rungs = [self._one_rank]
+        rungs: list[Callable[[str], Rung]] = [self._one_rank]
         if self._processes > 1:
             rungs += [self._alike, self._by_hand]
         rungs += [self._uncompiled]
@@ -181,7 +182,7 @@ def record_by_hand(run: Run, ranks: int, share: int, iterations: int | None = No
         RunFailed: the script ended with an error, or the ranks part.
         OSError: the script or the interpreter cannot be read or started.
     """
-    options = {"by_hand": ranks, "share": share, "values_limit": VALUES_LIMIT}
+    options: dict[str, Any] = {"by_hand": ranks, "share": share, "values_limit": VALUES_LIMIT}
     with run.under_harness("by_hand", iterations=iterations, **options) as scratch:
         first, *peers = (load(scratch.root / "out" / f"rank{rank}", ()) for rank in range(ranks))
         return replace(first, peers=tuple(peers))

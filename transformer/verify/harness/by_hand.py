@@ -88,8 +88,8 @@ class Ranks:
             backward(tensor, *args, **kwargs)
             self.current.meet("gradients")
 
-        torch.optim.Optimizer.__init__ = note_optimizer  # type: ignore[method-assign]
-        torch.Tensor.backward = note_backward  # type: ignore[method-assign, assignment]
+        torch.optim.Optimizer.__init__ = note_optimizer
+        torch.Tensor.backward = note_backward
         for owner, name in ((random, "seed"), (np.random, "seed"), (torch, "manual_seed")):
             setattr(owner, name, self._noting(f"{owner.__name__}.{name}", getattr(owner, name)))
 
