@@ -14,11 +14,12 @@ from rich.console import Console
 
 from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 from transformer.conversion.of_file import convert_script
-from transformer.conversion.result import Conversion
+from transformer.conversion.result import Conversion, Skipped
 from transformer.syntax import text
 from transformer.verify import plots, show
 from transformer.verify.flags import find_flags
 from transformer.verify.lockstep import EVERY
+from transformer.verify.ranks import joins_ranks, verify_ranks
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
 from transformer.verify.verify import ITERATIONS, RUNGS, STEPS, CannotVerify, Task, Verification
@@ -70,7 +71,8 @@ COULD_NOT_RUN = 2
     "--nproc",
     type=click.IntRange(1),
     metavar="N",
-    help="Launch both scripts with torchrun, in N processes of this machine, and compare each of them.",
+    help="Train in N processes of this machine, which torchrun starts: converted with --distribute, and compared with "
+    "one process that averages gradients by hand; or, where the original trains in several processes itself, with it.",
 )
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time for one run.")
 @click.option(
@@ -120,9 +122,13 @@ def verify(
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
         try:
-            source, prefixes = _sources(original, converted, each_transform)
+            source, prefixes = _sources(original, converted, each_transform, distribute=nproc is not None)
             task = Task(run, source, iterations, every, up_to, prefixes, stress)
-            verification = climb(task, bars)
+            if nproc is not None and joins_ranks(text.read(original).content, source):
+                alone = replace(task, original=replace(run, processes=None))
+                verification = verify_ranks(alone, nproc, bars)
+            else:
+                verification = climb(task, bars)
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
             files = [] if report is None else plots.write_report(verification, report)
         except (RunFailed, CannotVerify, NoReturns, OSError) as error:
@@ -133,17 +139,22 @@ def verify(
     sys.exit(_exit_code(verification, require, by_seed))
 
 
-def _sources(original: Path, converted: Path | None, each_transform: bool) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _sources(
+    original: Path, converted: Path | None, each_transform: bool, *, distribute: bool
+) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The converted script and the states before it; converts the original where no converted script was given."""
     try:
         if converted is not None:
             return text.read(converted).content, ()
-        _, conversion = convert_script(str(original))
+        _, conversion = convert_script(str(original), distribute=True if distribute else None)
     except text.NotText as error:
         raise CannotVerify(str(error)) from None
     if not conversion.converted:
         reasons = "\n".join(f"{original}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors)
         raise CannotVerify(f"the original cannot be converted:\n{reasons}")
+    held = next((s.outcome for s in conversion.steps if s.transform.name == "distribute" and not s.applied), None)
+    if distribute and isinstance(held, Skipped) and held.kind == "held back":
+        raise CannotVerify(f"the original cannot be made to train in several processes: {held.reason}")
     return conversion.source, tuple(_prefixes(conversion)) if each_transform else ()
 
 

@@ -112,6 +112,8 @@ class History:
     """
     tensor_env: str | None = None
     """The environment, as written, where its steps are known to take and return torch tensors."""
+    rank: str | None = None
+    """The name for the number of this process among those that torchrun started; None where there is one process."""
     asked: Asked = Asked()
     original: str = ""
     """The text of the script before any transform; warnings point into it."""

@@ -58,7 +58,7 @@ def find_length(run: Run) -> Length:
         RunFailed: the script ended with an error, or without an optimizer step.
         OSError: the script or the interpreter cannot be read or started.
     """
-    length, envs = _probe(run)
+    length, envs = probe(run)
     if length.begins <= WARM_UP + NEAR:
         return length
     for option in length.options:
@@ -66,7 +66,7 @@ def find_length(run: Run) -> Length:
         if whole and 0 <= length.begins * envs - (option.value or 0) <= NEAR * envs:
             warm_up = (option.spelled, str(WARM_UP * envs))
             try:
-                sooner, _ = _probe(replace(run, args=with_option(run.args, warm_up)))
+                sooner, _ = probe(replace(run, args=with_option(run.args, warm_up)))
             except RunFailed:
                 continue  # too few steps to sample from
             if 0 < sooner.begins < length.begins:
@@ -74,8 +74,13 @@ def find_length(run: Run) -> Length:
     return length
 
 
-def _probe(run: Run) -> tuple[Length, int]:
-    """What a script's first optimizer step tells, and its number of environments."""
+def probe(run: Run) -> tuple[Length, int]:
+    """What a script's first optimizer step tells, and its number of environments.
+
+    Raises:
+        RunFailed: the script ended with an error, or without an optimizer step.
+        OSError: the script or the interpreter cannot be read or started.
+    """
     with run.under_harness("probe") as scratch:
         journal = json.loads((scratch.output / "journal.json").read_text())
     if not journal["probe"]:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from transformer.syntax.text import decode
 from transformer.verify.harness import NOT_EMULATED
 
-Mode = Literal["record", "log", "probe", "lockstep", "bench"]
+Mode = Literal["record", "log", "probe", "lockstep", "by_hand", "bench"]
 
 HARNESS = Path(__file__).parent / "harness"
 

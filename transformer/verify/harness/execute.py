@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from . import NOT_EMULATED, emulated_device, emulated_streams
+from .by_hand import Ranks
 from .clock import VirtualClock
 from .environments import EnoughIterations, EnvironmentSteps, shorten_episodes
 from .events import Events
@@ -127,6 +128,8 @@ def main(job_file: str) -> int:
     job = Job(**json.loads(Path(job_file).read_text()))
     if job.emulated:
         emulated_streams.start()
+    if job.mode == "by_hand":
+        return _by_hand(job)
     rank = int(os.environ["RANK"]) if job.ranks else 0
     output = Path(job.output, f"rank{rank}" if job.ranks else "")
     output.mkdir(exist_ok=True)
@@ -135,7 +138,7 @@ def main(job_file: str) -> int:
     real_time = time.perf_counter
     if job.mode != "log":
         journal.permutations.install()
-        seed_all()
+        seed_all(rank)
     mode.install()
     started = real_time()
     try:
@@ -150,6 +153,18 @@ def main(job_file: str) -> int:
     finally:
         mode.finish()
         journal.close(seconds=real_time() - started, versions=_versions())
+    return 0
+
+
+def _by_hand(job: Job) -> int:
+    """Run the job for several ranks; an error of one ends all."""
+    ranks = Ranks(job, Path(job.output))
+    started = time.perf_counter()
+    try:
+        ranks.run(lambda hooks, route: run_as_main(Path(job.script), job.argv, hooks, route))
+    finally:
+        for rank in ranks.ranks:
+            rank.journal.close(seconds=time.perf_counter() - started, versions=_versions())
     return 0
 
 

@@ -21,7 +21,8 @@ class Job:
 
     mode: str
     """record: write down what the script does. log: write down only what it logs and prints. probe: find out how long
-    it would train. lockstep: compare compiled functions with the eager ones that they were made from."""
+    it would train. lockstep: compare compiled functions with the eager ones that they were made from.
+    by_hand: run the script for several ranks in turns, and average their gradients."""
     script: str
     """Path of the script."""
     argv: list[str]
@@ -47,5 +48,9 @@ class Job:
     these steps: a turn logs at one moment, wherever in the turn."""
     emulated: bool = False
     """Give the script a CUDA device that is computed on the CPU."""
+    by_hand: int | None = None
+    """by_hand: so many ranks take turns in this process."""
+    share: int | None = None
+    """by_hand: the environments of each rank."""
     every: int = 1
     """lockstep: compare each so-manieth call, beside the ones that always are."""

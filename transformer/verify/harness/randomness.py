@@ -10,11 +10,14 @@ import numpy as np
 import torch
 
 
-def seed_all() -> None:
-    """Start every global generator from one state, for scripts that do not seed it; those that do never see this."""
-    random.seed(0)
-    np.random.seed(0)
-    torch.manual_seed(0)
+def seed_all(rank: int = 0) -> None:
+    """Start every global generator from one state, for scripts that do not seed it; those that do never see this.
+
+    Processes of one launch start from states of their own, by `rank`.
+    """
+    random.seed(rank)
+    np.random.seed(rank)
+    torch.manual_seed(rank)
 
 
 def state_digests() -> dict[str, str]:

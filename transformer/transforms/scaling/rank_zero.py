@@ -1,0 +1,208 @@
+"""What one of all processes does for all: logging, tracking, recording videos, saving."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import root, unparse, walk
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import Skip
+from transformer.values.reports import REPORTS, is_logger
+
+WRITERS = ("torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter")
+TRACKING = frozenset("wandb mlflow comet_ml neptune swanlab".split())
+VIDEOS = frozenset("RecordVideo Monitor VecVideoRecorder VideoRecorder".split())
+SAVING = frozenset(
+    "save save_model save_pretrained savez savetxt dump to_csv to_json write_text write_bytes mkdir makedirs symlink "
+    "copy copyfile copytree rmtree remove unlink rename replace tofile".split()
+)
+"""Functions and methods that write files, or may."""
+MODULES = frozenset("torch numpy pickle json yaml shutil os pathlib cloudpickle joblib csv".split())
+
+
+class RankZero:
+    """Leaves to the process of rank 0 what one process must do alone."""
+
+    def __init__(self, roles: Roles, edits: Edits, rank: str, silent: str) -> None:
+        self._roles = roles
+        self._edits = edits
+        self._rank = rank
+        self._silent = silent
+        self._under: set[ast.If] = set()
+        self._videos: set[ast.If] = set()
+        """Those of them that put a recorder around an environment, which others use without."""
+        self.silenced = False
+        """Whether something takes a logger's place."""
+
+    def leave(self) -> None:
+        """Give the other processes a logger that logs nothing, and take tracking, videos and files from them.
+
+        Raises:
+            Skip: something of these is used in another way.
+        """
+        self._silence_writers()
+        self._guard_tracking()
+        self._guard_videos()
+        self._guard_files()
+        self._check_names()
+
+    def _silence_writers(self) -> None:
+        tree = self._roles.tree
+        for call in tree.of(ast.Call):
+            if not tree.calls(call, *WRITERS):
+                continue
+            parent = tree.parents[call]
+            if not isinstance(parent, (ast.Assign, ast.IfExp)):
+                raise Skip(f"line {call.lineno} gives no name to the writer that it makes")
+            text = f"{tree.text(call)} if {self._rank} == 0 else {self._silent}()"
+            self._edits.substitute(call, text if isinstance(parent, ast.Assign) else f"({text})")
+            self.silenced = True
+        below = self._below
+        for node in tree.of(ast.Attribute):
+            known = node.attr in REPORTS | {"close", "flush"} or node.attr.startswith("add_")
+            if isinstance(node.value, ast.Name) and is_logger(tree, node.value) and not known:
+                if not self._is_module(node.value) and id(node) not in below:
+                    raise Skip(f"line {node.lineno}: {unparse(node)} is of a logger that one process alone has")
+
+    def _check_names(self) -> None:
+        """What the first process alone binds, it alone reads.
+
+        Raises:
+            Skip: it may be read in others.
+        """
+        own = {id(n) for stmt in self._under for n in walk(stmt)} | self._below
+        for stmt in self._under - self._videos:
+            bound = {n.id for n in walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            for node in self._roles.tree.of(ast.Name):
+                if node.id in bound and isinstance(node.ctx, ast.Load) and id(node) not in own:
+                    if self._roles.is_ours(node):
+                        raise Skip(f"line {node.lineno}: {node.id} is bound in one process alone")
+
+    @property
+    def _below(self) -> set[int]:
+        """The nodes below the training loop, which other processes do not run."""
+        block = self._roles.tree.block(self._roles.outermost)
+        return {id(n) for s in block[block.index(self._roles.outermost) + 1 :] for n in walk(s)}
+
+    def _is_module(self, node: ast.Name) -> bool:
+        return node.id in self._roles.tree.imports
+
+    def _guard_tracking(self) -> None:
+        """Import, start, feed and end a tracker in the first process alone."""
+        tree, below = self._roles.tree, self._below
+        for node in tree.nodes:
+            used = (
+                isinstance(node, ast.Name)
+                and id(node) not in below
+                and (tree.imports.get(node.id) or node.id).split(".")[0] in TRACKING
+            )
+            if used and isinstance(node, ast.Name):
+                self._guard(node, "the tracker")
+
+    def _guard_videos(self) -> None:
+        tree = self._roles.tree
+        for call in tree.of(ast.Call):
+            if unparse(call.func).rpartition(".")[2] not in VIDEOS:
+                continue
+            around = [n for n in tree.ancestors(call) if isinstance(n, ast.If)]
+            if not around:
+                raise Skip(f"line {call.lineno} records videos in all processes")
+            if not any(_is_first(n) for test in around for n in walk(test.test)):
+                self._restrict(around[0])
+                self._videos.add(around[0])
+
+    def _guard_files(self) -> None:
+        """Write files in the first process alone; what stands below the training loop it runs alone anyway."""
+        tree, below = self._roles.tree, self._below
+        for call in tree.of(ast.Call):
+            if id(call) not in below and self._writes(call) and self._runs_in_training(call):
+                self._guard(call, "what is written")
+
+    def _runs_in_training(self, call: ast.Call) -> bool:
+        scope = self._roles.tree.scope_of(call)
+        return scope is self._roles.scope or call in self._roles.run_by_training
+
+    def _writes(self, call: ast.Call) -> bool:
+        name = unparse(call.func).rpartition(".")[2]
+        if name == "open":
+            modes = [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "mode")]
+            return any(not isinstance(m, ast.Constant) or set(str(m.value)) & set("wax+") for m in modes)
+        if name not in SAVING:
+            return False
+        qualified = self._roles.tree.qualified(call.func)
+        if qualified is not None:
+            return qualified.split(".")[0] in MODULES and qualified not in ("os.replace.", "numpy.copy")
+        return name not in ("copy", "replace", "remove", "rename", "dump") or root(call.func) in self._roles.modules
+
+    def _guard(self, node: ast.expr, what: str) -> None:
+        """Let the statement of a node run in the first process alone, or the `if` around it.
+
+        Raises:
+            Skip: other statements may need what it binds.
+        """
+        tree = self._roles.tree
+        around = [n for n in tree.ancestors(node) if isinstance(n, ast.If) and self._is_own(n)]
+        if any(n in self._under for n in around):
+            return
+        if around:
+            self._restrict(around[0])
+            return
+        stmt = tree.statement(node)
+        function = tree.scope_of(node)
+        if isinstance(function, ast.FunctionDef) and function is not self._roles.scope:
+            uses = [n for n in tree.of(ast.Name) if n.id == function.name and id(n) not in self._below]
+            calls = [tree.parents[n] for n in uses]
+            if uses and all(
+                isinstance(tree.parents[c], ast.Expr) and tree.scope_of(c) is self._roles.scope for c in calls
+            ):
+                for name in uses:
+                    self._guard(name, what)
+                return
+            raise Skip(f"line {node.lineno}: {what} is of one process alone, but this function may run in all")
+        if not isinstance(stmt, ast.Expr):
+            raise Skip(f"line {node.lineno}: {what} is of one process alone, but more than a call depends on it")
+        self._edits.replace(stmt, f"if {self._rank} == 0:\n    {tree.text(stmt)}")
+
+    def _is_own(self, stmt: ast.If) -> bool:
+        """Whether an `if` without an else holds nothing that other processes need: no jump, no update."""
+        if stmt.orelse or any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in walk(stmt)):
+            return False
+        holds_loop = self._roles.outermost in walk(stmt)
+        return not holds_loop and not any(step in walk(stmt) for step in self._roles.optimizer_steps)
+
+    def _restrict(self, stmt: ast.If) -> None:
+        if stmt in self._under:
+            return
+        self._under.add(stmt)
+        text = self._roles.tree.text(stmt.test)
+        text = f"({text})" if isinstance(stmt.test, (ast.BoolOp, ast.IfExp)) and _is_or(stmt.test) else text
+        self._edits.substitute(stmt.test, f"{self._rank} == 0 and {text}")
+
+    def unshared(self) -> None:
+        """Nothing that learns from data without gradients is kept by each process alone.
+
+        Raises:
+            Skip: something is.
+        """
+        tree = self._roles.tree
+        for node in tree.nodes:
+            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            if name.startswith(("BatchNorm", "SyncBatchNorm", "LazyBatchNorm", "RunningMeanStd")):
+                raise Skip(f"line {node.lineno}: {name} would learn from the steps of each process alone")  # type: ignore[attr-defined]
+
+    def wrappers(self) -> list[str]:
+        """Wrappers of environments that normalise by what they have seen."""
+        names = {unparse(c.func).rpartition(".")[2] for c in self._roles.tree.of(ast.Call)}
+        return sorted(n for n in names if n in ("NormalizeObservation", "NormalizeReward", "VecNormalize"))
+
+
+def _is_first(node: ast.AST) -> bool:
+    """Whether a node compares an index with 0."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq):
+        return False
+    return isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value == 0
+
+
+def _is_or(test: ast.expr) -> bool:
+    return isinstance(test, ast.IfExp) or (isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or))

@@ -1,0 +1,232 @@
+"""Verifies a script that was converted to train in several processes, as these and beside one that does by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from transformer.verify.arguments import added_options, without_options
+from transformer.verify.compare import compare
+from transformer.verify.flags import find_flags
+from transformer.verify.length import Length, find_length, probe
+from transformer.verify.lockstep import run_in_lockstep
+from transformer.verify.options import with_option
+from transformer.verify.record import VALUES_LIMIT, record_run
+from transformer.verify.recording import OptimizerStep, Recording, load
+from transformer.verify.run import Run, RunFailed
+from transformer.verify.rungs import Row, Rung, lockstep_rung, recorded_rung
+from transformer.verify.verify import ITERATIONS, CannotVerify, NoProgress, Progress, Task, Verification, verify
+
+LONGEST = 600.0
+"""Seconds after which ranks that wait for one another count as failed, where no other time is given."""
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """How the original is told to train with one rank's share of the environments."""
+
+    option: str
+    environments: int
+    """Of one rank."""
+    length: Length
+
+
+def verify_ranks(task: Task, processes: int, progress: Progress | None = None) -> Verification:
+    """Climb the rungs of one process, then those of several; after one that is not equal, none is run.
+
+    Args:
+        task: the original, and the script that trains in several processes, both to be run as one.
+        processes: in how many, on this machine.
+        progress: is told of each run.
+
+    Raises:
+        CannotVerify, RunFailed, OSError: as `verify`.
+    """
+    progress = progress or NoProgress()
+    verification = verify(task, progress)
+    if verification.verdict() is not None:
+        return verification
+    rungs = _Ranks(task, processes, progress, verification).climb()
+    return replace(verification, rungs=(*verification.rungs, *rungs))
+
+
+class _Ranks:
+    def __init__(self, task: Task, processes: int, progress: Progress, alone: Verification) -> None:
+        self._task = task
+        self._progress = progress
+        self._processes = processes
+        self._original = alone.original
+        self._iterations = task.iterations or ITERATIONS
+        self._timeout = task.original.timeout or LONGEST
+        length = find_length(task.original)
+        self._stop_after = self._iterations if length.option is None else None
+        self._run = replace(length.shortened(task.original, self._iterations), timeout=self._timeout)
+
+    def climb(self) -> Iterator[Rung]:
+        """The rungs, up to the first that is not equal."""
+        name = f"{self._processes} ranks"
+        rungs: list[Callable[[str], Rung]] = [self._one_rank]
+        if self._processes > 1:
+            rungs += [self._alike, self._by_hand]
+        rungs += [self._uncompiled]
+        if self._task.up_to.partition(" ")[0] not in ("refactored", "uncompiled"):
+            rungs.append(self._compiled)
+        for climb in rungs:
+            try:
+                rung = climb(name)
+            except RunFailed as failure:
+                rung = Rung(name, "failed", reason=str(failure))
+            yield rung
+            if rung.status in ("different", "failed"):
+                return
+
+    def _record(self, name: str, processes: int, args: Sequence[str] = (), *, uncompiled: bool = False) -> Recording:
+        run = replace(self._run, source=self._task.converted, processes=processes, args=(*self._run.args, *args))
+        with self._progress.run(name, self._iterations) as on_iteration:
+            return record_run(run, iterations=self._stop_after, on_iteration=on_iteration, uncompiled=uncompiled)
+
+    def _one_rank(self, _: str) -> Rung:
+        """One process that torchrun started, against the original."""
+        name = "1 rank"
+        before = self._task.original.source or self._task.original.script.read_text(encoding="utf-8")
+        recording = self._record(name, 1)
+        recording = without_options(recording, added_options(before, self._task.converted), on=False)
+        return recorded_rung(name, self._original, recording, compare(self._original, recording))
+
+    def _alike(self, name: str) -> Rung:
+        """All processes against the first, after each step of an optimizer."""
+        self._ranks = self._record(name, self._processes)
+        return alike(name, self._ranks)
+
+    def _by_hand(self, name: str) -> Rung:
+        """All processes against one that averages their gradients by hand."""
+        name += ", by hand"
+        if self._processes > 2:
+            return Rung(name, "not run", reason="more than two gradients are added in an order that gloo chooses")
+        shares = self._shares()
+        if shares is None:
+            return Rung(name, "not run", reason="no option was found that says how many environments there are")
+        run = replace(self._run, args=with_option(self._task.original.args, (shares.option, str(shares.environments))))
+        run = replace(shares.length.shortened(run, self._iterations), environment={"OMP_NUM_THREADS": _threads()})
+        reference = record_by_hand(run, self._processes, shares.environments, self._stop_after)
+        ranks = training_alone(self._ranks)
+        return recorded_rung(name, reference, ranks, compare(reference, ranks))
+
+    def _uncompiled(self, name: str) -> Rung:
+        """The flags on and nothing compiled, against the flags off."""
+        name += ", uncompiled"
+        options = find_flags(self._task.converted).options(["compile"])
+        if options is None or self._processes == 1:
+            return Rung(name, "not run", reason="the converted script has no flag for it, or one rank is one process")
+        recording = training_alone(self._record(name, self._processes, options, uncompiled=True))
+        before = training_alone(self._ranks)
+        return recorded_rung(name, before, recording, compare(before, recording))
+
+    def _compiled(self, name: str) -> Rung:
+        """Compiled functions against eager ones in all processes."""
+        name += ", compile"
+        options = find_flags(self._task.converted).options(["compile"])
+        if options is None:
+            return Rung(name, "not run", reason="the converted script has no flag for it")
+        args = (*self._run.args, *options)
+        run = replace(self._run, source=self._task.converted, processes=self._processes, args=args)
+        with self._progress.run(name, self._iterations) as on_iteration:
+            lockstep = run_in_lockstep(
+                run, every=self._task.every, iterations=self._stop_after, on_iteration=on_iteration
+            )
+        return lockstep_rung(name, lockstep)
+
+    def _shares(self) -> _Shares | None:
+        """The option that says how many environments there are, found by what it does."""
+        original = self._task.original
+        length, number = probe(original)
+        share, rest = divmod(number, self._processes)
+        if rest:
+            raise CannotVerify(f"{self._processes} processes cannot share {number} environments evenly")
+        options = [o for o in length.options if type(o.value) is int and o.value == number]
+        for option in sorted(options, key=lambda o: "env" not in o.attribute):
+            try:
+                found, fewer = probe(replace(original, args=with_option(original.args, (option.spelled, str(share)))))
+            except RunFailed:
+                continue
+            if fewer == share:
+                return _Shares(option.spelled, share, found)
+        return None
+
+
+def joins_ranks(original: str, converted: str) -> bool:
+    """Whether a converted script trains in several processes, and the original does not."""
+    return "torch.distributed" in converted and "distributed" not in original
+
+
+def _threads() -> str:
+    """How many threads torchrun would let each process compute with."""
+    return os.environ.get("OMP_NUM_THREADS", "1")
+
+
+def record_by_hand(run: Run, ranks: int, share: int, iterations: int | None = None) -> Recording:
+    """Run an original for several ranks in one process, which averages their gradients by hand.
+
+    Args:
+        run: the original, with arguments for one rank's share of the environments.
+        ranks: how many take turns.
+        share: the environments of one.
+        iterations: end the run after so many; by itself where None.
+
+    Returns:
+        what rank 0 did to environment and parameters, and the others as its peers; nothing is told of logs.
+
+    Raises:
+        RunFailed: the script ended with an error, or the ranks part.
+        OSError: the script or the interpreter cannot be read or started.
+    """
+    options: dict[str, Any] = {"by_hand": ranks, "share": share, "values_limit": VALUES_LIMIT}
+    with run.under_harness("by_hand", iterations=iterations, **options) as scratch:
+        first, *peers = (load(scratch.root / "out" / f"rank{rank}", ()) for rank in range(ranks))
+        return replace(first, peers=tuple(peers))
+
+
+def training_alone(recording: Recording) -> Recording:
+    """A recording without what is logged, printed and written."""
+    peers = tuple(map(training_alone, recording.peers))
+    return replace(recording, scalars=(), prints=(), texts=(), events=(), files=(), handed=None, peers=peers)
+
+
+def alike(name: str, ranks: Recording) -> Rung:
+    """The rung on which all ranks must keep the same parameters, and take actions of their own."""
+    findings: list[str] = []
+    values = 0
+    for number, peer in enumerate(ranks.peers, start=1):
+        if len(peer.steps) != len(ranks.steps):
+            findings.append(f"rank {number} takes {len(peer.steps)} optimizer steps, and rank 0 {len(ranks.steps)}")
+        first = None
+        for i, (own, theirs) in enumerate(zip(ranks.steps, peer.steps, strict=False), start=1):
+            values += sum(t.elements for t in own.tensors.values())
+            first = first or next(((i, what) for what in _differing(own, theirs)), None)
+        if first is not None:
+            findings.append(f"after optimizer step {first[0]}, {first[1]} of rank {number} differs from rank 0's")
+        if _same_actions(ranks, peer):
+            findings.append(f"rank {number} takes the actions of rank 0 throughout, as with the same seeds")
+    row = Row("parameters of all ranks", values, 0.0 if not findings else None, "", None, not findings)
+    return Rung(name, "different" if findings else "equal", (row,), tuple(findings), recording=ranks)
+
+
+def _differing(own: OptimizerStep, theirs: OptimizerStep) -> Iterator[str]:
+    for key in {**own.tensors, **theirs.tensors}:
+        a, b = own.tensors.get(key), theirs.tensors.get(key)
+        if a is None or b is None or a.digest != b.digest:
+            yield key
+    for key in {**own.numbers, **theirs.numbers}:
+        if own.numbers.get(key) != theirs.numbers.get(key):
+            yield key
+
+
+def _same_actions(ranks: Recording, peer: Recording) -> bool:
+    pairs = [
+        (x, y)
+        for a, b in zip(ranks.actions, peer.actions, strict=False)
+        for x, y in zip(a.arrays, b.arrays, strict=False)
+    ]
+    return bool(pairs) and all(x is not None and y is not None and x.tobytes() == y.tobytes() for x, y in pairs)
