@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -363,6 +364,18 @@ def test_gradients_cleared_after_the_step() -> None:
     step = turn("one-graph", script({**PLAIN, "optimize": late}), UPDATE)
     assert isinstance(step.outcome, Applied), step.outcome
     assert step.after.index("    optimizer_step()") < step.after.index("\n    zero_grad()\n")
+
+
+@pytest.mark.parametrize("changes", [PLAIN, {**PLAIN, **TWO}], ids=["one optimizer", "two"])
+def test_what_is_called_beside_an_optimizer_outside_of_the_block_of_the_loop_is_defined_there(
+    changes: dict[str, str],
+) -> None:
+    main = 'if __name__ == "__main__":\n'
+    head, body = script(changes).split(main)
+    setup, loop = textwrap.dedent(body).split("\nfor iteration in ")
+    step = turn("one-graph", f"{head}{setup}\n{main}{textwrap.indent(f'for iteration in {loop}', '    ')}", UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert step.after.index("def traceable(") < step.after.index("= traceable(")
 
 
 def test_names_that_are_taken() -> None:

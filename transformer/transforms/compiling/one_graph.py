@@ -129,20 +129,23 @@ def apply(state: State) -> Rewrite:
         late=late,
         summed=any(len(one.backwards) > 1 for one in passes),
     )
-    first = min(by_update, key=lambda d: d.lineno)
+    called_at = _set_up(roles, edits, setups)
+    first = min([*by_update, *called_at], key=lambda d: d.lineno)
     edits.before(first, code, gap=1 if first.col_offset else 2)
-    _set_up(roles, edits, setups)
     add_imports(tree.root, edits, "import inspect")
     return Rewrite(edits, replace(state.history, on_device=state.history.on_device | written, traced=True))
 
 
-def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> None:
+def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> list[ast.stmt]:
     """Make the functions above the training loop; where an optimizer is not always made, below what makes it.
+
+    Returns:
+        The statements of the module that hold these others, above which `traceable` must be defined.
 
     Raises:
         Skip: there, what makes the functions is not defined yet.
     """
-    always = []
+    always, elsewhere = [], list[ast.stmt]()
     for one, text in setups:
         made = [o.stmt for o in roles.optimizers if o.name in one.optimizers]
         perhaps = [stmt for stmt in made if stmt not in roles.setup and roles.tree.scope_of(stmt) is roles.scope]
@@ -152,8 +155,11 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> None
             raise Skip(f"line {perhaps[0].lineno} makes an optimizer that is not always there")
         else:
             edits.after(perhaps[0], text)
+            around = {perhaps[0], *roles.tree.ancestors(perhaps[0])}
+            elsewhere += [stmt for stmt in roles.scope.body if stmt in around]
     if always:
         edits.before(roles.outermost, "\n".join(always), gap=1)
+    return elsewhere
 
 
 def _clears_late(passes: list[_Pass]) -> bool:
