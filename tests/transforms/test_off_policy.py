@@ -264,6 +264,11 @@ def test_updates_are_captured() -> None:
     assert captured(from_library(**two)) == {"policy", "update", "update_actor"}
 
 
+def test_samples_of_another_device_are_not_captured() -> None:
+    source = from_library().replace("dtype=np.int64), device)", 'dtype=np.int64), "cpu")')
+    assert captured(source) == {"policy"}
+
+
 FEW = "b_obs, b_actions, b_next_obs, b_dones, b_rewards = rb.sample(min(args.batch_size, global_step - 12))"
 
 
@@ -289,7 +294,11 @@ SEEN = "if 'actor_loss' in locals():\n    print(actor_loss.item())"
 
 
 def test_a_name_that_is_asked_for_is_a_result() -> None:
-    parts = {**TWO, "learn": TWO["learn"].replace("print(global_step, loss.item(), actor_loss.item())", "pass"), "follow": SEEN}
+    parts = {
+        **TWO,
+        "learn": TWO["learn"].replace("print(global_step, loss.item(), actor_loss.item())", "pass"),
+        "follow": SEEN,
+    }
     assert "actor_loss = update_actor(" in convert(replay(**parts)).source
     parts["follow"] = SEEN.replace("print(actor_loss.item())", "print('there')")
     assert "actor_loss = update_actor(" in convert(replay(**parts)).source

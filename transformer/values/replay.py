@@ -98,15 +98,16 @@ def _is_number(roles: Roles, value: ast.expr) -> bool:
 
 
 def _is_sample(roles: Roles, value: ast.expr) -> bool:
-    """Whether a value is a sample of a library's buffer, always of one size; perhaps moved by what `replay` wrote."""
-    buffer = library_buffer(roles)
+    """Whether a value is a sample of a library's buffer on the device, always of one size."""
+    buffer, moved = library_buffer(roles), False
     if isinstance(value, ast.Call) and ast.unparse(value.func) == roles.history.moves_samples and value.args:
-        value = value.args[0]
-    if buffer is None or buffer.used is not None or value not in buffer.samples:
+        value, moved = value.args[0], True
+    if buffer is None or buffer.used is not None or value not in buffer.samples or buffer.device is None:
         return False
     assert isinstance(value, ast.Call)
     given = [*value.args, *(k.value for k in value.keywords)]
-    return buffer.device is not None and all(_never_changes(roles, g) for g in given)
+    there = moved or ast.unparse(buffer.device) == roles.device
+    return there and all(_never_changes(roles, g) for g in given)
 
 
 def _has_fixed_shape(roles: Roles, value: ast.expr) -> bool:
