@@ -259,7 +259,7 @@ def receiver(call: ast.Call) -> ast.expr:
     return call.func.value
 
 
-def calls_itself(call: ast.AST, own: str | None) -> bool:
+def calls_itself(call: ast.AST, own: str | None) -> TypeGuard[ast.Call]:
     """Whether a node is a method's `self(x)`, for the name that the method gives its object."""
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == own
 
