@@ -17,7 +17,8 @@ HEAD = """\
 
 Small PPO scripts, generated, each with something that a conversion could lose: networks and optimizers that are changed
 in every way, reached by every path, in every form, at every place; values of the rollout and the update that are
-changed in place or kept; networks of odd signatures; odd loops. Each is run as it is, converted with its flags off,
+changed in place or kept; networks of odd signatures; odd loops; and, off-policy, targets, buffers, schedules and runs
+that are resumed. Each is run as it is, converted with its flags off,
 and, where `compile` applies, converted with `--compile` where torch.compile hands back the function itself; actions,
 parameters after each optimizer step, prints and random states are compared bit by bit. Made by
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import stored
 from effects import NETWORK, OPTIMIZER, Effect
 from loops import LOOPS
 from reaches import FORMS, IMPORTS, PATHS, PLACES, WHENS, Form, Path, Place, with_holes
@@ -369,12 +370,19 @@ def about_loops() -> Iterator[Scenario]:
         yield Scenario(f"{title}; {base}", filled(parts, base))
 
 
+def about_stored() -> Iterator[Scenario]:
+    """Scripts that learn from stored steps."""
+    for title, source in stored.sources().items():
+        yield Scenario(f"stored steps: {title}", source)
+
+
 FAMILIES: dict[str, Callable[[], Iterator[Scenario]]] = {
     "what is done to networks": lambda: crossed(NETWORK, 1),
     "what is done to optimizers": lambda: crossed(OPTIMIZER, 2),
     "values that are changed or kept": lambda: about_values(3),
     "odd signatures": lambda: about_signatures(4),
     "odd loops": about_loops,
+    "stored steps": about_stored,
 }
 
 

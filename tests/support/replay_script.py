@@ -158,14 +158,22 @@ def changed(part: str, old: str, new: str) -> str:
 
 def from_library(**parts: str) -> str:
     """The script with a buffer of cleanrl_utils, whose samples are named tuples on the device that it is given."""
-    text = replay(**{"sample": "b_obs, b_actions, b_next_obs, b_dones, b_rewards = rb.sample(args.batch_size)", **parts})
+    text = replay(
+        **{"sample": "b_obs, b_actions, b_next_obs, b_dones, b_rewards = rb.sample(args.batch_size)", **parts}
+    )
     kept, rest = text.index("class Replay:"), text.index("class QNetwork")
     text = text[:kept] + text[rest:]
     spaces = "envs, space = Envs(), SimpleNamespace(shape=(2,), dtype=np.float32)\n    "
     for old, new in (
         ("import numpy as np\n", "from types import SimpleNamespace\n\nimport numpy as np\n"),
-        ("import torch.optim as optim\n", "import torch.optim as optim\nfrom cleanrl_utils.buffers import ReplayBuffer\n"),
-        ("envs, rb = Envs(), Replay()", spaces + "rb = ReplayBuffer(50, space, SimpleNamespace(dtype=np.int64), device)"),
+        (
+            "import torch.optim as optim\n",
+            "import torch.optim as optim\nfrom cleanrl_utils.buffers import ReplayBuffer\n",
+        ),
+        (
+            "envs, rb = Envs(), Replay()",
+            spaces + "rb = ReplayBuffer(50, space, SimpleNamespace(dtype=np.int64), device)",
+        ),
         ("rewards, dones)\n        obs", "rewards, dones, infos)\n        obs"),
     ):
         assert text.count(old) == 1, old

@@ -149,6 +149,14 @@ def test_target_update_is_left_alone(follow: str, why: str) -> None:
         (("target_network = QNetwork().to(device)", "target_network = q_network"), "made in another way"),
         (("target_network = QNetwork().to(device)", "target_network = nn.Linear(2, 2)"), "made in another way"),
         (
+            ("optimizer = ", "target_network.net[0].bias.data = q_network.net[0].bias.data\noptimizer = "),
+            "gives a tensor other memory",
+        ),
+        (
+            ("optimizer = ", "target_network.net[0].bias.data.set_(q_network.net[0].bias.data)\noptimizer = "),
+            "gives a tensor other memory",
+        ),
+        (
             ("optimizer = ", "target_network.net[0] = q_network.net[0]\noptimizer = "),
             "sets target_network.net[0]",
         ),
@@ -234,8 +242,14 @@ def test_replay_is_left_alone(old: str, new: str, why: str) -> None:
 
 def test_replay_is_for_libraries() -> None:
     own = "class ReplayBuffer(buffers.ReplayBuffer):\n    pass\n\n\n"
-    source = from_library().replace("from cleanrl_utils.buffers import ReplayBuffer", "from cleanrl_utils import buffers")
-    for source in (replay(), source.replace("class QNetwork", own + "class QNetwork")):
+    shadowed = "class ReplayBuffer(ReplayBuffer):\n    pass\n\n\n"
+    library = from_library()
+    other = library.replace("from cleanrl_utils.buffers import ReplayBuffer", "from cleanrl_utils import buffers")
+    for source in (
+        replay(),
+        other.replace("class QNetwork", own + "class QNetwork"),
+        library.replace("class QNetwork", shadowed + "class QNetwork"),
+    ):
         assert "no replay buffer of a known library" in reason("replay", source)
 
 
@@ -248,6 +262,11 @@ def test_updates_are_captured() -> None:
     assert captured(from_library()) == {"policy", "update"}
     two = {**TWO, "learn": TWO["learn"].replace("target_network(b_next_obs).detach()", "b_next_obs")}
     assert captured(from_library(**two)) == {"policy", "update", "update_actor"}
+
+
+def test_samples_of_another_device_are_not_captured() -> None:
+    source = from_library().replace("dtype=np.int64), device)", 'dtype=np.int64), "cpu")')
+    assert captured(source) == {"policy"}
 
 
 FEW = "b_obs, b_actions, b_next_obs, b_dones, b_rewards = rb.sample(min(args.batch_size, global_step - 12))"
@@ -271,6 +290,28 @@ def test_what_changes_is_not_captured(parts: dict[str, str]) -> None:
     assert "update" not in found
 
 
+SEEN = "if 'actor_loss' in locals():\n    print(actor_loss.item())"
+
+
+def test_a_name_that_is_asked_for_is_a_result() -> None:
+    parts = {
+        **TWO,
+        "learn": TWO["learn"].replace("print(global_step, loss.item(), actor_loss.item())", "pass"),
+        "follow": SEEN,
+    }
+    assert "actor_loss = update_actor(" in convert(replay(**parts)).source
+    parts["follow"] = SEEN.replace("print(actor_loss.item())", "print('there')")
+    assert "actor_loss = update_actor(" in convert(replay(**parts)).source
+
+
+@pytest.mark.parametrize(
+    "what", ["'policy' in locals()", "len(locals())", "'loss' in dir()", "'loss' in locals().keys()"]
+)
+def test_other_looks_at_names_are_refused(what: str) -> None:
+    (found,) = convert(replay(follow=f"print({what})")).diagnostics
+    assert found.code == "LC005"
+
+
 def test_logging_goes_below_the_step() -> None:
     step = turn("deferred-sync", replay())
     assert isinstance(step.outcome, Applied), step.outcome
@@ -289,6 +330,12 @@ def test_logging_goes_below_the_step() -> None:
 def test_what_the_step_may_change_is_logged_above_it(log: str) -> None:
     step = turn("deferred-sync", replay(log=log))
     assert step.after == step.before
+
+
+def test_a_loss_that_decides_on_actions_is_no_policy() -> None:
+    act = "actions = np.array([1 if loss.item() > 0.3 else -1])"
+    source = replay(act=act, make=changed("make", "optimizer = ", "loss = torch.zeros(())\noptimizer = "))
+    assert "decides on the actions of a later step" in reason("policy", source)
 
 
 def test_update() -> None:
@@ -445,9 +492,7 @@ def test_noise_of_what_may_be_no_tensor_is_left_alone(spread: str) -> None:
     assert "no network draws" in reason("sampling", noisy(spread))
 
 
-@pytest.mark.parametrize(
-    "source", [replay(), replay(**TWO), with_rows(), replay(**TUNED), from_library(), noisy()]
-)
+@pytest.mark.parametrize("source", [replay(), replay(**TWO), with_rows(), replay(**TUNED), from_library(), noisy()])
 def test_the_converted_script_is_equal(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(STANDINS))
     script = tmp_path / "script.py"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from transformer.dataflow.access import access
 from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
+from transformer.syntax.query import statements
 from transformer.syntax.tree import Tree
 from transformer.values.networks.uses import restructured, unsteady
 from transformer.values.tensor_environment import find_tensor_env
@@ -42,7 +44,9 @@ def recognise(state: State) -> State:
     """
     tree, roles = state.tree, state.roles
     _ = roles.phases
-    seen = [state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost)]
+    bound = {name for stmt in statements(roles.scope.body) for name in access(stmt).binds}
+    asked = bound if roles.kind == "off-policy" else frozenset[str]()
+    seen = [state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost, asked)]
     if seen:
         raise Unconvertible(*seen)
     single = not any(_other_precision(tree, n) for n in tree.nodes if n not in roles.autocast_headers)

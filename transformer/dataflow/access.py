@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from transformer.syntax.query import TRY, children, parameters, statements, walk
+from transformer.syntax.query import TRY, asked_name, children, parameters, statements, walk
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -58,6 +58,8 @@ class _Access(ast.NodeVisitor):
         for part in below:
             if isinstance(part, ast.Name):
                 (self.reads if isinstance(part.ctx, ast.Load) else self.binds).add(part.id)
+            elif (asked := asked_name(part)) is not None:
+                self.reads.add(asked)
 
     def top(self, node: ast.AST) -> None:
         """Visit a statement without its blocks."""
@@ -73,6 +75,11 @@ class _Access(ast.NodeVisitor):
             self.visit(node.subject)
         elif not isinstance(node, TRY):
             self.visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if (asked := asked_name(node)) is not None:
+            self.reads.add(asked)
+        self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
-from transformer.syntax.query import calls_method, walk
+from transformer.syntax.query import asked_name, calls_method, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
 
@@ -192,9 +193,18 @@ SEEING = ("locals", "vars", "dir", "eval", "exec")
 """Builtins that see all names around their call."""
 
 
-def all_names_seen(tree: Tree, scope: Scope, outermost: Loop) -> list[Diagnostic]:
-    """What the training loop, or what follows it, calls by any name of the training: it must find each as it was."""
+def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet[str]) -> list[Diagnostic]:
+    """What the training loop, or what follows it, calls by any name of the training: it must find each as it was.
+
+    Args:
+        tree: the script.
+        scope: the scope that trains.
+        outermost: the training loop.
+        asked: variables that the scope may ask for by their text, as in `"x" in locals()`, which counts as a read.
+    """
     for node in tree.of(ast.Call):
+        if asked_name(tree.parents[node]) in asked:
+            continue
         if not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
             continue
         alone = node.func.id in ("locals", "eval", "exec") or not node.args

@@ -495,7 +495,9 @@ class Roles:
         if self.kind != "off-policy":
             return ()
         classes = {cls.name for cls in self.network_classes}
-        made = ((name, self.tree.constructor(value)) for name in self._assignments for _, value in self.assignments(name))
+        made = (
+            (name, self.tree.constructor(value)) for name in self._assignments for _, value in self.assignments(name)
+        )
         found = (name for name, call in made if call is not None and unparse(call.func) in classes)
         return tuple(name for name in dict.fromkeys(found) if name not in self.modules)
 

@@ -259,9 +259,19 @@ def receiver(call: ast.Call) -> ast.expr:
     return call.func.value
 
 
-def calls_itself(call: ast.AST, own: str | None) -> bool:
+def calls_itself(call: ast.AST, own: str | None) -> TypeGuard[ast.Call]:
     """Whether a node is a method's `self(x)`, for the name that the method gives its object."""
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == own
+
+
+def asked_name(node: ast.AST) -> str | None:
+    """The name whose presence a node asks for, `x` in `"x" in locals()`; None for another node."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.left, ast.Constant) or len(node.ops) != 1:
+        return None
+    call, name = node.comparators[0], node.left.value
+    plain = isinstance(call, ast.Call) and not (call.args or call.keywords)
+    of_names = plain and isinstance(call, ast.Call) and unparse(call.func) in ("locals", "vars")
+    return name if of_names and isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(name, str) else None
 
 
 def without_methods(value: ast.expr, names: Collection[str]) -> ast.expr:

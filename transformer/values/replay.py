@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import calls_method, names_in, statements, walk
+from transformer.syntax.query import calls_method, names_in, root, statements, walk
 from transformer.values.tensors import Tensors, values
 
 LIBRARY = tuple(f"{module}.ReplayBuffer" for module in ("cleanrl_utils.buffers", "stable_baselines3.common.buffers"))
@@ -46,6 +46,8 @@ def library_buffer(roles: Roles) -> LibraryBuffer | None:
     call = roles.only_value(name) if name is not None else None
     if name is None or not isinstance(call, ast.Call) or not tree.calls(call, *LIBRARY):
         return None
+    if root(call.func) in tree.bound | tree.classes.keys():
+        return None  # another class of this name
     uses = [n for n in tree.of(ast.Name) if n.id == name and isinstance(n.ctx, ast.Load)]
     outer = [tree.parents[n] for n in uses]
     known = [isinstance(o, ast.Attribute) and o.attr in USED and isinstance(o.ctx, ast.Load) for o in outer]
@@ -68,8 +70,7 @@ def is_steady(roles: Roles, name: str, call: ast.stmt, captured: Collection[str]
         captured: functions whose tensors always have the same shapes.
     """
     returned = {r for f in captured for r in roles.history.functions[f].tensor_results}
-    tensors = roles.get(Tensors)
-    bindings = tensors.bindings(name, call)
+    bindings = roles.get(Tensors).bindings(name, call)
     found: list[ast.stmt] = []
     numbers: list[ast.stmt] = []
     for stmt in bindings:
@@ -78,9 +79,12 @@ def is_steady(roles: Roles, name: str, call: ast.stmt, captured: Collection[str]
         given = list(values(stmt, name))
         if given and all(_is_number(roles, v) for v in given) and roles.outermost not in roles.tree.ancestors(stmt):
             numbers.append(stmt)
-        elif given and all(_is_sample(roles, v) or _has_fixed_shape(roles, v) for v in given):
-            found.append(stmt)
-        elif given and name in returned and all(isinstance(v, ast.Call) and ast.unparse(v.func) in captured for v in given):
+        elif given and all(
+            _is_sample(roles, v)
+            or _has_fixed_shape(roles, v)
+            or (name in returned and isinstance(v, ast.Call) and ast.unparse(v.func) in captured)
+            for v in given
+        ):
             found.append(stmt)
         else:
             return False
@@ -94,15 +98,16 @@ def _is_number(roles: Roles, value: ast.expr) -> bool:
 
 
 def _is_sample(roles: Roles, value: ast.expr) -> bool:
-    """Whether a value is a sample of a library's buffer, always of one size; perhaps moved by what `replay` wrote."""
-    buffer, tree = library_buffer(roles), roles.tree
+    """Whether a value is a sample of a library's buffer on the device, always of one size."""
+    buffer, moved = library_buffer(roles), False
     if isinstance(value, ast.Call) and ast.unparse(value.func) == roles.history.moves_samples and value.args:
-        value = value.args[0]
-    if buffer is None or buffer.used is not None or value not in buffer.samples:
+        value, moved = value.args[0], True
+    if buffer is None or buffer.used is not None or value not in buffer.samples or buffer.device is None:
         return False
     assert isinstance(value, ast.Call)
     given = [*value.args, *(k.value for k in value.keywords)]
-    return buffer.device is not None and all(_never_changes(roles, g) for g in given)
+    there = moved or ast.unparse(buffer.device) == roles.device
+    return there and all(_never_changes(roles, g) for g in given)
 
 
 def _has_fixed_shape(roles: Roles, value: ast.expr) -> bool:

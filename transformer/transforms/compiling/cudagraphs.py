@@ -23,7 +23,8 @@ INFO = TransformInfo(
     summary="replay policy, gae and update as CUDA graphs, behind --cudagraphs",
     applies=(
         "to functions all of whose calls are known to work on the device alone and to read nothing that the training "
-        "loop changes; networks that they call are of known modules, and nothing but parameters' values of them changes"
+        "loop changes; networks that they call are of known modules, and nothing but parameters' values of them "
+        "changes; off-policy, to updates that clear, compute and use their gradients, of as many stored steps each time"
     ),
     safety=(
         "Without --cudagraphs nothing changes. CudaGraphModule copies the inputs into the graph and clones what comes "

@@ -21,8 +21,8 @@ INFO = TransformInfo(
         "is given the script's device, and is used for nothing but to add steps and to sample them"
     ),
     safety=(
-        "The buffer keeps numpy arrays wherever its samples go: it draws the same indices, and makes of the rows that it "
-        "picks the same tensors, on the host first. The device gets the same bytes, in their own width; the host's "
+        "The buffer keeps numpy arrays wherever its samples go: it draws the same indices, and makes of the rows that "
+        "it picks the same tensors, on the host first. The device gets the same bytes, in their own width; the host's "
         "tensors are new ones, which nothing else changes."
     ),
     costs="The host waits for the device with each tensor of a sample: give the buffer the script's device.",

@@ -62,6 +62,9 @@ def apply(state: State) -> Rewrite:
         Skip: there is none, or none is of the known form.
     """
     tree, roles = state.tree, state.roles
+    for node in tree.of(ast.Attribute):
+        if node.attr == "set_" or (node.attr == "data" and not isinstance(node.ctx, ast.Load)):
+            raise Skip(f"line {node.lineno} gives a tensor other memory, which two networks may share")
     uses, reasons, edits = Uses(roles, structure=True), list[Skip](), Edits(state.source)
     names: list[str] = []
     nested = not isinstance(roles.scope, ast.Module)

@@ -50,6 +50,8 @@ def apply(state: State) -> Rewrite:
     if callee is None:
         raise Skip("no call of a trained network decides on the actions")
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
+    if not calls:
+        raise Skip("what a network computes decides on the actions of a later step")
     bare = next((c for c in calls if not without_gradients(tree, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")

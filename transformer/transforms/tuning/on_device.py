@@ -20,8 +20,8 @@ INFO = TransformInfo(
     summary="make constants and casts on the device instead of on the host",
     applies=(
         "to single numbers and filled tensors that are made and moved in one expression, to `.type()` of a type of CPU "
-        "tensors that is moved, to lists of consecutive numbers in an index that is written to, and to torch.arange() in "
-        "an index of what torch has just computed; outside of the rollout, and in the networks' methods"
+        "tensors that is moved, to lists of consecutive numbers in an index that is written to, and to torch.arange() "
+        "in an index of what torch has just computed; outside of the rollout, and in the networks' methods"
     ),
     safety=(
         "A constant has the same value and dtype wherever it is made, and a cast rounds to the nearest on both sides. "

@@ -343,7 +343,7 @@ class _Part:
             for name, given in values.items()
             if all(tree.calls(v, *NORMAL) for v in given) and sum(_binds(n, name) for n in nodes) == len(given)
         }
-        """Names of normal distributions, which draw by rsample() without waiting: sample() checks what it draws from."""
+        """Names of normal distributions, whose rsample() waits for nothing: sample() checks what it draws from."""
         self.masks = {name for name, given in values.items() if any(is_mask(v, frozenset()) for v in given)}
         """Names of conditions on each element."""
 

@@ -13,7 +13,7 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES
-from transformer.syntax.query import bind_arguments, walk, without_methods
+from transformer.syntax.query import asked_name, bind_arguments, walk, without_methods
 from transformer.syntax.tree import Scope
 from transformer.torch_api import names
 from transformer.values.networks.attributes import Unknown
@@ -144,11 +144,13 @@ class Uses:
                 raise Changed(f"line {getattr(node, 'lineno', 1)} changes how torch computes")
 
     def _looks_at_another(self, node: ast.Name) -> bool:
-        """`vars(args)`, `setattr(args, ...)` and `sys.argv`: what is looked at is a variable, and so no network's.
+        """`vars(args)`, `sys.argv`, `"x" in locals()`: what is looked at is a variable, and so no network's.
 
         A network that is given to one of these is found among its own uses.
         """
         outer = self._tree.parents[node]
+        if asked_name(self._tree.parents.get(outer, outer)) is not None:
+            return True
         if isinstance(outer, ast.Attribute):
             return node.id == "sys" and outer.attr in OF_SYS
         first = outer.args[0] if isinstance(outer, ast.Call) and outer.func is node and outer.args else None
