@@ -25,7 +25,7 @@ CASES = {
     "ppo_atari_envpool.py": ("Breakout, CNN", 8, 32, 1_686_693, ("--num-envs", "--num-steps", "32")),
 }
 """By script: what it is, environments, steps of each per iteration, parameters, options (the first gets a number)."""
-ITERATIONS = 6
+ITERATIONS = 5
 UPDATES = 16
 """Optimizer steps per iteration: 4 epochs of 4 minibatches."""
 RANKS = (2, 4, 8, 16, 32, 64)

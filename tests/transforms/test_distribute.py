@@ -68,6 +68,16 @@ def test_limits_are_compared_with_the_mean_of_all() -> None:
     assert "if args.gamma > 0 and rank_mean(loss) > args.clip_coef:" in lines_of(parts)
 
 
+def test_one_process_shows_the_speed() -> None:
+    source = convert(script({}), distribute=True, measure=True).source
+    assert "tqdm.tqdm(range(1, args.num_iterations + 1), disable=rank > 0)" in source
+
+
+def test_a_list_in_the_rollout_is_of_the_own_environments() -> None:
+    lines = lines_of({"step": PARTS["step"] + "\nprint(sum(reward[i] for i in range(args.num_envs)))"})
+    assert "print(sum(reward[i] for i in range(args.num_envs // world_size)))" in lines
+
+
 def test_a_result_is_left_alone() -> None:
     once = convert(script({}), distribute=True)
     (step,) = (s for s in convert(once.source, distribute=True).steps if s.transform.name == "distribute")

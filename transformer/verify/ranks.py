@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -158,7 +159,8 @@ class _Ranks:
 
 def joins_ranks(original: str, converted: str) -> bool:
     """Whether a converted script trains in several processes, and the original does not."""
-    return "torch.distributed" in converted and "distributed" not in original
+    talks = re.compile(r"torch\.distributed|from torch import .*\bdistributed\b")
+    return bool(talks.search(converted)) and not talks.search(original)
 
 
 def _threads() -> str:

@@ -39,9 +39,7 @@ INFO = TransformInfo(
     after="loss.backward()\naverage_gradients(optimizer)\noptimizer.step()",
 )
 
-TALKING = frozenset(
-    "torch.distributed torch.multiprocessing accelerate deepspeed horovod mpi4py lightning ray multiprocessing".split()
-)
+TALKING = frozenset("torch.distributed accelerate deepspeed horovod mpi4py lightning pytorch_lightning ray".split())
 """Modules by which a script talks to other processes."""
 
 
@@ -116,8 +114,9 @@ def _average(roles: Roles, edits: Edits, average: str) -> Sequence[str]:
         raise Skip(
             f"between the backward passes on lines {passes[0].lineno} and {passes[-1].lineno} stands something else"
         )
-    if any(isinstance(n, ast.Attribute) and n.attr == "autograd" for n in walk(place)):
-        raise Skip("gradients are computed by torch.autograd")
+    whole = walk(ast.parse(roles.history.original))
+    if found != sum(method(n) == "backward" for n in whole) or any(getattr(n, "attr", "") == "autograd" for n in whole):
+        raise Skip("gradients are computed elsewhere too, or by torch.autograd")
     optimizers = list(dict.fromkeys(o.name for o in roles.optimizers))
     edits.after(passes[-1], f"{average}({', '.join(optimizers)})")
     return optimizers

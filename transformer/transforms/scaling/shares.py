@@ -164,7 +164,8 @@ class Shares:
             top = outer
         stmt = tree.statement(node)
         parent = tree.parents[top]
-        if any(isinstance(n, (ast.JoinedStr, ast.Assert)) or is_report(tree, n) for n in around):
+        made = next((i for i, n in enumerate(around) if isinstance(n, ast.Call) and _name(n) in MAKING), len(around))
+        if any(isinstance(n, (ast.JoinedStr, ast.Assert)) or is_report(tree, n) for n in around[:made]):
             return  # what is told and asserted is told of all
         if isinstance(stmt, ast.AugAssign) and stmt.value is top:
             if isinstance(stmt.target, ast.Name) and stmt.target.id == self._roles.step_counter:
@@ -211,7 +212,9 @@ class Shares:
         call = tree.parents[node]
         if not isinstance(call, ast.Call) or unparse(call.func) != "range" or len(call.args) != 1:
             return None
-        return call if isinstance(tree.parents[call], ast.comprehension) else None
+        made = any(node is n for value in self._making for n in _counts(value, self._counted))
+        seeds = any(isinstance(n, ast.keyword) and n.arg == "seed" for n in tree.ancestors(node))
+        return call if isinstance(tree.parents[call], ast.comprehension) and (made or seeds) else None
 
     def _is_share(self, around: Sequence[ast.AST], top: ast.AST, stmt: ast.stmt) -> bool:
         """Whether a size says how many environments are made, or how large an array of theirs is."""
@@ -227,7 +230,7 @@ class Shares:
             place += 1
             outer = around[place + 1]
         if isinstance(outer, ast.Call):
-            return unparse(outer.func).rpartition(".")[2] in MAKING
+            return _name(outer) in MAKING
         return isinstance(outer, ast.Assign) and isinstance(around[place], (ast.Tuple, ast.BinOp)) and place > 0
 
     def _count_steps_of_all(self) -> None:
@@ -365,3 +368,8 @@ def _counts(value: ast.expr, counted: str | None) -> Iterator[ast.expr]:
         elif isinstance(node, ast.Call):
             found = [a for a in node.args if unparse(a) == counted]
         yield from (n for n in found if isinstance(n, (ast.Name, ast.Attribute)))
+
+
+def _name(call: ast.Call) -> str:
+    """The last part of what a call calls."""
+    return unparse(call.func).rpartition(".")[2]

@@ -61,7 +61,8 @@ def apply(state: State) -> Rewrite:
     names = tree.names
     edits = Edits(state.source)
     pbar = names.fresh("pbar")
-    edits.before(loop, f"{pbar} = tqdm.tqdm({tree.text(loop.iter)})")
+    hidden = f", disable={state.history.rank} > 0" if state.history.rank else ""  # one process shows it for all
+    edits.before(loop, f"{pbar} = tqdm.tqdm({tree.text(loop.iter)}{hidden})")
     edits.substitute(loop.iter, pbar)
     edits.before(
         loop.body[0],
