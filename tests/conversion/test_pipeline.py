@@ -100,7 +100,7 @@ def test_a_transform_is_held_back_where_one_that_it_needs_is() -> None:
 def test_a_transform_is_not_needed_where_the_one_that_it_needs_is_not() -> None:
     arrays = PARTS["buffers"].replace("torch.zeros", "np.zeros").replace(".to(device)", "")
     assert kind_of("storage", buffers=arrays)[1] == "not needed"
-    assert kind_of("collect-once", buffers=arrays) == ("needs storage, which did not apply", "not needed")
+    assert kind_of("host-arrays", buffers=arrays) == ("needs storage, which did not apply", "not needed")
 
 
 @pytest.mark.parametrize("count", slow_but_each(6, range(1, len(NAMES))))

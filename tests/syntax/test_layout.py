@@ -10,12 +10,12 @@ from transformer.syntax import layout
 
 
 def test_long_lines_are_broken() -> None:
-    assert layout.fit_all(("f(first, second)",), 4, 18) == ("f(\n    first,\n    second,\n)\n",)
+    assert layout.fit_all((("f(first, second)", 4),), 18) == ("f(\n    first,\n    second,\n)\n",)
 
 
 def test_nothing_is_changed_without_a_formatter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "_binary", lambda: None)
-    assert layout.fit_all.__wrapped__(("f(first, second)",), 4, 18) == ("f(first, second)",)
+    assert layout.fit_all.__wrapped__((("f(first, second)", 4),), 18) == ("f(first, second)",)
 
 
 def test_a_formatter_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ class History:
     on_device: frozenset[str] = frozenset()
     """Functions that earlier transforms wrote, and that wait for nothing where they work on a device."""
     unchecked: bool = False
-    """Whether distributions no longer check their arguments under either flag."""
+    """Whether there are no distributions, or they no longer check their arguments under either flag."""
     options: str | None = None
     """The name for what torch.compile is told."""
     drawn: frozenset[str] = frozenset()

@@ -138,9 +138,7 @@ def _handed_on(tree: Tree, inside: Sequence[ast.stmt], observed: Set[str]) -> di
     Steps wait in a queue, say, until they are enough for a return of several.
     """
     called = {n.func.id for s in inside for n in walk(s) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    functions = (
-        f for f in tree.of(ast.FunctionDef) if f.name in called and not isinstance(tree.parents[f], ast.ClassDef)
-    )
+    functions = sorted((f for name in called for f in tree.functions(name)), key=lambda f: f.lineno)
     code = [*inside, *(s for f in functions for s in statements(f.body))]
     found: dict[str, None] = {}
     seen, before = set(observed), 0

@@ -22,13 +22,10 @@ from transformer.transforms.rollout import (
 )
 from transformer.transforms.tuning import (
     channels_last,
-    collect_once,
-    idle_threads,
-    keep_memory,
     measure,
     on_device,
     transfers,
-    trust_vectors,
+    tune_host,
 )
 from transformer.transforms.update import auxiliary_update, deferred_sync, late_exit, shuffle, tensor_lr, update
 
@@ -66,9 +63,6 @@ ORDER: tuple[Transform, ...] = (
     float_arrays.TRANSFORM,
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
-    trust_vectors.TRANSFORM,
-    collect_once.TRANSFORM,
-    keep_memory.TRANSFORM,
-    idle_threads.TRANSFORM,
+    tune_host.TRANSFORM,
     measure.TRANSFORM,
 )

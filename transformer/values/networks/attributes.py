@@ -14,6 +14,7 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, children, parameters, root, statements, walk
+from transformer.torch_api import layers
 
 Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
 """A registered module or a parameter; an immutable value of the host; the list, array or iterator around either; one
@@ -27,15 +28,8 @@ LIST: Leaves = frozenset({"list"})
 NESTED: Leaves = frozenset({"list", "nested"})
 UNKNOWN: Leaves = frozenset({"unknown"})
 
-LAYERS = frozenset(
-    "Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool1d MaxPool2d "
-    "MaxPool3d AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d Flatten Unflatten "
-    "Identity LayerNorm GroupNorm Embedding LSTM GRU RNN LSTMCell GRUCell RNNCell ZeroPad2d PixelShuffle Upsample Tanh "
-    "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Sigmoid Softmax LogSoftmax Hardtanh "
-    "Hardswish Hardsigmoid LogSigmoid".split()
-)
-"""torch's modules that compute the same in training and evaluation and draw nothing; recurrent ones without dropout,
-which a keyword asks for."""
+LAYERS = layers()
+"""torch's modules that compute the same in training and evaluation and draw nothing."""
 CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
