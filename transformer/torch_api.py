@@ -258,6 +258,8 @@ REDUCES = names("tensor", reduces=True)
 """Methods of tensors that make one number of all elements, unless they are told along which dimension."""
 JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
 """Functions of torch that put tensors together."""
+OF_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
+"""Functions that make a tensor of what the host holds, by their whole names."""
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
 OF_TYPE = {

@@ -17,8 +17,8 @@ CONVOLUTIONS = {
 }
 OF_THE_WEIGHTS = """\
     agent = Agent().to(device)
-    channels_last = args.compile and torch.device(device).type == "cpu"  # spares compiled convolutions their copies
-    if channels_last:
+    channels_last = args.compile and torch.device(device).type == "cpu"
+    if channels_last:  # compiled convolutions then need no copies
         agent.to(memory_format=torch.channels_last)
 """
 OF_THE_IMAGES = """\

@@ -13,13 +13,13 @@ from scripts import PARTS, edited, script
 from transformer import Applied, convert
 
 EVALUATED = """\
-        if "logprobs" not in transition:  # what the steps left out, for the whole rollout in one call
+        if "logprobs" not in transition:  # for all steps in one call
             with torch.no_grad():
                 _, logprob, _, value = agent.get_action_and_value(
                     torch.cat([t["obs"] for t in transitions]), action=torch.cat([t["actions"] for t in transitions])
                 )
-            for transition, logprob, value in zip(\
-transitions, logprob.chunk(len(transitions)), value.chunk(len(transitions))):
+            rows = [result.chunk(len(transitions)) for result in (logprob, value)]
+            for transition, logprob, value in zip(transitions, *rows):
 """
 STEP = """\
                 if args.compile:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 import subprocess
 import sys
 from typing import Literal
@@ -227,6 +228,19 @@ def test_the_users_own_setting_is_kept(own: dict[str, str], expected: str) -> No
     assert done.stdout == f"{expected}\n"
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another processor")
+@pytest.mark.parametrize(("own", "expected"), [({}, "True"), ({"TORCHINDUCTOR_VEC_ISA_OK": "0"}, "False")])
+def test_inductor_reads_the_variable(own: dict[str, str], expected: str) -> None:
+    code = (
+        f"import os\nimport platform\n{VECTORS}\nimport torch._inductor.config as config\nprint(config.cpp.vec_isa_ok)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "TORCHINDUCTOR_VEC_ISA_OK"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**environment, **own}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{expected}\n"
+
+
 ROUNDS = """
 import resource
 import numpy as np
@@ -270,13 +284,13 @@ def test_older_c_libraries_take_less(largest: int, monkeypatch: pytest.MonkeyPat
     assert library.taken == {-3: largest, -1: 256 << 20}
 
 
-@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
-def test_other_c_libraries_are_left_alone(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+def test_other_c_libraries_are_left_alone(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def library(name: None) -> object:
-        if platform == "win32":
+        if system == "win32":
             raise TypeError
         return object()
 
-    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(ctypes, "CDLL", library)
     exec(MEMORY, {"ctypes": ctypes, "sys": sys})

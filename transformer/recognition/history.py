@@ -29,6 +29,8 @@ class Asked:
     """The names of those that are to be applied."""
     target: str = "any"
     """The device that the script is to run on, cpu or cuda; both where any."""
+    captures: bool | None = None
+    """Whether a CUDA graph holds anything of the script; None where no run has shown it yet."""
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,9 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access, scope_access
 from transformer.syntax.query import names_in, statements, unparse, walk
 from transformer.syntax.tree import Loop, Tree
+from transformer.torch_api import OF_HOST
 
 ON_HOST = ("numpy.", "random.")
-MADE_OF_ARRAYS = frozenset(
-    f"torch.{name}" for name in "Tensor FloatTensor LongTensor tensor as_tensor from_numpy".split()
-)
-"""Functions that make tensors of what is on the host."""
-
-
 DRAWING = frozenset(("torch.randint", "torch.randperm"))
 """Functions that draw indices, of numbers that the host counts."""
 
@@ -108,7 +103,7 @@ def _is_host_work(tree: Tree, stmt: ast.stmt, replay: str) -> bool:
                 return True
         if isinstance(node, ast.Call):
             name = tree.qualified(node.func) or ""
-            if name.startswith(ON_HOST) or name in MADE_OF_ARRAYS | DRAWING:
+            if name.startswith(ON_HOST) or name in OF_HOST | DRAWING:
                 return True
     return False
 

@@ -45,7 +45,7 @@ def fit_all(pieces: tuple[tuple[str, int], ...], width: int) -> tuple[str, ...]:
 
 def joined(code: str) -> str:
     """A statement without the commas behind which a formatter goes on breaking it, where none of them makes a tuple."""
-    without = re.sub(r",(\s*[)\]}])", r"\1", code)
+    without = code if "#" in code else re.sub(r",(\s*[)\]}])", r"\1", code)
     return without if without == code or ast.dump(ast.parse(without)) == ast.dump(ast.parse(code)) else code
 
 

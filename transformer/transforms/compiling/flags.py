@@ -40,7 +40,8 @@ INFO = TransformInfo(
 def _wanted(asked: Asked, kind: Kind) -> list[str]:
     """The flags that something will read; off-policy no speed is shown."""
     measured = "measure" in asked.transforms and kind == "on-policy"
-    read = {"compile": True, "cudagraphs": asked.target != "cpu", "measure_burnin": measured}
+    graphs = asked.target != "cpu" and asked.captures is not False
+    read = {"compile": True, "cudagraphs": graphs, "measure_burnin": measured}
     return [flag for flag, is_read in read.items() if is_read]
 
 

@@ -350,6 +350,7 @@ def _rewrite(
             observations=observations,
             actions=actions,
             parameter=step.parameter,
+            rows=names.fresh("rows"),
             results=list(dict.fromkeys(late.values())),
             records=[text(records[key][0]) for key in late],
         ),

@@ -25,8 +25,8 @@ INFO = TransformInfo(
         "or the run's environment sets up itself stays as it is"
     ),
     safety=(
-        "Nothing of it changes a value. How long a thread of GNU's OpenMP spins, milliseconds after each parallel "
-        "region, does not, and their number, on which the order of sums hangs, stays. Inductor would build and load "
+        "Nothing of it changes a value. Idle threads of GNU's OpenMP would spin for milliseconds after each parallel "
+        "region; their number, on which the order of sums hangs, stays. Inductor would build and load "
         "programs before its first kernel, seconds of each start, to see whether the processor's vector instructions "
         "work; torch's own kernels for x86-64 use them, and a compiler that knew none of them would fail aloud. Freed "
         "memory waits in the process instead of the system, which would zero its pages anew in each minibatch: at "
