@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from transformer.torch_api import CHECKED_ALONE, DRAWING, OF, OF_TYPE, Kind, Row
+from transformer.torch_api import CHECKED_ALONE, DRAWING, OF, OF_TYPE, Kind, Row, layers, optimizers
 
 ELSEWHERE = {
     ("tensor", "cuda"): "there is no such device here",
@@ -575,3 +576,136 @@ def test_checking_a_distribution_keeps_nothing(name: str) -> None:
 def test_some_checks_keep_what_they_compute(name: str) -> None:
     assert name not in CHECKED_ALONE
     assert not _check_keeps_nothing(name)
+
+
+OF_LAYERS: dict[str, tuple[Any, ...]] = {
+    "Bilinear": (3, 3, 4),
+    "Embedding": (9, 4),
+    "Flatten": (),
+    "GroupNorm": (2, 4),
+    "LayerNorm": (3,),
+    "Linear": (3, 4),
+    "PixelShuffle": (2,),
+    "Unflatten": (1, (1, 3)),
+    "Upsample": (None, 2),
+    "ZeroPad2d": (1,),
+    **{name: (4, 4, 3) for name in layers() if name.startswith("Conv")},
+    **{name: (2,) for name in layers() if "Pool" in name},
+    **{name: (3, 4) for name in layers() if name.startswith(("LSTM", "GRU", "RNN"))},
+    **dict.fromkeys(("Softmax", "LogSoftmax"), (-1,)),
+}
+"""What modules are made of."""
+
+
+def _of_layer(name: str) -> tuple[Tensor, ...]:
+    """A batch of nine rows for a module."""
+    sizes = next((size for size in "123" if name.endswith(f"{size}d")), None)
+    if name == "Embedding":
+        return (torch.arange(9),)
+    if sizes is not None or name in ("GroupNorm", "PixelShuffle", "Upsample"):
+        return (torch.randn(9, 4, *[6] * int(sizes or 2)),)
+    return (torch.randn(9, 3),) * (2 if name == "Bilinear" else 1)
+
+
+def _layer(name: str, **options: Any) -> Any:
+    torch.manual_seed(1)
+    return getattr(torch.nn, name)(*OF_LAYERS.get(name, ()), **options)
+
+
+def _first(made: Any) -> Tensor:
+    while isinstance(made, tuple):
+        made = made[0]
+    assert isinstance(made, Tensor)
+    return made
+
+
+def _check_layer(name: str, layer: Any) -> None:
+    """It computes the same in both modes, twice, draws nothing, and keeps nothing."""
+    given, before = _of_layer(name), {k: v.clone() for k, v in layer.state_dict().items()}
+    state = torch.get_rng_state()
+    made = [_first(layer.train(mode)(*given)) for mode in (True, True, False)]
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(made[0], other) for other in made[1:])
+    assert all(torch.equal(before[k], v) for k, v in layer.state_dict().items())
+
+
+@pytest.mark.parametrize("name", sorted(layers()))
+def test_a_layer(name: str) -> None:
+    layer, given = _layer(name), _of_layer(name)
+    _check_layer(name, layer)
+    whole = _first(layer(*given))
+    own = {t.untyped_storage().data_ptr() for t in (*given, *layer.parameters())}
+    if name in layers(memory="new"):
+        assert whole.untyped_storage().data_ptr() not in own
+        assert "inplace" not in inspect.signature(type(layer)).parameters
+    if name in layers(rows="row"):
+        for i in range(9):
+            torch.testing.assert_close(layer(*(t[i : i + 1] for t in given))[0], whole[i])
+    if name in layers(same_bits=True):
+        with torch.no_grad():
+            assert torch.equal(_first(layer(*given)), whole)
+
+
+@pytest.mark.parametrize("name", ["BatchNorm2d", "Dropout", "RReLU"])
+def test_some_layers_hang_on_their_mode(name: str) -> None:
+    assert name not in layers()
+    with pytest.raises(AssertionError):
+        _check_layer(name, getattr(torch.nn, name)(*(4,) if name == "BatchNorm2d" else ()))
+
+
+def test_which_optimizers_can_be_captured() -> None:
+    classes = {n: c for n, c in vars(torch.optim).items() if inspect.isclass(c) and n in optimizers()}
+    assert {n for n, c in classes.items() if "capturable" in inspect.signature(c).parameters} == optimizers(
+        capturable=True
+    )
+
+
+def _steps(name: str, rate: float | Tensor) -> Tensor:
+    """A parameter after three steps, the last of them at half the rate."""
+    parameter = torch.nn.Parameter(FLOATS.clone())
+    optimizer = getattr(torch.optim, name)([parameter], lr=rate)
+    for step in range(3):
+        if step == 2:
+            rate = rate.fill_(0.5 * float(rate)) if isinstance(rate, Tensor) else 0.5 * rate
+            optimizer.param_groups[0]["lr"] = rate
+        parameter.grad = (parameter.detach() - 1) * (step + 1)
+        optimizer.step()
+    return parameter.detach()
+
+
+@pytest.mark.parametrize("name", sorted(optimizers()))
+def test_optimizers_take_a_tensor_for_the_rate(name: str) -> None:
+    assert torch.equal(_steps(name, torch.tensor(0.01, dtype=torch.float64)), _steps(name, 0.01))
+
+
+def _graphs(name: str, *, capturable: bool) -> int:
+    """How many graphs eight calls of step() without its wrappers are traced to; 0 where a graph would break."""
+    torch._dynamo.reset()
+    parameter = torch.nn.Parameter(FLOATS.clone())
+    optimizer = getattr(torch.optim, name)([parameter], lr=torch.tensor(0.01, dtype=torch.float64))
+    step, graphs = inspect.unwrap(type(optimizer).step), list[Any]()
+    parameter.grad = parameter.detach() - 1
+    optimizer.step()
+    optimizer.param_groups[0]["capturable"] = capturable
+
+    def traced() -> None:
+        with torch.no_grad():
+            step(optimizer)
+
+    def noted(graph: Any, inputs: list[Any]) -> Any:
+        graphs.append(graph)
+        return graph
+
+    compiled, before = torch.compile(traced, backend=noted, fullgraph=True), parameter.detach().clone()
+    try:
+        for _ in range(8):
+            compiled()
+    except torch._dynamo.exc.Unsupported:
+        return 0
+    assert not torch.equal(parameter, before)
+    return len(graphs)
+
+
+@pytest.mark.parametrize("name", sorted(optimizers(traced=True)))
+def test_steps_that_can_be_traced(name: str) -> None:
+    assert _graphs(name, capturable=name in optimizers(counting=True)) == 1

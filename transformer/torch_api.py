@@ -1,13 +1,14 @@
 """What calls of torch, of numpy and of torch's distributions do: the one table that all analyses and rules read.
 
-A row holds for each of its names, for each kind of thing that the names belong to. What is in no row is not known, and
+A row holds for each of its names, for each kind of thing that the names belong to. Modules and optimizers, which are
+made first and called later, have tables of their own. What is in no row is not known, and
 must not be taken for harmless. `tests/test_torch_api.py` calls what stands here and looks at what comes out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -147,6 +148,59 @@ ROWS = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Layers:
+    """Facts about modules of torch.nn, whose names are given as words.
+
+    All of them compute the same in training and evaluation and draw nothing; recurrent ones without dropout, which a
+    keyword asks for.
+    """
+
+    names: str
+    memory: Memory = "new"
+    """shared, too, where it can be told to work in place."""
+    rows: Rows = "mixed"
+    """row: each row of a batch by itself, at little cost. What a convolution computes is not to be computed twice."""
+    same_bits: bool = False
+    """Whether it computes the same bits with gradients and without. On phones, and on some processors where channels
+    are in groups, gradients decide on the library that convolves."""
+
+
+LAYERS = (
+    Layers("Linear Tanh PReLU GELU Softplus Softsign Sigmoid LogSigmoid LayerNorm", rows="row", same_bits=True),
+    Layers("ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish", "shared", "row", same_bits=True),
+    Layers("Identity", "shared", "row", same_bits=True),
+    Layers("Conv2d MaxPool2d", same_bits=True),
+    Layers("Flatten", "shared", same_bits=True),
+    Layers("Hardsigmoid PixelShuffle Unflatten Upsample ZeroPad2d", "shared"),
+    Layers("Bilinear Conv1d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool1d MaxPool3d"),
+    Layers("AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d"),
+    Layers("Embedding GRU GRUCell GroupNorm LSTM LSTMCell LogSoftmax RNN RNNCell Softmax"),
+)
+
+
+@dataclass(frozen=True)
+class Optimizers:
+    """Facts about classes of torch.optim, whose names are given as words; all take a tensor for the learning rate."""
+
+    names: str
+    capturable: bool = False
+    """Whether they can be told to be captured in a CUDA graph."""
+    traced: bool = False
+    """Whether their step(), without its wrappers, is known to be traced without a graph break."""
+    counting: bool = False
+    """Whether they decide by their count of steps, which breaks a graph unless they are capturable."""
+
+
+OPTIMIZERS = (
+    Optimizers("Adam AdamW RMSprop", capturable=True, traced=True),
+    Optimizers("RAdam", capturable=True, traced=True, counting=True),
+    Optimizers("NAdam Adadelta Adamax ASGD Rprop", capturable=True),
+    Optimizers("SGD", traced=True),
+    Optimizers("Adagrad"),
+)
+
+
 def _index() -> dict[Kind, dict[str, Row]]:
     found: dict[str, dict[str, Row]] = defaultdict(dict)
     for row in ROWS:
@@ -167,8 +221,7 @@ def names(*kinds: Kind, **facts: object) -> frozenset[str]:
 
     A fact may be a tuple of values, one of which must stand in the row.
     """
-    rows = (row for row in ROWS if not {*kinds}.isdisjoint(row.of.split()) and _says(row, facts))
-    return frozenset(name for row in rows for name in row.names.split())
+    return _named((row for row in ROWS if not {*kinds}.isdisjoint(row.of.split())), facts)
 
 
 def methods(**facts: object) -> frozenset[str]:
@@ -177,7 +230,21 @@ def methods(**facts: object) -> frozenset[str]:
     return names(*METHODS, **facts) - {name for row in others for name in row.names.split()}
 
 
-def _says(row: Row, facts: Mapping[str, object]) -> bool:
+def layers(**facts: object) -> frozenset[str]:
+    """The modules of torch.nn whose row says all of these facts, as for `names`."""
+    return _named(LAYERS, facts)
+
+
+def optimizers(**facts: object) -> frozenset[str]:
+    """The classes of torch.optim whose row says all of these facts, as for `names`."""
+    return _named(OPTIMIZERS, facts)
+
+
+def _named(rows: Iterable[Row | Layers | Optimizers], facts: Mapping[str, object]) -> frozenset[str]:
+    return frozenset(name for row in rows if _says(row, facts) for name in row.names.split())
+
+
+def _says(row: Row | Layers | Optimizers, facts: Mapping[str, object]) -> bool:
     return all(
         getattr(row, fact) in (wanted if isinstance(wanted, tuple) else (wanted,)) for fact, wanted in facts.items()
     )
@@ -191,6 +258,8 @@ REDUCES = names("tensor", reduces=True)
 """Methods of tensors that make one number of all elements, unless they are told along which dimension."""
 JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
 """Functions of torch that put tensors together."""
+OF_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
+"""Functions that make a tensor of what the host holds, by their whole names."""
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
 OF_TYPE = {

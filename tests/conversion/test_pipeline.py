@@ -97,10 +97,21 @@ def test_a_transform_is_held_back_where_one_that_it_needs_is() -> None:
     assert kind_of("evaluate-once", before_loop=other) == ("needs policy, which did not apply", "held back")
 
 
+def test_a_flag_that_nothing_would_read_is_left_out() -> None:
+    conversion = golden.conversion_of(golden.FIXTURES / "plain_prints.py")
+    outcome = next(s.outcome for s in conversion.steps if s.transform.name == "cudagraphs")
+    assert isinstance(outcome, Skipped)
+    assert outcome.reason == "the script moves nothing to a device"
+    assert "cudagraphs" not in conversion.source
+    assert conversion.options == (("compile", "--compile"),)
+    selected = convert(conversion.original, select=["flags", "tensor-lr"])
+    assert "args.cudagraphs" in selected.source, "a prefix of the order is a prefix of the conversion"
+
+
 def test_a_transform_is_not_needed_where_the_one_that_it_needs_is_not() -> None:
     arrays = PARTS["buffers"].replace("torch.zeros", "np.zeros").replace(".to(device)", "")
     assert kind_of("storage", buffers=arrays)[1] == "not needed"
-    assert kind_of("collect-once", buffers=arrays) == ("needs storage, which did not apply", "not needed")
+    assert kind_of("host-arrays", buffers=arrays) == ("needs storage, which did not apply", "not needed")
 
 
 @pytest.mark.parametrize("count", slow_but_each(6, range(1, len(NAMES))))

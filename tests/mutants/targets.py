@@ -32,10 +32,7 @@ class Target:
 ASIDE = {
     "making environments and reading arguments": ("make_env", "parse_args", "str2bool", "yes_no", "Args"),
     "the speed beside the progress bar": ("measure_burnin", "burnin_step", "burnin_time", "speed", "set_description"),
-    "when garbage is collected": ("collected", "gc"),
-    "hints to the compiler": (
-        "options", "unguarded", "set_default_validate_args", "get_cpu_capability", "__version__", "_dynamo",
-    ),
+    "hints to the compiler": ("options", "set_default_validate_args", "__version__", "_dynamo"),
     "how cuDNN computes": ("cudnn",),
 }  # fmt: skip
 """What is left alone in every script."""

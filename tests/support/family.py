@@ -20,8 +20,6 @@ PIXELS = ["--num-envs", "4", "--num-steps", "8", "--num-minibatches", "2", "--to
 BY_DATA = (
     "channels-last",
     "host-arrays",
-    "idle-threads",
-    "keep-memory",
     "last-step",
     "narrow-observations",
     "on-device",

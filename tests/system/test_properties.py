@@ -47,8 +47,6 @@ def test_the_template_is_fully_converted() -> None:
         "auxiliary-update",
         "float-arrays",
         "channels-last",
-        "keep-memory",
-        "idle-threads",
     ]
     assert left == expected, (
         "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host, "

@@ -17,12 +17,12 @@ CONVOLUTIONS = {
 }
 OF_THE_WEIGHTS = """\
     agent = Agent().to(device)
-    if args.compile and torch.device(device).type == "cpu":
-        # Compiled convolutions on a CPU need no copies where the channels are the innermost dimension
+    channels_last = args.compile and torch.device(device).type == "cpu"
+    if channels_last:  # compiled convolutions then need no copies
         agent.to(memory_format=torch.channels_last)
 """
 OF_THE_IMAGES = """\
-        if args.compile and b_obs.device.type == "cpu" and b_obs.dim() == 4:
+        if channels_last and b_obs.dim() == 4:
             b_obs = b_obs.contiguous(memory_format=torch.channels_last)
 """
 

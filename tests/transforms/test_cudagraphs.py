@@ -16,8 +16,7 @@ def captured(*lines: str, checks: str = CHECKS) -> str:
     return """\
 
 if args.cudagraphs:
-    if torch.device(device).type != "cuda":
-        raise SystemExit(f"--cudagraphs needs a CUDA device, but this run is on {device}")
+    assert torch.device(device).type == "cuda", f"--cudagraphs needs a CUDA device, not {device}"
 """ + "".join([checks, *(f"    {line}\n" for line in lines)])
 
 

@@ -26,7 +26,10 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for flag, does in (
         ("--distribute/--no-distribute", "Let the script train in several processes, which torchrun starts."),
         ("--measure/--no-measure", "Let the script show its steps per second in a progress bar."),
-        ("--tune/--no-tune", "Set up the host too: garbage collector, memory, idle threads; see `transforms`."),
+        (
+            "--tune/--no-tune",
+            "Set up the host too: idle threads, vector instructions, memory; see `explain tune-host`.",
+        ),
     ):
         command = click.option(flag, default=None, help=does)(command)
     for flag, does in (("--ignore", "Leave these transforms out."), ("--select", "Apply only these transforms.")):

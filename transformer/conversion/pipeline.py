@@ -22,6 +22,7 @@ from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
+from transformer.transforms.compiling import cudagraphs
 from transformer.transforms.gathering import dissolve
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -70,11 +71,12 @@ def convert(
 
 
 def _convert(source: str, asked: Asked, line_length: int, *, as_selected: bool) -> Conversion:
-    """A conversion by these transforms; where they were not selected by name, without one that is no gain."""
+    """A conversion by these transforms; where they were not selected by name, without what is no gain."""
     try:
         with _without_collections():
-            conversion = _run(source, asked, line_length)
-            return conversion if as_selected else _with_the_object(conversion, source, asked, line_length)
+            if as_selected:
+                return _run(source, replace(asked, captures=True), line_length)
+            return _with_the_object(_run(source, asked, line_length), source, asked, line_length)
     except RecursionError:
         return Conversion(source, (), (at(None, "LC008", "the file is nested too deeply"),))
 
@@ -125,7 +127,7 @@ class _Fewer(Exception):
 
 
 def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conversion:
-    """One run through the transforms.
+    """One run through the transforms; a second one without `--cudagraphs` where nothing would read that flag.
 
     Raises:
         _Fewer: fewer than `at_least` of them apply; as soon as that is known.
@@ -159,6 +161,12 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
         diagnostics += turn.warnings
     if sum(s.applied for s in steps) < at_least:
         raise _Fewer
+    if asked.captures is None and "cudagraphs" in state.history.flags:
+        graphs = next(s for s in steps if s.transform is cudagraphs.INFO)
+        if not graphs.applied:
+            without = _run(source, replace(asked, captures=False), line_length)
+            kept = (replace(s, outcome=graphs.outcome) if s.transform is cudagraphs.INFO else s for s in without.steps)
+            return replace(without, steps=tuple(kept))
     code = state.tree.code
     if code == source:
         reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))

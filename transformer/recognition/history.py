@@ -29,6 +29,8 @@ class Asked:
     """The names of those that are to be applied."""
     target: str = "any"
     """The device that the script is to run on, cpu or cuda; both where any."""
+    captures: bool | None = None
+    """Whether a CUDA graph holds anything of the script; None where no run has shown it yet."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class History:
     on_device: frozenset[str] = frozenset()
     """Functions that earlier transforms wrote, and that wait for nothing where they work on a device."""
     unchecked: bool = False
-    """Whether distributions no longer check their arguments under either flag."""
+    """Whether there are no distributions, or they no longer check their arguments under either flag."""
     options: str | None = None
     """The name for what torch.compile is told."""
     drawn: frozenset[str] = frozenset()

@@ -14,14 +14,9 @@ from dataclasses import dataclass
 from transformer.dataflow.access import access, scope_access
 from transformer.syntax.query import names_in, statements, unparse, walk
 from transformer.syntax.tree import Loop, Tree
+from transformer.torch_api import OF_HOST
 
 ON_HOST = ("numpy.", "random.")
-MADE_OF_ARRAYS = frozenset(
-    f"torch.{name}" for name in "Tensor FloatTensor LongTensor tensor as_tensor from_numpy".split()
-)
-"""Functions that make tensors of what is on the host."""
-
-
 DRAWING = frozenset(("torch.randint", "torch.randperm"))
 """Functions that draw indices, of numbers that the host counts."""
 
@@ -108,7 +103,7 @@ def _is_host_work(tree: Tree, stmt: ast.stmt, replay: str) -> bool:
                 return True
         if isinstance(node, ast.Call):
             name = tree.qualified(node.func) or ""
-            if name.startswith(ON_HOST) or name in MADE_OF_ARRAYS | DRAWING:
+            if name.startswith(ON_HOST) or name in OF_HOST | DRAWING:
                 return True
     return False
 
@@ -138,9 +133,7 @@ def _handed_on(tree: Tree, inside: Sequence[ast.stmt], observed: Set[str]) -> di
     Steps wait in a queue, say, until they are enough for a return of several.
     """
     called = {n.func.id for s in inside for n in walk(s) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    functions = (
-        f for f in tree.of(ast.FunctionDef) if f.name in called and not isinstance(tree.parents[f], ast.ClassDef)
-    )
+    functions = sorted((f for name in called for f in tree.functions(name)), key=lambda f: f.lineno)
     code = [*inside, *(s for f in functions for s in statements(f.body))]
     found: dict[str, None] = {}
     seen, before = set(observed), 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import textwrap
 from collections.abc import Sequence
@@ -15,30 +17,48 @@ def fit(code: str, indent: int, width: int) -> str:
 
     Statements that fit on their lines are passed through without asking; blank lines above them stay.
     """
-    lines = code.rstrip("\n").split("\n")
-    if not _continued(lines) and all(indent + len(line) <= width for line in lines):
-        return code
-    above = "\n" * (len(code) - len(code.lstrip("\n")))
-    return above + fit_all((code.lstrip("\n"),), indent, width)[0]
+    return fit_each((code,), indent, width)[0]
+
+
+def fit_each(codes: Sequence[str], indent: int, width: int) -> list[str]:
+    """Several pieces of code, each as by `fit`: the formatter is asked once for all of them."""
+    long = [c for c in codes if _continued(c) or any(indent + len(line) > width for line in c.rstrip("\n").split("\n"))]
+    fitted = dict(zip(long, fit_all(tuple((c.lstrip("\n"), indent) for c in long), width), strict=True))
+    above = {c: "\n" * (len(c) - len(c.lstrip("\n"))) for c in long}
+    return [above[c] + fitted[c] if c in fitted else c for c in codes]
 
 
 @lru_cache(maxsize=256)
-def fit_all(codes: tuple[str, ...], indent: int, width: int) -> tuple[str, ...]:
-    """Several pieces of code, each formatted for one place; unchanged where no formatter is at hand."""
-    levels, rest = divmod(indent, 4)
+def fit_all(pieces: tuple[tuple[str, int], ...], width: int) -> tuple[str, ...]:
+    """Several pieces of code, each formatted for the column beside it; unchanged where no formatter is at hand."""
+    fitted = [code for code, _ in pieces]
+    for rest in sorted({column % 4 for _, column in pieces}):
+        places = [place for place, (_, column) in enumerate(pieces) if column % 4 == rest]
+        formatted = _ruff(SEPARATOR.join(_inside(*pieces[place]) for place in places), width - rest)
+        parts = (formatted or "").split(SEPARATOR)
+        if formatted is not None and len(parts) == len(places):
+            for place, part in zip(places, parts, strict=True):
+                levels = pieces[place][1] // 4
+                fitted[place] = textwrap.dedent("\n".join(part.strip("\n").split("\n")[levels:])).strip("\n") + "\n"
+    return tuple(fitted)
+
+
+def joined(code: str) -> str:
+    """A statement without the commas behind which a formatter goes on breaking it, where none of them makes a tuple."""
+    without = code if "#" in code else re.sub(r",(\s*[)\]}])", r"\1", code)
+    return without if without == code or ast.dump(ast.parse(without)) == ast.dump(ast.parse(code)) else code
+
+
+def _inside(code: str, column: int) -> str:
+    """Code in as many blocks as stand around a column."""
+    levels = column // 4
     head = "".join(" " * 4 * i + "if lean_convert_level:\n" for i in range(levels))
-    body = SEPARATOR.join(code.rstrip("\n") + "\n" for code in codes)
-    formatted = _ruff(head + textwrap.indent(body, " " * 4 * levels), width - rest)
-    if formatted is None:
-        return codes
-    inner = textwrap.dedent("\n".join(formatted.split("\n")[levels:]))
-    pieces = [p.strip("\n") + "\n" for p in inner.split(SEPARATOR)]
-    return tuple(pieces) if len(pieces) == len(codes) else codes
+    return head + textwrap.indent(code.rstrip("\n") + "\n", " " * 4 * levels)
 
 
-def _continued(lines: Sequence[str]) -> bool:
+def _continued(code: str) -> bool:
     """Whether a bracket is open over several lines."""
-    return any(line.lstrip()[:1] in tuple(")]}") for line in lines)
+    return any(line.lstrip()[:1] in tuple(")]}") for line in code.split("\n"))
 
 
 def _ruff(code: str, width: int) -> str | None:

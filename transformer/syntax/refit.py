@@ -56,7 +56,7 @@ def refit(lines: Sequence[Line], before: Mapping[int, str], source: Source, colu
         changed = [t for t in texts if "\n" in t[1].strip("\n") or _longest(t[2]) + new_column + inside > source.width]
         if not changed:
             continue
-        as_was = fit_all(tuple(old for _, old, _ in changed), column + inside, source.width)
+        as_was = fit_all(tuple((old, column + inside) for _, old, _ in changed), source.width)
         for (line, old, new), formatted in zip(changed, as_was, strict=True):
             too_long = _longest(old) + column + inside <= source.width < _longest(new) + new_column + inside
             if old == formatted or too_long:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
-from transformer.syntax.layout import fit
+from transformer.syntax.layout import fit_each, joined
 from transformer.syntax.tree import Tree
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -55,11 +55,15 @@ class Source:
 
     def laid_out(self, code: str, column: int) -> str:
         """Emitted code, broken into lines for a place, in the file's own unit of indentation."""
-        code = fit(code, column, self.width)
+        return self.all_laid_out((code,), column)[0]
+
+    def all_laid_out(self, codes: Sequence[str], column: int) -> list[str]:
+        """Several pieces of emitted code, each for the same place."""
+        fitted = fit_each(codes, column, self.width)
         unit = self.module.default_indent
         if unit == "    ":
-            return code
-        return re.sub(r"^(?:    )+", lambda m: unit * (len(m[0]) // 4), code, flags=re.MULTILINE)
+            return fitted
+        return [re.sub(r"^(?:    )+", lambda m: unit * (len(m[0]) // 4), c, flags=re.MULTILINE) for c in fitted]
 
 
 def _pair(body: Sequence[ast.stmt], lines: Sequence[CstStatement], pairs: dict[ast.stmt, Pair]) -> None:
@@ -345,8 +349,14 @@ class _Rebuild:
         if text is None:
             text, old = self._source.tree.splice(stmt, edits or ()), self._source.tree.text(stmt)
             too_long = any(stmt.col_offset + len(part) > self._source.width for part in text.split("\n"))
-            if too_long or ("\n" in old and self._source.laid_out(old, stmt.col_offset).rstrip("\n") == old):
-                text = self._source.laid_out(text, stmt.col_offset).rstrip("\n")
+            if too_long or "\n" in old:
+                codes = (text, joined(text), old, joined(old))
+                fitted = self._source.all_laid_out(codes, stmt.col_offset)
+                new, rejoined, as_was, needed = (code.rstrip("\n") for code in fitted)
+                if "\n" in old and needed == old:  # it was broken only for want of columns
+                    text = rejoined
+                elif too_long or as_was == old:
+                    text = new
         parsed = cst.parse_statement(text, config=self._source.module.config_for_parsing)
         assert isinstance(parsed, cst.SimpleStatementLine)
         return line.with_changes(body=parsed.body)

@@ -212,6 +212,22 @@ class Tree:
         return None
 
     @cached_property
+    def _defined(self) -> tuple[dict[str, list[ast.FunctionDef]], dict[str, list[ast.FunctionDef]]]:
+        """All functions that are no methods, in whichever scope, and all methods; by name."""
+        found: tuple[dict[str, list[ast.FunctionDef]], dict[str, list[ast.FunctionDef]]] = {}, {}
+        for function in self.of(ast.FunctionDef):
+            found[isinstance(self.parents[function], ast.ClassDef)].setdefault(function.name, []).append(function)
+        return found
+
+    def functions(self, name: str) -> Sequence[ast.FunctionDef]:
+        """The functions of a name that are no methods, in whichever scope."""
+        return self._defined[False].get(name, ())
+
+    def methods(self, name: str) -> Sequence[ast.FunctionDef]:
+        """The methods of a name, of whichever class."""
+        return self._defined[True].get(name, ())
+
+    @cached_property
     def _module_functions(self) -> dict[str, ast.FunctionDef]:
         """The functions that the module defines once, by name."""
         found = [n for n in self.root.body if isinstance(n, ast.FunctionDef)]

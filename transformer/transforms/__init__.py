@@ -23,13 +23,10 @@ from transformer.transforms.rollout import (
 from transformer.transforms.scaling import distribute
 from transformer.transforms.tuning import (
     channels_last,
-    collect_once,
-    idle_threads,
-    keep_memory,
     measure,
     on_device,
     transfers,
-    trust_vectors,
+    tune_host,
 )
 from transformer.transforms.update import auxiliary_update, deferred_sync, late_exit, shuffle, tensor_lr, update
 
@@ -69,9 +66,6 @@ ORDER: tuple[Transform, ...] = (
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
     distribute.TRANSFORM,
-    trust_vectors.TRANSFORM,
-    collect_once.TRANSFORM,
-    keep_memory.TRANSFORM,
-    idle_threads.TRANSFORM,
+    tune_host.TRANSFORM,
     measure.TRANSFORM,
 )

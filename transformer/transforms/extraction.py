@@ -307,18 +307,13 @@ def _returning(state: State, line: Line, results: Sequence[str], indent: int) ->
 
 def _rejoin(state: State, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:
     """Statements that a formatter had broken only for want of columns are joined where they now have them."""
-    broken: dict[int, list[ast.stmt]] = {}
-    for stmt in statements(region):
-        if stmt.end_lineno != stmt.lineno and not hasattr(stmt, "body"):
-            broken.setdefault(stmt.col_offset, []).append(stmt)
-    for column, stmts in broken.items():
-        texts = tuple(state.tree.text(s) + "\n" for s in stmts)
-        kept = fit_all(texts, column, state.source.width)
-        for stmt, old, as_was, new in zip(
-            stmts, texts, kept, fit_all(texts, column + shift, state.source.width), strict=True
-        ):
-            if old == as_was != new:
-                edits.reword(stmt, new.rstrip("\n"))
+    broken = [s for s in statements(region) if s.end_lineno != s.lineno and not hasattr(s, "body")]
+    texts = [state.tree.text(s) + "\n" for s in broken]
+    there, here = ([(t, s.col_offset + by) for t, s in zip(texts, broken, strict=True)] for by in (0, shift))
+    fitted = fit_all((*there, *here), state.source.width)
+    for stmt, old, as_was, new in zip(broken, texts, fitted, fitted[len(broken) :], strict=False):
+        if old == as_was != new:
+            edits.reword(stmt, new.rstrip("\n"))
 
 
 def _without_graph(tree: Tree, region: Sequence[ast.stmt], name: str) -> bool:

@@ -1,15 +1,23 @@
-"""What the distributions of a script compute to check their arguments."""
+"""Whether a script makes distributions, and what they compute to check their arguments."""
 
 from __future__ import annotations
 
 import ast
 
+from transformer.recognition.roles import Roles
 from transformer.syntax.tree import Tree
 from transformer.torch_api import CHECKED_ALONE
 
 MODULE = "torch.distributions."
 NOT_MADE = frozenset(["Distribution"])
 """Classes that are only asked for."""
+
+
+def may_make(roles: Roles) -> bool:
+    """Whether training may make a distribution: the file speaks of them, or a network's class stands in another."""
+    made = [value for name in roles.modules for _, value in roles.assignments(name)]
+    here = bool(made) and all(roles.tree.constructor(value) is not None for value in made)
+    return not here or "distributions" in roles.tree.code
 
 
 def computes_to_check(tree: Tree) -> ast.Name | ast.Attribute | None:

@@ -304,11 +304,11 @@ def _unknown(value: ast.expr) -> bool:
     return False
 
 
-def _functions(tree: Tree, name: str) -> list[ast.FunctionDef]:
+def _functions(tree: Tree, name: str) -> Sequence[ast.FunctionDef]:
     """The functions of this file that a name may stand for, in any scope; none where it may be something else."""
     if any(n.id == name and not isinstance(n.ctx, ast.Load) for n in tree.of(ast.Name)):
-        return []
-    return [n for n in tree.of(ast.FunctionDef) if n.name == name and not isinstance(tree.parents[n], ast.ClassDef)]
+        return ()
+    return tree.functions(name)
 
 
 def _methods(roles: Roles, name: str) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:

@@ -16,7 +16,7 @@ from transformer.syntax.templates import render
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
-from transformer.values.distributions import computes_to_check
+from transformer.values.distributions import computes_to_check, may_make
 
 INFO = TransformInfo(
     name="compile",
@@ -80,13 +80,13 @@ def apply(state: State) -> Rewrite:
         add_imports(tree.root, edits, f"from torch._functorch import config as {kept}")
     options, flag = tree.names.fresh("options"), facts.flags["compile"]
     both = next((s for s in roles.setup if isinstance(s, ast.If) and tree.text(s.test) == facts.any_flag), None)
-    computing = computes_to_check(tree)
+    computing, checks = computes_to_check(tree), may_make(roles)
     if computing is not None:
         notes.append(
             f"{tree.text(computing)} (line {computing.lineno}) keeps what it computes to check its arguments, so it "
             "goes on checking them, which breaks graphs"
         )
-    elif both is not None:  # what tensor-lr sets up under either flag
+    elif both is not None and checks:  # what tensor-lr sets up under either flag
         edits.after(both.body[-1], render("unchecked"))
     code = render(
         "compile",
@@ -95,7 +95,7 @@ def apply(state: State) -> Rewrite:
         functions=functions,
         kept=kept,
         options=options,
-        checked=both is None and computing is None,
+        checked=both is None and computing is None and checks,
         gpu=facts.asked.target != "cpu",
         known=_is_known(roles),
     )
@@ -105,9 +105,8 @@ def apply(state: State) -> Rewrite:
         edits.after(above.body[-1], code)
     else:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
-    return Rewrite(
-        edits, replace(facts, options=options, unchecked=both is not None and computing is None), tuple(notes)
-    )
+    unchecked = not checks or (both is not None and computing is None)
+    return Rewrite(edits, replace(facts, options=options, unchecked=unchecked), tuple(notes))
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:

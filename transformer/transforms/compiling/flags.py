@@ -40,7 +40,8 @@ INFO = TransformInfo(
 def _wanted(asked: Asked, kind: Kind) -> list[str]:
     """The flags that something will read; off-policy no speed is shown."""
     measured = "measure" in asked.transforms and kind == "on-policy"
-    read = {"compile": True, "cudagraphs": asked.target != "cpu", "measure_burnin": measured}
+    graphs = asked.target != "cpu" and asked.captures is not False
+    read = {"compile": True, "cudagraphs": graphs, "measure_burnin": measured}
     return [flag for flag, is_read in read.items() if is_read]
 
 
@@ -57,14 +58,15 @@ class Definition:
 def apply(state: State) -> Rewrite:
     """Add the flags; note the expressions that read them."""
     tree = state.tree
-    edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
+    kind = state.roles.kind
+    edits, wanted, rollouts = Edits(state.source), _wanted(state.history.asked, kind), kind == "on-policy"
     definition = _dataclass(tree) or _argparse(tree)
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
-        reader, flags = _beside(tree, edits, wanted)
+        reader, flags = _beside(tree, edits, wanted, rollouts)
     else:
         flags = _named(wanted, definition.fields)
-        edits.after(definition.last, render(definition.template, names=flags, **definition.values))
+        edits.after(definition.last, render(definition.template, names=flags, rollouts=rollouts, **definition.values))
     read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     return Rewrite(edits, replace(state.history, flags=read))
 
@@ -74,13 +76,13 @@ def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
     return {flag: flag if flag not in taken else f"lean_{flag}" for flag in wanted}
 
 
-def _beside(tree: Tree, edits: Edits, wanted: Sequence[str]) -> tuple[str, dict[str, str]]:
+def _beside(tree: Tree, edits: Edits, wanted: Sequence[str], rollouts: bool) -> tuple[str, dict[str, str]]:
     """Parse the flags by themselves, below the imports; the name that holds them, and what they are called."""
     taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
     taken |= {n.arg for n in tree.of(ast.arg)}
     taken |= {ast.unparse(n.target) for n in tree.of(ast.AnnAssign)}
     flags, names = tree.names.fresh("flags"), _named(wanted, taken)
-    options = render("flags_argparse", parser=flags, names=names)
+    options = render("flags_argparse", parser=flags, names=names, rollouts=rollouts)
     add_imports(tree.root, edits, "import argparse", "import sys")
     add_below_imports(tree.root, edits, render("flags_own", flags=flags, options=options))
     return flags, names

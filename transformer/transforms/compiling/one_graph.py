@@ -16,6 +16,7 @@ from transformer.syntax.query import calls_method, names_in, parameters, receive
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
+from transformer.torch_api import optimizers
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
@@ -53,10 +54,7 @@ INFO = TransformInfo(
 )
 
 ORDER = ("zero_grad", "backward", "step")
-BRANCHING = "RAdam"
-"""Decides by its count of steps, but where it is capturable."""
-TRACED = frozenset(("Adam", "AdamW", "RMSprop", "SGD", BRANCHING))
-"""Optimizers whose step() is known to compile without a graph break."""
+BRANCHING, TRACED = optimizers(counting=True), optimizers(traced=True)
 
 
 def apply(state: State) -> Rewrite:
@@ -201,10 +199,10 @@ def _branches(roles: Roles, passes: list[_Pass]) -> bool:
         Skip: some do, and others do not.
     """
     stepped = {name for one in passes for name in one.optimizers}
-    kinds = {o.kind for o in roles.optimizers if o.name in stepped}
-    if BRANCHING in kinds and len(kinds) > 1:
-        raise Skip(f"{BRANCHING} and another optimizer step on one minibatch")
-    return BRANCHING in kinds
+    kinds = {o.kind or "" for o in roles.optimizers if o.name in stepped}
+    if (found := kinds & BRANCHING) and len(kinds) > 1:
+        raise Skip(f"{min(found)} and another optimizer step on one minibatch")
+    return bool(found)
 
 
 def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:

@@ -9,6 +9,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
+from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.dtypes import Dtypes
 from transformer.values.tensors import Tensors
@@ -36,8 +37,8 @@ INFO = TransformInfo(
     ),
 )
 
-FRESH = frozenset("exp log sqrt square sigmoid mean sum".split())
-"""Methods of tensors that compute new ones of a few numbers."""
+FRESH = names("tensor", memory="new", dtype="kept", waits="", draws=False)
+"""Methods of tensors that compute new ones, of the same floats."""
 PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 

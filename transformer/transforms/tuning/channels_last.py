@@ -30,10 +30,10 @@ INFO = TransformInfo(
     needs=("flags", "update", "compile"),
     before='agent = Agent(envs).to(device)\n...\nb_obs = storage["obs"].flatten(0, 1)',
     after=(
-        'agent = Agent(envs).to(device)\nif args.compile and torch.device(device).type == "cpu":\n'
-        "    agent.to(memory_format=torch.channels_last)\n...\n"
+        'agent = Agent(envs).to(device)\nchannels_last = args.compile and torch.device(device).type == "cpu"\n'
+        "if channels_last:\n    agent.to(memory_format=torch.channels_last)\n...\n"
         'b_obs = storage["obs"].flatten(0, 1)\n'
-        'if args.compile and b_obs.device.type == "cpu" and b_obs.dim() == 4:\n'
+        "if channels_last and b_obs.dim() == 4:\n"
         "    b_obs = b_obs.contiguous(memory_format=torch.channels_last)"
     ),
     regroups="convolutions and gradient norms add up in the order of memory, which was left as the original has it",
@@ -65,10 +65,11 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("no network that is trained, of a class of this file, has convolutions")
     _check_weights(state.tree)
     edits = Edits(state.source)
-    flag = state.history.flags["compile"]
-    on_cpu = flag if cpu else f'{flag} and torch.device({roles.device}).type == "cpu"'
-    for name, (stmt, _) in made.items():
-        edits.after(stmt, render("channels_last_weights", condition=on_cpu, network=name))
+    compiled, flag = state.history.flags["compile"], state.tree.names.fresh("channels_last")
+    condition = compiled if cpu else f'{compiled} and torch.device({roles.device}).type == "cpu"'
+    for name, (stmt, _) in sorted(made.items(), key=lambda m: m[1][0].lineno):
+        edits.after(stmt, render("channels_last_weights", flag=flag, condition=condition, network=name))
+        condition = ""  # it is asked once, at the first network
     reorders = any(
         isinstance(n, ast.Attribute) and n.attr in PUT_FIRST
         for _, parts in made.values()
@@ -79,8 +80,7 @@ def apply(state: State) -> Rewrite:
         for name in _images(roles, set(made)):
             flattening = _flattening(roles, name)
             if flattening is not None:
-                there = flag if cpu else f'{flag} and {name}.device.type == "cpu"'
-                edits.after(flattening, render("channels_last_images", condition=there, images=name))
+                edits.after(flattening, render("channels_last_images", flag=flag, images=name))
     return Rewrite(edits)
 
 

@@ -15,6 +15,7 @@ from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
+from transformer.torch_api import optimizers
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
@@ -49,8 +50,7 @@ INFO = TransformInfo(
     ),
 )
 
-CAPTURABLE = frozenset("Adam AdamW NAdam RAdam RMSprop Adadelta Adamax ASGD Rprop".split())
-TENSOR_LR = CAPTURABLE | {"SGD", "Adagrad"}
+CAPTURABLE, TENSOR_LR = optimizers(capturable=True), optimizers()
 
 
 def apply(state: State) -> Rewrite:
@@ -211,8 +211,7 @@ def _spelled(node: ast.Name | ast.Attribute) -> str:
 def _called(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
     """The function that is called, or the methods that may be, of this file."""
     if isinstance(call.func, ast.Attribute):
-        methods = [n for n in tree.of(ast.FunctionDef) if n.name == call.func.attr]
-        return [n for n in methods if isinstance(tree.parents[n], ast.ClassDef)]
+        return tree.methods(call.func.attr)
     function = tree.function_called(call)
     return [function] if function is not None else []
 

@@ -10,15 +10,13 @@ from collections.abc import Collection, Iterator
 
 from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.tree import Tree
-from transformer.torch_api import names
+from transformer.torch_api import OF_HOST, names
 
 READS = names("tensor", "torch", waits=("value", "size"))
 """Methods, and functions of torch, that wait for a tensor's values: they return them, or as many as these say."""
 VALUES = names("torch", waits="value")
 """Functions of torch that are true or false by a tensor's values."""
 TENSOR_TYPES = frozenset(f"torch.{name}" for name in names("torch", made="of host", dtype="cast"))
-MADE_ON_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
-"""Functions that make a tensor of what the host holds."""
 FACTORIES = frozenset(f"torch.{name}" for name in names("torch", made="on host", waits=""))
 """Functions that make a tensor on the host, unless they are given a device."""
 CHECKED = frozenset(f"torch.{name}" for name in names("torch", waits="check"))
@@ -49,7 +47,7 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
     """What a call of a function of torch does on the host; None where it runs on the device alone."""
     text, last = ast.unparse(call.func), name.rpartition(".")[2]
     places = [k.value for k in call.keywords if k.arg == "device"]
-    if name in MADE_ON_HOST:
+    if name in OF_HOST:
         return f"makes a tensor on the host: {ast.unparse(call)}"
     if name in FACTORIES and (not places or is_host(tree, places[0])):
         return f"makes a tensor on the host: {ast.unparse(call)}"
@@ -72,7 +70,7 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
 
 def makes_on_host(tree: Tree, value: ast.expr) -> bool:
     """Whether an expression makes a tensor of the host's numbers, as indices are made, and leaves it on the host."""
-    if not isinstance(value, ast.Call) or not tree.calls(value, *MADE_ON_HOST, "torch.arange"):
+    if not isinstance(value, ast.Call) or not tree.calls(value, *OF_HOST, "torch.arange"):
         return False
     return not any(k.arg == "device" for k in value.keywords)
 

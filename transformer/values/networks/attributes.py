@@ -14,6 +14,7 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, children, parameters, root, statements, walk
+from transformer.torch_api import layers, names
 
 Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
 """A registered module or a parameter; an immutable value of the host; the list, array or iterator around either; one
@@ -27,15 +28,8 @@ LIST: Leaves = frozenset({"list"})
 NESTED: Leaves = frozenset({"list", "nested"})
 UNKNOWN: Leaves = frozenset({"unknown"})
 
-LAYERS = frozenset(
-    "Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool1d MaxPool2d "
-    "MaxPool3d AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d Flatten Unflatten "
-    "Identity LayerNorm GroupNorm Embedding LSTM GRU RNN LSTMCell GRUCell RNNCell ZeroPad2d PixelShuffle Upsample Tanh "
-    "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Sigmoid Softmax LogSoftmax Hardtanh "
-    "Hardswish Hardsigmoid LogSigmoid".split()
-)
-"""torch's modules that compute the same in training and evaluation and draw nothing; recurrent ones without dropout,
-which a keyword asks for."""
+LAYERS = layers()
+"""torch's modules that compute the same in training and evaluation and draw nothing."""
 CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
@@ -43,12 +37,13 @@ TO_NUMBER = frozenset("int float bool str len min max sum abs round tuple range"
 """Builtins whose result is made of what they are given."""
 TO_LIST = frozenset("list reversed sorted enumerate zip".split())
 """Those whose result can be changed, or used up."""
+REDUCING = names("numpy", reduces=True)
+ELEMENTWISE = names("numpy", rows=("element", "broadcast")) | {"ceil"}
+"""Functions of numpy that make a number of numbers, and an array of an array."""
 ARRAYS = frozenset("array asarray".split())
-REDUCING = frozenset("prod max min sum".split())
-MATHS = ARRAYS | REDUCING | frozenset("sqrt log log2 exp floor ceil pow abs".split())
-"""Functions of math and numpy that make numbers of numbers; an array is a passing thing on the way to a product."""
-OF_ARRAYS = frozenset("prod sum max min item numel".split())
-"""Methods that make numbers of an array of numbers."""
+"""Functions of numpy that make an array, a passing thing on the way to a product."""
+OF_ARRAYS = names("array", reduces=True) | {"item", "numel"}
+"""Methods that make numbers of an array of numbers, unless they are told along which dimension."""
 
 
 DEEP = 20
@@ -269,10 +264,12 @@ class Values:
             if func.id in TO_LIST:
                 return LIST | given
             return given - (LIST if given <= NUMBER | LIST else NONE) if func.id in TO_NUMBER else UNKNOWN
-        if name == "torch.device" or (name.startswith(("math.", "numpy.")) and name.rpartition(".")[2] in MATHS):
-            last = name.rpartition(".")[2]
-            array = LIST if last in ARRAYS or (last not in REDUCING and "list" in given) else NONE
-            return NUMBER | array if given <= NUMBER | LIST else UNKNOWN
+        if name == "torch.device" or name.startswith("math."):
+            return NUMBER if given <= NUMBER | LIST else UNKNOWN
+        if name.startswith("numpy.") and (last := name.removeprefix("numpy.")) in ARRAYS | ELEMENTWISE | REDUCING:
+            number = len(call.args) == 1 if last in REDUCING else last in ELEMENTWISE and "list" not in given
+            made = NUMBER if number and not call.keywords else NUMBER | LIST
+            return made if given <= NUMBER | LIST else UNKNOWN
         function = self.function_called(call)
         if function is not None:
             inner = self.enter(function, call, frame)
@@ -282,7 +279,7 @@ class Values:
             return UNKNOWN
         if func.attr in ("to", "requires_grad_"):
             return self.leaves(func.value, frame) & MODULE or UNKNOWN
-        if func.attr in OF_ARRAYS and not call.args:
+        if func.attr in OF_ARRAYS and not call.args and not call.keywords:
             return NUMBER if self.leaves(func.value, frame) <= NUMBER | LIST else UNKNOWN
         made = self._classes_of(func.value, frame)
         methods = [m for cls in made for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == func.attr]

@@ -16,11 +16,11 @@ from transformer.syntax.query import (
     statements,
     walk,
 )
-from transformer.torch_api import NEW, REDUCES, VIEWS, names
+from transformer.torch_api import NEW, REDUCES, VIEWS, layers, names
 
 NEW_OF_TORCH = names("torch", memory="new")
 NEW_OF_FUNCTIONAL = names("functional", memory="new")
-LAYERS = ("Linear", "Conv", "LSTM", "GRU", "Embedding")
+LAYERS = layers(memory="new")
 """A module made of one of these computes a new tensor."""
 MADE_FOR_INDEX = ("torch.arange",)
 """Functions of torch whose results have a dimension, as an index."""
@@ -188,7 +188,7 @@ class Results:
         """Whether a layer is made in an expression, or in a function of the file that it calls."""
         made = {n.attr for n in walk(node) if isinstance(n, ast.Attribute)}
         made |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
-        if any(layer in name for layer in LAYERS for name in made):
+        if made & LAYERS:
             return True
         helpers = [n for n in self._tree.root.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in made]
         return depth > 0 and any(self._makes_layer(helper, depth - 1) for helper in helpers)

@@ -7,14 +7,11 @@ import ast
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import statements, walk
-from transformer.torch_api import OF, methods, names
+from transformer.torch_api import OF, layers, methods, names
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 
-MODULES = frozenset(
-    "Sequential Linear Tanh ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Sigmoid "
-    "Hardtanh Hardswish LogSigmoid Identity LayerNorm Parameter".split()
-)
+MODULES = layers(rows="row") | {"Sequential", "Parameter"}
 """Modules of torch that see one row at a time and draw nothing, and that cost little. A convolution is not one of
 them: what it has computed for a step's action would be computed again."""
 COPYING = frozenset({"clone", "contiguous", "cuda", "to"})

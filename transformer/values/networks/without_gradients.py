@@ -8,14 +8,12 @@ from collections.abc import Collection
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import walk
-from transformer.torch_api import OF
+from transformer.torch_api import OF, layers
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, kept_by
-from transformer.values.networks.rows import MODULES
 
-LAYERS = MODULES | {"Conv2d", "Flatten", "MaxPool2d"}
-"""Modules that compute the same bits. Gradients decide on the library that convolves on phones alone, and on some
-processors where channels are in groups."""
+LAYERS = layers(same_bits=True) | {"Sequential", "Parameter"}
+"""Modules that compute the same bits."""
 KNOWN = {
     "Linear": ("in_features", "out_features"),
     "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding"),
