@@ -20,6 +20,7 @@ from transformer.transforms.rollout import (
     sampling,
     storage,
 )
+from transformer.transforms.scaling import async_envs
 from transformer.transforms.tuning import (
     channels_last,
     collect_once,
@@ -70,5 +71,6 @@ ORDER: tuple[Transform, ...] = (
     collect_once.TRANSFORM,
     keep_memory.TRANSFORM,
     idle_threads.TRANSFORM,
+    async_envs.TRANSFORM,
     measure.TRANSFORM,
 )
