@@ -58,6 +58,10 @@ SAME_ELSEWHERE = frozenset(
 """What environments offer wherever each of them is stepped."""
 
 
+OF_ONE_PROCESS = frozenset("wandb mlflow neptune comet_ml swanlab multiprocessing threading queue".split())
+"""Modules that keep what one process alone has: a run that is logged to, threads and queues."""
+
+
 class Unshown(Exception):
     """Something about the environments is not known; the message says what, with its line."""
 
@@ -268,7 +272,9 @@ class _Separate:
     def written(self, place: ast.Attribute | ast.Subscript, function: ast.FunctionDef | ast.Lambda) -> None:
         """A place that is assigned to belongs to the environment alone: not to a class, module or the options."""
         chain = [n for n in walk(place) if isinstance(n, ast.Attribute)]
-        calls = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "type" for n in walk(place))
+        calls = any(
+            isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "type" for n in walk(place)
+        )
         base = root(place)
         own = self.tree.class_of_self(place.value, self.tree.scope_of(place)) is not None
         options = isinstance(place, ast.Attribute) and place.attr in self._options and not own
@@ -296,6 +302,8 @@ class _Separate:
             for n in (*tree.of(ast.FunctionDef), *tree.of(ast.ClassDef))
             if n.name == name and not isinstance(tree.parents[n], ast.ClassDef)
         ]
+        if tree.imports.get(name, "").partition(".")[0] in OF_ONE_PROCESS:
+            raise self._shared(used, name)
         if name in numbers or (name in tree.imports and not bound) or (hasattr(builtins, name) and not bound + defined):
             return
         if defined and not bound:
@@ -353,8 +361,11 @@ class _Separate:
         if isinstance(value, ast.Name):
             self.name(value.id, value, numbers)
             return
-        if isinstance(value, ast.Call) and self.tree.names.builtin(value.func) in _MAKE_NUMBERS:
-            return
+        if isinstance(value, ast.Call):
+            if self.tree.names.builtin(value.func) in _MAKE_NUMBERS:
+                return
+            if (self.tree.qualified(value.func) or "").startswith(("os.path.", "time.")):
+                return
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple)):
             for part in children(value):
                 if isinstance(part, ast.expr):

@@ -100,11 +100,9 @@ def _chosen(tree: Tree, stmt: ast.Assign, call: ast.Call, workers: str, env_fns:
 
 def _anchor(tree: Tree, stmt: ast.stmt) -> ast.stmt:
     """The statement above which a class of the module can stand: the first definition or block."""
-    return next(s for s in tree.root.body if hasattr(s, "body") and not isinstance(s, ast.If) or s in _around(tree, stmt))
-
-
-def _around(tree: Tree, stmt: ast.stmt) -> list[ast.AST]:
-    return [stmt, *tree.ancestors(stmt)]
+    around = (stmt, *tree.ancestors(stmt))
+    defined = (s for s in tree.root.body if s in around or (hasattr(s, "body") and not isinstance(s, ast.If)))
+    return next(defined)
 
 
 def _is_module(tree: Tree, name: str, module: str) -> bool:

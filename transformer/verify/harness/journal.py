@@ -27,8 +27,9 @@ class Journal:
         self.folder = folder
         self.room = values_limit
         self._counts = np.frombuffer(mmap.mmap(-1, 32), np.int64)
-        """Steps of the environment and of all optimizers, and both at the environment's last step; in memory that forked
-        processes read, too: their clocks are these counts."""
+        """Steps of the environment and of all optimizers, and both at the environment's last step.
+
+        In memory that forked processes read, too: their clocks are these counts."""
         self.iterations = 0
         self.permutations = Permutations(rank)
         self.entries: dict[str, list[Any]] = {
