@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from transformer import convert
 from transformer.verify.flags import WORKERS, find_flags
+from transformer.verify.harness.events import Events
+from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
 from transformer.verify.harness.journal import Journal
 from transformer.verify.run import Run
 from transformer.verify.verify import REFACTORED, Task, verify
@@ -37,6 +40,39 @@ def test_forked_processes_see_the_counts_that_clocks_are_made_of(tmp_path: Path)
     os.write(told, b".")
     assert os.read(reading, 4) == bytes([2, 1, 2, 1])
     os.waitpid(child, 0)
+
+
+def test_what_a_vector_environment_does_inside_is_its_own(tmp_path: Path) -> None:
+    path, seen = tmp_path / "script.py", list[str]()
+    path.write_text(
+        "class VectorEnv:\n    def reset(self): pass\n\n\n"
+        "class Workers(VectorEnv):\n    def reset(self): inner.reset()\n\n\n"
+        "class Other:\n    def reset(self): inner.reset()\n\n\n"
+        "inner = VectorEnv()\nWorkers().reset()\nOther().reset()\n"
+    )
+
+    def hook(function: Any) -> Any:
+        seen.append(type(function.__self__).__name__)
+        return function
+
+    exec(compile_with_hooks(path, {"reset": hook}), {HOOKS_NAME: {"reset": hook}})
+    assert seen == ["Workers", "Other", "VectorEnv"]
+
+
+def test_vector_environments_are_one_kind(tmp_path: Path) -> None:
+    class VectorEnv:
+        def reset(self) -> None: ...
+
+        def step(self) -> None: ...
+
+    class Workers(VectorEnv):
+        pass
+
+    journal = Journal(tmp_path, 0)
+    hooks = Events(journal).hooks
+    for env in (VectorEnv(), Workers()):
+        hooks["reset"](env.reset)()
+    assert [event for _, event in journal.entries["events"]] == ["VectorEnv reset"] * 2
 
 
 def rungs(source: str, *args: str) -> dict[str, tuple[str, str]]:
