@@ -222,7 +222,8 @@ def test_global_generators_are_told(draw: Any, capfd: pytest.CaptureFixture[str]
         for action in some_actions(101, 4):
             envs.step(action)
     said = capfd.readouterr().err
-    assert "environments 2 to 3, <Walk instance>, draw from a generator that all share" in said
+    assert "Process environments 2 to 3:" in said
+    assert "<Walk instance> draws from a generator that all share" in said
     envs.close()
 
 
@@ -232,7 +233,7 @@ def test_global_generators_are_told_at_the_end(capfd: pytest.CaptureFixture[str]
     envs.step(some_actions(1, 4)[0])
     with pytest.raises(RuntimeError, match="environments 2 to 3 failed"):
         envs.close()
-    assert "draw from a generator that all share" in capfd.readouterr().err
+    assert "draws from a generator that all share" in capfd.readouterr().err
 
 
 def test_global_generators_may_be_drawn_from_here() -> None:
