@@ -246,3 +246,22 @@ def test_a_fixture(tmp_path: Path) -> None:
     assert any(name.startswith("update") for name in compiled)
     assert sum(f["recompilations_after_burnin"] for f in compiled.values()) == 0
     assert by_name["compile"]["warmup_seconds"]["median"] > by_name["original"]["warmup_seconds"]["median"]
+
+
+def test_worker_processes() -> None:
+    rungs = ["flags off", "compile"]
+    found = {c.name: c.run.args for c in line_up(Run(FIXTURE), None, (), rungs, env_workers=[0, 1, 4])}
+    assert list(found) == [
+        "original",
+        *rungs,
+        *(f"{rung}, {number}" for number in ("1 env worker", "4 env workers") for rung in rungs),
+    ]
+    assert found["compile, 4 env workers"] == ("--env-workers", "4", "--compile")
+
+
+def test_worker_processes_that_there_are_not(original: Path, converted: Path) -> None:
+    result = run(original, converted, "--env-workers", "2", *ONCE)
+    assert result.exit_code == 2
+    assert "the converted script has no such flag" in result.output
+    result = run(original, converted, "--env-workers", "two", *ONCE)
+    assert result.exit_code == 2 and "where numbers like 0,2,4 are wanted" in result.output

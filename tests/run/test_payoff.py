@@ -8,7 +8,7 @@ from running import Runner
 from transformer.run.harness import pace
 from transformer.run.harness.pace import Measured, Pace, compile_with
 from transformer.run.harness.program import Facts
-from transformer.run.payoff import Circumstances, History, after, before
+from transformer.run.payoff import Circumstances, History, after, before, without_option
 
 COMPILED = Measured(warmup=40.0, per_iteration=0.5, iterations=100, steps=512.0)
 EAGER = Measured(warmup=4.0, per_iteration=1.0, iterations=100, steps=512.0)
@@ -149,3 +149,33 @@ def test_runs_know_of_earlier_ones(runner: Runner) -> None:
     assert "--eager" in third
     last = runner.run(script).stderr
     assert "compiling has paid off" in last
+
+
+class TestWorkers:
+    def test_the_number_that_was_the_fastest(self, tmp_path: Path) -> None:
+        history, option = History(tmp_path / "history"), "--env-workers"
+        ours = Circumstances.of(["--compile"], ["--env-id", "x"], cuda=False)
+        assert history.fastest(option, ours) is None
+        for args, seconds in ((["--env-id", "x"], 1.0), (["--env-workers", "2", "--env-id", "x"], 0.5)):
+            assert history.fastest(option, ours) is None, "there is nothing to compare"
+            measured = Measured(4.0, seconds, 100, 512.0)
+            history.add(Circumstances.of(["--compile"], args, cuda=False), measured)
+        assert history.fastest(option, ours) == "2"
+        history.add(Circumstances.of(["--compile"], ["--env-id", "x", "--env-workers=4"], cuda=False), EAGER)
+        assert history.fastest(option, ours) == "2"
+        history.add(Circumstances.of(["--compile"], ["--env-id", "x", "--env-workers=4"], cuda=False), slow(0.1))
+        assert history.fastest(option, ours) == "4", "the latest run of a number counts"
+        for other in (["--env-id", "y"], ["--env-id", "x", "--num-envs", "8"]):
+            assert history.fastest(option, Circumstances.of(["--compile"], other, cuda=False)) is None
+        history.add(ours, slow(0.01))
+        assert history.fastest(option, ours) is None, "the script's own default"
+
+    def test_an_option_is_taken_out(self) -> None:
+        assert without_option(["--a", "1", "--n", "2"], "--n") == (["--a", "1"], "2")
+        assert without_option(["--n=3", "--next", "1"], "--n") == (["--next", "1"], "3")
+        assert without_option(["--a"], "--n") == (["--a"], None)
+
+
+def slow(seconds: float) -> Measured:
+    """An iteration takes so long."""
+    return Measured(4.0, seconds, 100, 512.0)

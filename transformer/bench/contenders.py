@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transformer.conversion.of_file import convert_script
 from transformer.syntax import text
-from transformer.verify.flags import find_flags
+from transformer.verify.flags import WORKERS, find_flags
 from transformer.verify.run import Run
 
 ORIGINAL = "original"
@@ -36,7 +36,13 @@ class Contender:
 
 
 def line_up(
-    original: Run, converted: Path | None, against: Sequence[str], rungs: Sequence[str], *, tune: bool = False
+    original: Run,
+    converted: Path | None,
+    against: Sequence[str],
+    rungs: Sequence[str],
+    *,
+    tune: bool = False,
+    env_workers: Sequence[int] = (),
 ) -> list[Contender]:
     """The original first, then the rungs in their order, then the other scripts.
 
@@ -47,6 +53,7 @@ def line_up(
             original's.
         rungs: those of RUNGS that are wanted.
         tune: measure each rung of the original's conversion with --tune, too.
+        env_workers: numbers of worker processes for the environments, to measure each rung with, too; 0 is without any.
 
     Raises:
         CannotBench: there is a converted script to tune, the original cannot be converted, or a script is not Python
@@ -61,7 +68,27 @@ def line_up(
             raise CannotBench("--tune converts the original itself: leave the converted script out")
         tuned = _rungs(original, _converted_source(original.script, None, tune=True), rungs)
         contenders += (replace(contender, name=f"{contender.name}, tuned") for contender in tuned)
+    numbers = [number for number in dict.fromkeys(env_workers) if number]
+    if rungs and numbers:
+        contenders += _with_workers(
+            original, _converted_source(original.script, converted, workers=True), rungs, numbers
+        )
     return contenders + [_other(original, described) for described in against]
+
+
+def _with_workers(original: Run, source: str, rungs: Sequence[str], numbers: Sequence[int]) -> Iterator[Contender]:
+    """The rungs with each number of worker processes.
+
+    Raises:
+        CannotBench: the script has no option for them.
+    """
+    option = find_flags(source).by_rung.get(WORKERS)
+    if option is None:
+        raise CannotBench("--env-workers: the converted script has no such flag; `lean-convert --workers -v` says why")
+    for number in numbers:
+        run = replace(original, args=(*original.args, option, str(number)))
+        name = f"{number} env worker{'s' * (number > 1)}"
+        yield from (replace(rung, name=f"{rung.name}, {name}") for rung in _rungs(run, source, rungs))
 
 
 def _rungs(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contender]:

@@ -25,6 +25,14 @@ SOMETHING_FAILED = 1
 COULD_NOT_RUN = 2
 
 
+def whole_numbers(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """Click callback: the numbers in `0,2,4`; none where it was not given."""
+    words = (value or "").split(",") if value else []
+    if not all(word.strip().isdecimal() for word in words):
+        raise click.BadParameter(f"{value!r}, where numbers like 0,2,4 are wanted")
+    return tuple(map(int, words))
+
+
 @click.command(cls=WithScriptArgs)
 @click.argument("original", type=FILE)
 @click.argument("converted", type=FILE, required=False)
@@ -49,6 +57,12 @@ COULD_NOT_RUN = 2
     help="Measure only this rung of the converted script, or none. Repeatable; all by default.",
 )
 @click.option("--tune", is_flag=True, help="Measure each rung with the tuning of the host, too.")
+@click.option(
+    "--env-workers",
+    metavar="N,N...",
+    callback=whole_numbers,
+    help="Measure each rung with its environments in so many worker processes, too: 0,2,4.",
+)
 @click.option("--rounds", default=2, show_default=True, type=click.IntRange(1), help="Runs of each script.")
 @click.option(
     "--turns",
@@ -96,6 +110,7 @@ def bench(
     against_rounds: int | None,
     rungs: tuple[str, ...],
     tune: bool,
+    env_workers: tuple[int, ...],
     rounds: int,
     turns: int,
     burn_in: int | None,
@@ -125,7 +140,7 @@ def bench(
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
         try:
-            contenders = line_up(run, converted, against, wanted, tune=tune)
+            contenders = line_up(run, converted, against, wanted, tune=tune, env_workers=env_workers)
             task = Task(contenders, rounds, length, threads, against_rounds, warm_cache)
             benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
             if plot is not None:

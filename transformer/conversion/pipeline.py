@@ -41,6 +41,7 @@ def convert(
     tune: bool = False,
     measure: bool = False,
     distribute: bool = False,
+    workers: bool = False,
     target: Target = "any",
     line_length: int = DEFAULT_LINE_LENGTH,
 ) -> Conversion:
@@ -53,6 +54,7 @@ def convert(
         tune: apply transforms that set up the host too.
         measure: let the script show its speed.
         distribute: let the script train in several processes under torchrun.
+        workers: let it step environments in worker processes.
         target: what the converted script is to run on.
         line_length: columns that emitted lines may take.
 
@@ -63,7 +65,7 @@ def convert(
     Raises:
         SelectionError: `select`/`ignore` is impossible.
     """
-    chosen = chosen_names(select, ignore, tune=tune, measure=measure, distribute=distribute)
+    chosen = chosen_names(select, ignore, tune=tune, measure=measure, distribute=distribute, workers=workers)
     asked = Asked(chosen, target)
     if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
         return _marked(_convert(source[1:], asked, line_length, as_selected=select is not None))

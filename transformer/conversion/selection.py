@@ -11,24 +11,19 @@ class SelectionError(ValueError):
     """`select` or `ignore` names an unknown transform, or leaves out one that a selected transform needs."""
 
 
-def chosen_names(
-    select: Iterable[str] | None, ignore: Iterable[str] | None, *, tune: bool, measure: bool, distribute: bool
-) -> frozenset[str]:
+def chosen_names(select: Iterable[str] | None, ignore: Iterable[str] | None, **options: bool) -> frozenset[str]:
     """The transforms to apply; what they need of each other is checked here, before anything runs.
 
     Args:
         select: names of the transforms to apply; all but those that an option asks for where None.
         ignore: names of the transforms to leave out.
-        tune: apply those that set up the host, too.
-        measure: apply the one that shows the speed, too.
-        distribute: apply the one that trains in several processes, too.
+        options: by name, which of the options are given that ask for transforms beside the core.
 
     Raises:
         SelectionError: the selection is impossible.
     """
     known = {t.info.name: t.info for t in ORDER}
-    options = {"tune": tune, "measure": measure, "distribute": distribute}
-    asked = {name for name, info in known.items() if options.get(info.option, True)}
+    asked = {name for name, info in known.items() if not info.option or options.get(info.option, False)}
     wanted, unwanted = asked if select is None else set(select), set(ignore or ())
     for name in sorted((wanted | unwanted) - set(known)):
         raise SelectionError(f"there is no transform named {name!r}; the names are: {', '.join(known)}")

@@ -57,6 +57,7 @@ class Settings:
     tune: bool | None = _key(_truth)
     measure: bool | None = _key(_truth)
     distribute: bool | None = _key(_truth)
+    workers: bool | None = _key(_truth)
     target: Target | None = field(default=None, metadata={"read": _one_target})
     line_length: int | None = _key(_columns)
 

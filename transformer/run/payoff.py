@@ -71,6 +71,39 @@ class History:
                 continue
         return None
 
+    def fastest(self, option: str, circumstances: Circumstances) -> str | None:
+        """The value of an option, here the number of worker processes, with which earlier runs were the fastest.
+
+        None where they did not try two values of it, or the fastest is its default: they differ in nothing else.
+        """
+        try:
+            lines = self._file.read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return None
+        found: dict[str | None, float] = {}
+        for line in lines:
+            try:
+                entry = json.loads(line)
+                args, value = without_option(entry["circumstances"]["args"], option)
+                if {**entry["circumstances"], "args": args} == json.loads(json.dumps(asdict(circumstances))):
+                    found[value] = Measured(**entry["measured"]).per_iteration
+            except (ValueError, KeyError, TypeError):  # of another version, or cut off
+                continue
+        return min(found, key=lambda value: found[value]) if len(found) > 1 else None
+
+
+def without_option(args: Sequence[str], option: str) -> tuple[list[str], str | None]:
+    """Arguments without an option that takes a value, in either spelling, and its value; None where it is not there."""
+    kept, value, words = list[str](), None, iter(args)
+    for word in words:
+        if word == option:
+            value = next(words, None)
+        elif word.startswith(f"{option}="):
+            value = word.partition("=")[2]
+        else:
+            kept.append(word)
+    return kept, value
+
 
 def before(iterations: int | None, compiled: Measured | None, eager: Measured | None) -> str:
     """What is known before training of whether compiling pays.

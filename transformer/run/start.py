@@ -16,7 +16,7 @@ from transformer.run.flags import choose, has_cuda
 from transformer.run.harness.execute import absolute, become, execute
 from transformer.run.harness.pace import Measured, Pace
 from transformer.run.harness.program import Program
-from transformer.run.payoff import Circumstances, History, after, before
+from transformer.run.payoff import Circumstances, History, after, before, without_option
 
 
 class Aside:
@@ -123,10 +123,12 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
 def _train(job: Job, program: Program, started: float) -> None:
     cuda = has_cuda()
     flags = choose(program.facts.options, job.args, cuda=cuda) if job.flags is None else list(job.flags)
-    sys.argv[1:1] = flags
-    job.tell(f"{job.name} runs converted, {' '.join(flags) or 'flags off'}; what is executed: {program.text}")
     history = History(job.cache.history(Path(job.script).resolve()))
-    circumstances, eagerly = (Circumstances.of(f, job.args, cuda=cuda) for f in (flags, ()))
+    workers = _workers(job, program, history, Circumstances.of(flags, job.args, cuda=cuda))
+    sys.argv[1:1] = [*flags, *workers]
+    shown = " ".join([*flags, *workers]) or "flags off"
+    job.tell(f"{job.name} runs converted, {shown}; what is executed: {program.text}")
+    circumstances, eagerly = (Circumstances.of(f, (*job.args, *workers), cuda=cuda) for f in (flags, ()))
     compiled, eager = history.latest(circumstances), history.latest(eagerly)
 
     def begins(iterations: int | None) -> None:
@@ -140,6 +142,15 @@ def _train(job: Job, program: Program, started: float) -> None:
         measured = pace.measured()
         if measured is not None:
             _conclude(job, history, circumstances, measured, eager)
+
+
+def _workers(job: Job, program: Program, history: History, circumstances: Circumstances) -> list[str]:
+    """The option for worker processes, where the script has one that nobody gave, and earlier runs tell a number."""
+    option = program.facts.options.get("env_workers")
+    if option is None or job.flags is not None or without_option(job.args, option)[1] is not None:
+        return []
+    number = history.fastest(option, circumstances)
+    return [] if number is None else [option, number]
 
 
 def _conclude(

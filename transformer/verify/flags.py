@@ -1,4 +1,4 @@
-"""Which options of a converted script switch on torch.compile and CUDA graphs."""
+"""Which options of a converted script switch on torch.compile, CUDA graphs, and worker processes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 _MAKERS = {"compile": "compile", "CudaGraphModule": "cudagraphs"}
 """What a function is called that makes another one fast, and the rung on which it is used."""
+
+
+WORKERS = "env workers"
+"""The rung on which environments are stepped in worker processes; its option takes their number."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,21 @@ class Flags:
 
 
 def find_flags(source: str) -> Flags:
-    """Look for `if args.<flag>:` around calls of torch.compile and CudaGraphModule, whatever the flags' names."""
+    """Look for `if args.<flag>:` around calls of torch.compile and CudaGraphModule, whatever the flags' names.
+
+    Worker processes are found by `Class(...) if args.<flag> else ...`, where the class is a VectorEnv of the file's.
+    """
     by_rung: dict[str, str] = {}
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    of_file = {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("VectorEnv") for base in node.bases)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.IfExp) and isinstance(node.test, ast.Attribute) and isinstance(node.body, ast.Call):
+            if ast.unparse(node.body.func) in of_file:
+                by_rung[WORKERS] = "--" + node.test.attr.replace("_", "-")
         if isinstance(node, ast.If) and isinstance(node.test, ast.Attribute):
             for rung in _made_in(node.body):
                 by_rung.setdefault(rung, "--" + node.test.attr.replace("_", "-"))

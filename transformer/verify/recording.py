@@ -133,6 +133,8 @@ class Recording:
     """How far that was from what the script computes, where it was computed as well."""
     handed: tuple[str, ...] | None = None
     """What the script handed to torch.compile and CudaGraphModule where these hand it back; None where they do not."""
+    forks: int = 0
+    """Processes that it forked while it trained."""
     peers: tuple[Recording, ...] = ()
     """What the other processes of a torchrun launch did, from rank 1 on. Files are told once, by rank 0."""
 
@@ -180,6 +182,7 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
         regrouped=tuple(name for _, name in journal["regrouped"]),
         regrouped_errors=tuple(CallError(*entry) for _, *entry in journal["calls"]),
         handed=next((tuple(names) for _, names in journal["handed"]), None),
+        forks=len(journal["forks"]),
     )
 
 

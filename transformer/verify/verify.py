@@ -12,7 +12,7 @@ from transformer.verify.arguments import added_options, lines_without_options, w
 from transformer.verify.compare import compare
 from transformer.verify.exercised import not_exercised, sites_of
 from transformer.verify.first_iteration import OTHER_CLOCK, compare_first_log
-from transformer.verify.flags import find_flags
+from transformer.verify.flags import WORKERS, find_flags
 from transformer.verify.harness.job import Episodes
 from transformer.verify.length import Length, find_length
 from transformer.verify.lockstep import EVERY, run_in_lockstep
@@ -30,6 +30,8 @@ REFACTORED = "refactored"
 UNCOMPILED = "uncompiled"
 RUNGS = (REFACTORED, UNCOMPILED, f"{UNCOMPILED} + cudagraphs", "compile", "cudagraphs", "compile + cudagraphs")
 """In the order in which they are climbed."""
+NUM_WORKERS = 2
+"""Worker processes on the rung with some, which is climbed where the converted script has an option for them."""
 SAME = ("equal", "emulated")
 """The statuses of a rung on which no difference was seen."""
 UNDER_STRESS = " (stress)"
@@ -140,6 +142,8 @@ class _Climb:
         rungs: list[Rung] = []
         for name, source in (*self._task.prefixes, (REFACTORED, self._task.converted)):
             rungs.append(self._blocked(rungs, name) or self._usual.flags_off(name, source))
+        if WORKERS in find_flags(self._task.converted).by_rung:
+            rungs.append(self._blocked(rungs, WORKERS) or self._usual.with_workers())
         upper = RUNGS[1 : RUNGS.index(self._task.up_to) + 1]
         for name in (name for name in upper if UNCOMPILED in name):
             rungs.append(self._blocked(rungs, name) or self._usual.with_flags(name))
@@ -213,6 +217,8 @@ class _Climb:
                 )
             except CannotVerify as failure:  # as usual it does repeat itself, or is not known to differ
                 return [*rungs, Rung(suffixed, "not run", reason=str(failure))]
+        if stressed.suffix == UNDER_OTHER_STRESS and WORKERS in find_flags(self._task.converted).by_rung:
+            rungs.append(self._blocked(rungs, WORKERS + stressed.suffix) or stressed.with_workers())
         return rungs
 
 
@@ -264,6 +270,20 @@ class _Comparison:
             CannotVerify: the original does not repeat itself.
         """
         return self._named(self._recorded(name, replace(self.run, source=source)))
+
+    def with_workers(self) -> Rung:
+        """The rung of the converted script with its environments in worker processes.
+
+        Raises:
+            CannotVerify: the original does not repeat itself.
+        """
+        options = find_flags(self._task.converted).options([WORKERS]) or []
+        run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options, str(NUM_WORKERS)))
+        rung = self._recorded(WORKERS, run)
+        if rung.status == "equal" and rung.recording is not None and rung.recording.forks <= self.original.forks:
+            reason = "no environment was stepped in a worker: give the script more environments, `-- --num-envs 4`"
+            rung = Rung(WORKERS, "not run", reason=reason)
+        return self._named(rung)
 
     def with_flags(self, name: str) -> Rung:
         """A rung of the converted script with its flags on.

@@ -71,6 +71,26 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, replace(state.history, flags=read))
 
 
+def add_flag(state: State, edits: Edits, flag: str) -> str:
+    """Add one more flag behind those that the transform has added; returns the expression that reads it."""
+    tree = state.tree
+    reader, _, last = [*state.history.flags.values()][-1].rpartition(".")
+    for node in tree.nodes:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == last:
+            definition = _dataclass(tree)
+            assert definition is not None
+            name = _named([flag], definition.fields)[flag]
+            edits.after(definition.last, render(definition.template, names={flag: name}, **definition.values))
+            break
+        if calls_method(node, "add_argument") and _destination(node) == last:
+            taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
+            name = _named([flag], taken)[flag]
+            code = render("flags_argparse", parser=tree.text(node.func.value), names={flag: name})
+            edits.after(tree.statement(node), code)
+            break
+    return f"{reader}.{name}"
+
+
 def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
     """What the flags are called beside arguments of these names."""
     return {flag: flag if flag not in taken else f"lean_{flag}" for flag in wanted}

@@ -10,6 +10,12 @@ from .instrument import Hook
 from .journal import Journal
 
 
+def _kind(owner: Any) -> str:
+    """What an object is called: its class, or VectorEnv where it is any of a gym's vector environments."""
+    classes = [cls.__name__ for cls in type(owner).__mro__]
+    return "VectorEnv" if "VectorEnv" in classes else classes[0]
+
+
 class Events:
     """Watches the resets of environments, the making of writers, and all that is closed."""
 
@@ -35,14 +41,14 @@ class Events:
     def _replace_reset(self, function: Any) -> Any:
         """An environment's `reset`, noted; any other one as it is."""
         owner = getattr(function, "__self__", None)
-        return self._noted(function, f"{type(owner).__name__} reset") if hasattr(owner, "step") else function
+        return self._noted(function, f"{_kind(owner)} reset") if hasattr(owner, "step") else function
 
     def _replace_close(self, function: Any) -> Any:
         """`close` of an object, noted."""
         owner = getattr(function, "__self__", None)
         if owner is None or isinstance(owner, ModuleType):
             return function
-        return self._noted(function, f"{type(owner).__name__} closed")
+        return self._noted(function, f"{_kind(owner)} closed")
 
     def _noted(self, function: Any, event: str) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:

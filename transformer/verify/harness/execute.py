@@ -86,6 +86,7 @@ class Record(Log):
         self._events = Events(journal)
         self.hooks |= self._events.hooks
         self._episodes = job.episodes
+        os.register_at_fork(after_in_parent=lambda: journal.add("forks"))
         self._exercised = Exercised(journal)
         if job.watch:
             self.route = self._exercised.route

@@ -40,6 +40,12 @@ class _Router(ast.NodeTransformer):
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        """A vector environment of the script's own is left as it is: what it does inside is not the training's."""
+        if not any(ast.unparse(base).endswith("VectorEnv") for base in node.bases):
+            self.generic_visit(node)
+        return node
+
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         called = node.func

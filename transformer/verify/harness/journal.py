@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,11 @@ class Journal:
         """
         self.folder = folder
         self.room = values_limit
-        self.env_steps = 0
-        self.optimizer_steps = 0
+        self._counts = np.frombuffer(mmap.mmap(-1, 32), np.int64)
+        """Steps of the environment and of all optimizers, and both at the environment's last step.
+
+        In memory that forked processes read, too: their clocks are these counts."""
         self.iterations = 0
-        self.last_env_step = (0, 0)
-        """The moment of the environment's last step."""
         self.permutations = Permutations(rank)
         self.entries: dict[str, list[Any]] = {
             kind: []
@@ -52,11 +53,27 @@ class Journal:
                 "calls",
                 "faults",
                 "regrouped",
+                "forks",
             )
         }
         self._values = (folder / "values.bin").open("wb")
         self._progress = (folder / "progress").open("wb", buffering=0)
         self._updating = False
+
+    @property
+    def env_steps(self) -> int:
+        """Steps of the environment so far."""
+        return int(self._counts[0])
+
+    @property
+    def optimizer_steps(self) -> int:
+        """Steps of all optimizers so far."""
+        return int(self._counts[1])
+
+    @property
+    def last_env_step(self) -> tuple[int, int]:
+        """The moment of the environment's last step."""
+        return int(self._counts[2]), int(self._counts[3])
 
     def moment(self) -> tuple[int, int]:
         """(environment steps, optimizer steps) so far."""
@@ -72,14 +89,14 @@ class Journal:
             self._updating = False
             self.iterations += 1
             self._progress.write(b".")
-        self.env_steps += 1
-        self.last_env_step = self.moment()
+        self._counts[0] += 1
+        self._counts[2:] = self.moment()
 
     def note_optimizer_step(self) -> bool:
         """Count an optimizer step; returns whether it is the first one of its iteration."""
         first = not self._updating
         self.note_update()
-        self.optimizer_steps += 1
+        self._counts[1] += 1
         return first
 
     def note_update(self) -> None:

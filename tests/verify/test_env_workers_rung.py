@@ -1,0 +1,110 @@
+"""The rung with environments in worker processes: what stands behind --env-workers is compared with the original."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer import convert
+from transformer.verify.flags import WORKERS, find_flags
+from transformer.verify.harness.events import Events
+from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
+from transformer.verify.harness.journal import Journal
+from transformer.verify.run import Run
+from transformer.verify.verify import REFACTORED, Task, verify
+
+ORIGINAL = Path(__file__).parents[2] / "fixtures" / "target_kl.py"
+CONVERTED = convert(ORIGINAL.read_text(), workers=True).source
+
+
+def test_its_option_is_found() -> None:
+    assert find_flags(CONVERTED).options([WORKERS]) == ["--env-workers"]
+    renamed = CONVERTED.replace("WorkerVectorEnv", "Pool").replace("args.env_workers", "args.helpers")
+    assert find_flags(renamed).options([WORKERS]) == ["--helpers"]
+    assert find_flags(convert(ORIGINAL.read_text()).source).options([WORKERS]) is None
+
+
+def test_forked_processes_see_the_counts_that_clocks_are_made_of(tmp_path: Path) -> None:
+    journal, (reading, writing) = Journal(tmp_path, 0), os.pipe()
+    journal.note_env_step()
+    go, told = os.pipe()
+    if (child := os.fork()) == 0:
+        os.read(go, 1)
+        os.write(writing, bytes([*journal.moment(), *journal.last_env_step]))
+        os._exit(0)
+    journal.note_optimizer_step()
+    journal.note_env_step()
+    os.write(told, b".")
+    assert os.read(reading, 4) == bytes([2, 1, 2, 1])
+    os.waitpid(child, 0)
+
+
+def test_what_a_vector_environment_does_inside_is_its_own(tmp_path: Path) -> None:
+    path, seen = tmp_path / "script.py", list[str]()
+    path.write_text(
+        "class VectorEnv:\n    def reset(self): pass\n\n\n"
+        "class Workers(VectorEnv):\n    def reset(self): inner.reset()\n\n\n"
+        "class Other:\n    def reset(self): inner.reset()\n\n\n"
+        "inner = VectorEnv()\nWorkers().reset()\nOther().reset()\n"
+    )
+
+    def hook(function: Any) -> Any:
+        seen.append(type(function.__self__).__name__)
+        return function
+
+    exec(compile_with_hooks(path, {"reset": hook}), {HOOKS_NAME: {"reset": hook}})
+    assert seen == ["Workers", "Other", "VectorEnv"]
+
+
+def test_vector_environments_are_one_kind(tmp_path: Path) -> None:
+    class VectorEnv:
+        def reset(self) -> None: ...
+
+        def step(self) -> None: ...
+
+    class Workers(VectorEnv):
+        pass
+
+    journal = Journal(tmp_path, 0)
+    hooks = Events(journal).hooks
+    for env in (VectorEnv(), Workers()):
+        hooks["reset"](env.reset)()
+    assert [event for _, event in journal.entries["events"]] == ["VectorEnv reset"] * 2
+
+
+def rungs(source: str, *args: str) -> dict[str, tuple[str, str]]:
+    """Status, and the first finding or the reason, of each rung."""
+    task = Task(Run(ORIGINAL, args), source, iterations=1, up_to=REFACTORED, stress=False)
+    return {r.name: (r.status, "".join(r.findings[:1]) or r.reason) for r in verify(task).rungs}
+
+
+@pytest.mark.slow
+def test_equal() -> None:
+    assert rungs(CONVERTED) == {REFACTORED: ("equal", ""), WORKERS: ("equal", "")}
+
+
+BROKEN = {
+    "another seed": ("seeds[part]", "[seed + 9 for seed in seeds[part]]"),
+    "another order": ("self.observations[part] = observations", "self.observations[part] = observations[::-1]"),
+    "another dtype of rewards": ("(np.float64, np.bool_, np.bool_)", "(np.float32, np.bool_, np.bool_)"),
+    "infos that are lost": ("pickle.loads(pipe.recv_bytes())", "[{} for _ in pickle.loads(pipe.recv_bytes())]"),
+    "ends that are lost": ("zip(self.results, results[:-1])", "zip(self.results[:1], results[:-1])"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), BROKEN.values(), ids=BROKEN)
+def test_different(old: str, new: str) -> None:
+    assert old in CONVERTED
+    found = rungs(CONVERTED.replace(old, new))
+    assert found[REFACTORED] == ("equal", "")
+    assert found[WORKERS][0] == "different", found
+
+
+@pytest.mark.slow
+def test_one_environment_proves_nothing() -> None:
+    status, reason = rungs(CONVERTED, "--num-envs", "1")[WORKERS]
+    assert status == "not run" and "no environment was stepped in a worker" in reason
