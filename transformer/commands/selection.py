@@ -24,6 +24,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="What the converted script is to run on; it is written without the other's branches.  [default: any]",
     )(command)
     for flag, does in (
+        ("--checkpoint/--no-checkpoint", "Let the script save checkpoints, from which a killed run goes on."),
         ("--measure/--no-measure", "Let the script show its steps per second in a progress bar."),
         ("--tune/--no-tune", "Set up the host too: garbage collector, memory, idle threads; see `transforms`."),
     ):

@@ -39,6 +39,7 @@ def convert(
     ignore: Iterable[str] | None = None,
     tune: bool = False,
     measure: bool = False,
+    checkpoint: bool = False,
     target: Target = "any",
     line_length: int = DEFAULT_LINE_LENGTH,
 ) -> Conversion:
@@ -50,6 +51,7 @@ def convert(
         ignore: names of the transforms to leave out.
         tune: apply transforms that set up the host too.
         measure: let the script show its speed.
+        checkpoint: let the script save checkpoints, and go on from them.
         target: what the converted script is to run on.
         line_length: columns that emitted lines may take.
 
@@ -60,7 +62,7 @@ def convert(
     Raises:
         SelectionError: `select`/`ignore` is impossible.
     """
-    asked = Asked(chosen_names(select, ignore, tune=tune, measure=measure), target)
+    asked = Asked(chosen_names(select, ignore, tune=tune, measure=measure, checkpoint=checkpoint), target)
     if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
         return _marked(_convert(source[1:], asked, line_length, as_selected=select is not None))
     return _convert(source, asked, line_length, as_selected=select is not None)

@@ -12,7 +12,7 @@ class SelectionError(ValueError):
 
 
 def chosen_names(
-    select: Iterable[str] | None, ignore: Iterable[str] | None, *, tune: bool, measure: bool
+    select: Iterable[str] | None, ignore: Iterable[str] | None, *, tune: bool, measure: bool, checkpoint: bool = False
 ) -> frozenset[str]:
     """The transforms to apply; what they need of each other is checked here, before anything runs.
 
@@ -21,12 +21,13 @@ def chosen_names(
         ignore: names of the transforms to leave out.
         tune: apply those that set up the host, too.
         measure: apply the one that shows the speed, too.
+        checkpoint: apply the one that saves and loads, too.
 
     Raises:
         SelectionError: the selection is impossible.
     """
     known = {t.info.name: t.info for t in ORDER}
-    options = {"tune": tune, "measure": measure}
+    options = {"tune": tune, "measure": measure, "checkpoint": checkpoint}
     asked = {name for name, info in known.items() if options.get(info.option, True)}
     wanted, unwanted = asked if select is None else set(select), set(ignore or ())
     for name in sorted((wanted | unwanted) - set(known)):

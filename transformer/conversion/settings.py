@@ -56,6 +56,7 @@ class Settings:
     ignore: tuple[str, ...] | None = _key(_names)
     tune: bool | None = _key(_truth)
     measure: bool | None = _key(_truth)
+    checkpoint: bool | None = _key(_truth)
     target: Target | None = field(default=None, metadata={"read": _one_target})
     line_length: int | None = _key(_columns)
 

@@ -20,6 +20,7 @@ from transformer.transforms.rollout import (
     sampling,
     storage,
 )
+from transformer.transforms.scaling import checkpoint
 from transformer.transforms.tuning import (
     channels_last,
     collect_once,
@@ -66,6 +67,7 @@ ORDER: tuple[Transform, ...] = (
     float_arrays.TRANSFORM,
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
+    checkpoint.TRANSFORM,
     trust_vectors.TRANSFORM,
     collect_once.TRANSFORM,
     keep_memory.TRANSFORM,

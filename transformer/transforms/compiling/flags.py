@@ -56,17 +56,23 @@ class Definition:
 
 def apply(state: State) -> Rewrite:
     """Add the flags; note the expressions that read them."""
-    tree = state.tree
     edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
-    definition = _dataclass(tree) or _argparse(tree)
+    read = join_flags(state, edits, wanted)
+    if read is None:
+        reader, flags = _beside(state.tree, edits, wanted)
+        read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
+    return Rewrite(edits, replace(state.history, flags=read))
+
+
+def join_flags(state: State, edits: Edits, wanted: Sequence[str]) -> dict[str, str] | None:
+    """Add flags to the script's own arguments; what reads each of them, or None where it has none in a known way."""
+    definition = _dataclass(state.tree) or _argparse(state.tree)
     reader = _reader(state.roles, definition.fields) if definition else None
     if definition is None or reader is None:
-        reader, flags = _beside(tree, edits, wanted)
-    else:
-        flags = _named(wanted, definition.fields)
-        edits.after(definition.last, render(definition.template, names=flags, **definition.values))
-    read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
-    return Rewrite(edits, replace(state.history, flags=read))
+        return None
+    flags = _named(wanted, definition.fields)
+    edits.after(definition.last, render(definition.template, names=flags, **definition.values))
+    return {flag: f"{reader}.{name}" for flag, name in flags.items()}
 
 
 def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:
