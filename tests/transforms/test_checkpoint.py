@@ -11,6 +11,7 @@ import pytest
 from scripts import PARTS, script
 
 from transformer import Applied, Skipped, Step, convert
+from transformer.verify import compare, record
 
 RUN = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -163,4 +164,41 @@ if iteration == 3 and not os.path.exists("died"):
     whole = other.stdout.splitlines()
     assert len(whole) == 3 and first.stdout.splitlines() == whole
     assert lines == whole[2:]  # the same bits, since the environments have nothing to forget
+    assert not any((tmp_path / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--checkpoint-every", "1"]], ids=["off", "on"])
+def test_the_original_bits(options: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "ppo.py"
+    path.write_text(script())
+    left, right = record(path, []), record(path, options, source=convert(script(), checkpoint=True).source)
+    assert left.steps and right.iterations == 3
+    assert compare(left, right) == ()
+
+
+@pytest.mark.slow
+def test_two_ranks_go_on_together_when_one_is_killed(tmp_path: Path) -> None:
+    source = convert((FIXTURES / "distributed.py").read_text(encoding="utf-8"), checkpoint=True).source
+    saving = "        if args.checkpoint_every and update >"
+    assert source.count(saving) == 1
+    died = 'if update == 4 and os.environ["RANK"] + os.environ["TORCHELASTIC_RESTART_COUNT"] == "10":'
+    learned = "sum(p.double().sum() for p in agent.parameters()).item()"
+    told = f'print("rank", os.environ["RANK"], update, {learned}, flush=True)'
+    source = source.replace(saving, f"        {told}\n        {died}\n            os.kill(os.getpid(), 9)\n{saving}")
+    path = tmp_path / "ppo.py"
+    path.write_text(source)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    options = ["--total-timesteps", "384", "--local-num-envs", "2", "--num-steps", "16", "--num-minibatches", "2"]
+    done = subprocess.run(
+        [*torchrun, path, *options, "--checkpoint-every", "2"],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **RUN}, check=False, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [re.findall(r"rank (\d) (\d+) (\S+)", line) for line in done.stdout.splitlines()]
+    told_by = {rank: [(n, value) for found in lines for r, n, value in found if r == rank] for rank in "01"}
+    assert [n for n, _ in told_by["1"]] == ["1", "2", "3", "4", "3", "4", "5", "6"]
+    assert done.stdout.count("goes on with iteration 3") == 2
+    assert told_by["0"][-4:] == told_by["1"][-4:]  # the same parameters after the restart
+    assert told_by["1"][2] == told_by["1"][4]  # those that were saved
     assert not any((tmp_path / "checkpoints").iterdir())

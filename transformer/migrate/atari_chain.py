@@ -85,12 +85,15 @@ class _Reader:
         self._env = ""
         self.chain = Chain()
         body = [s for s in function.body if not _is_text(s)]
-        thunk = body[0] if body else None
-        whole = len(body) == 2 and isinstance(thunk, ast.FunctionDef) and isinstance(body[1], ast.Return)
-        if not whole or unparse(body[1].value or body[1]) != getattr(thunk, "name", "") or function.decorator_list:
+        thunk, result = (body[0], body[1]) if len(body) == 2 else (None, None)
+        whole = isinstance(thunk, ast.FunctionDef) and isinstance(result, ast.Return) and result.value is not None
+        if not whole or function.decorator_list:
             self._report(function, f"{function.name}() is not made of one function that it returns")
             return
-        assert isinstance(thunk, ast.FunctionDef)
+        assert isinstance(thunk, ast.FunctionDef) and isinstance(result, ast.Return) and result.value is not None
+        if unparse(result.value) != thunk.name:
+            self._report(result, f"{function.name}() is not made of one function that it returns")
+            return
         for stmt in thunk.body:
             if not _is_text(stmt):
                 self._statement(stmt)

@@ -78,8 +78,8 @@ class Lasting:
         found: dict[str, list[tuple[ast.stmt, ast.expr | None]]] = {}
         inside = set(walk(self._roles.outermost))
         scope = self._roles.scope
-        for name in parameters(scope) if isinstance(scope, ast.FunctionDef) else ():
-            found[name] = [(scope, None)]
+        if isinstance(scope, ast.FunctionDef):
+            found |= {name: [(scope, None)] for name in parameters(scope)}
         blocks = [self._tree.root.body] if scope is self._tree.root else [self._tree.root.body, scope.body]
         for stmt in (s for block in blocks for s in statements(block)):
             if stmt in inside or isinstance(stmt, (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)):
