@@ -25,16 +25,16 @@ LAYERS = (
     ("transforms",),
     ("conversion",),
     ("",),  # the API: transformer/__init__.py
-    ("verify", "diff", "bench", "advise", "run"),
+    ("verify", "diff", "bench", "advise", "run", "migrate"),
     ("commands",),
     ("cli",),
     ("__main__",),
 )
 """From the lowest to the highest; those of one layer may use each other, as long as there is no circle."""
 
-MOST_AT_TOP = 16
+MOST_AT_TOP = 17
 """Files and folders of the package; whoever opens it first reads these names."""
-MOST_IN_A_FOLDER = 12
+MOST_IN_A_FOLDER = 13
 OPENED_FIRST = ("syntax", "dataflow", "recognition", "values", "transforms", "conversion", "commands")
 
 

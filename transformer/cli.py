@@ -33,6 +33,7 @@ COMMANDS = {
     "verify": Command("verify", "Run original and converted script and compare them."),
     "run": Command("run", "Train with the conversion, as if it were the original."),
     "bench": Command("bench", "Measure how fast original and converted script train."),
+    "migrate": Command("migrate", "Make an Atari script train on envpool, with other results."),
     "diff": Command("diff", "Show what a conversion changes, transform by transform."),
     "blame": Command("diff", "Print the conversion, with the transform behind each line."),
     "advise": Command("advise", "Tell what costs time in scripts, without converting them."),

@@ -12,6 +12,7 @@ from rich.console import Console
 from transformer import all_transforms, convert
 from transformer.advise import RULES
 from transformer.commands.report import Result, print_report
+from transformer.migrate.differences import DIFFERENCES
 from transformer.syntax.diagnostics import CODES
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +44,12 @@ def diagnostics_table() -> str:
         for c in CODES.values()
     ]
     return "\n".join(["| code | | title | why | what to do |", "|-|-|-|-|-|", *rows])
+
+
+def differences_table() -> str:
+    """What is different where a script was migrated to envpool."""
+    rows = [f"| {_cell(d.what)} | {_cell(d.wrappers)} | {_cell(d.envpool)} |" for d in DIFFERENCES]
+    return "\n".join(["| | gymnasium's wrappers | envpool |", "|-|-|-|", *rows])
 
 
 def advice_table() -> str:
@@ -103,6 +110,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     ROOT / "README.md": {"example": example, "speed": speed_page.readme_table},
     ROOT / "docs" / "transforms.md": {"transforms": transforms_table},
     ROOT / "docs" / "refusals.md": {"diagnostics": diagnostics_table},
+    ROOT / "docs" / "migrate.md": {"differences": differences_table},
     ROOT / "docs" / "advise.md": {"advice": advice_table, "examples": advice_examples},
 }
 """The pages with tables that are made here, and the tables of each by the names of their markers."""

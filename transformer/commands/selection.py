@@ -26,6 +26,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for flag, does in (
         ("--distribute/--no-distribute", "Let the script train in several processes, which torchrun starts."),
         ("--workers/--no-workers", "Give the script --env-workers N: environments in N processes beside its own."),
+        ("--checkpoint/--no-checkpoint", "Let the script save checkpoints, from which a killed run goes on."),
         ("--measure/--no-measure", "Let the script show its steps per second in a progress bar."),
         (
             "--tune/--no-tune",

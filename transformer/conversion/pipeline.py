@@ -42,6 +42,7 @@ def convert(
     measure: bool = False,
     distribute: bool = False,
     workers: bool = False,
+    checkpoint: bool = False,
     target: Target = "any",
     line_length: int = DEFAULT_LINE_LENGTH,
 ) -> Conversion:
@@ -55,6 +56,7 @@ def convert(
         measure: let the script show its speed.
         distribute: let the script train in several processes under torchrun.
         workers: let it step environments in worker processes.
+        checkpoint: let the script save checkpoints, and go on from them.
         target: what the converted script is to run on.
         line_length: columns that emitted lines may take.
 
@@ -65,8 +67,8 @@ def convert(
     Raises:
         SelectionError: `select`/`ignore` is impossible.
     """
-    chosen = chosen_names(select, ignore, tune=tune, measure=measure, distribute=distribute, workers=workers)
-    asked = Asked(chosen, target)
+    options = {"tune": tune, "measure": measure, "distribute": distribute, "workers": workers, "checkpoint": checkpoint}
+    asked = Asked(chosen_names(select, ignore, **options), target)
     if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
         return _marked(_convert(source[1:], asked, line_length, as_selected=select is not None))
     return _convert(source, asked, line_length, as_selected=select is not None)

@@ -58,6 +58,7 @@ class Settings:
     measure: bool | None = _key(_truth)
     distribute: bool | None = _key(_truth)
     workers: bool | None = _key(_truth)
+    checkpoint: bool | None = _key(_truth)
     target: Target | None = field(default=None, metadata={"read": _one_target})
     line_length: int | None = _key(_columns)
 

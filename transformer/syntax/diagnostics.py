@@ -118,5 +118,14 @@ CODES: dict[str, Code] = {
             "The update still reads a tensor's value on the host, which stalls the GPU once per minibatch.",
             "Keep the value as a tensor and read it once after the epochs, or below the optimizer's step.",
         ),
+        Code(
+            "LC201",
+            "error",
+            "not what envpool does",
+            "`lean-convert migrate` knows one chain of Atari wrappers with one value for each parameter, and one way "
+            "to read episodes from the infos; anything else would become something else unseen.",
+            "Write the wrappers, their parameters and their order as cleanrl's ppo_atari.py has them, or call envpool "
+            "by hand.",
+        ),
     )
 }

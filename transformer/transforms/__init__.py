@@ -20,7 +20,7 @@ from transformer.transforms.rollout import (
     sampling,
     storage,
 )
-from transformer.transforms.scaling import async_envs, distribute
+from transformer.transforms.scaling import async_envs, checkpoint, distribute
 from transformer.transforms.tuning import (
     channels_last,
     measure,
@@ -66,6 +66,7 @@ ORDER: tuple[Transform, ...] = (
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
     distribute.TRANSFORM,
+    checkpoint.TRANSFORM,
     async_envs.TRANSFORM,
     tune_host.TRANSFORM,
     measure.TRANSFORM,

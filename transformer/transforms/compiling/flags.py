@@ -57,38 +57,45 @@ class Definition:
 
 def apply(state: State) -> Rewrite:
     """Add the flags; note the expressions that read them."""
-    tree = state.tree
-    kind = state.roles.kind
-    edits, wanted, rollouts = Edits(state.source), _wanted(state.history.asked, kind), kind == "on-policy"
-    definition = _dataclass(tree) or _argparse(tree)
-    reader = _reader(state.roles, definition.fields) if definition else None
-    if definition is None or reader is None:
-        reader, flags = _beside(tree, edits, wanted, rollouts)
-    else:
-        flags = _named(wanted, definition.fields)
-        edits.after(definition.last, render(definition.template, names=flags, rollouts=rollouts, **definition.values))
-    read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
+    rollouts = state.roles.kind == "on-policy"
+    edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
+    read = _join(state, edits, wanted)
+    if read is None:
+        reader, flags = _beside(state.tree, edits, wanted, rollouts)
+        read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
     return Rewrite(edits, replace(state.history, flags=read))
 
 
-def add_flag(state: State, edits: Edits, flag: str) -> str:
-    """Add one more flag behind those that the transform has added; returns the expression that reads it."""
-    tree = state.tree
-    reader, _, last = [*state.history.flags.values()][-1].rpartition(".")
-    for node in tree.nodes:
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == last:
-            definition = _dataclass(tree)
-            assert definition is not None
-            name = _named([flag], definition.fields)[flag]
-            edits.after(definition.last, render(definition.template, names={flag: name}, **definition.values))
-            break
-        if calls_method(node, "add_argument") and _destination(node) == last:
-            taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
-            name = _named([flag], taken)[flag]
-            code = render("flags_argparse", parser=tree.text(node.func.value), names={flag: name})
-            edits.after(tree.statement(node), code)
-            break
-    return f"{reader}.{name}"
+def _join(state: State, edits: Edits, wanted: Sequence[str]) -> dict[str, str] | None:
+    """Add flags to the script's own arguments; what reads each of them, or None where it has none in a known way."""
+    definition = _dataclass(state.tree) or _argparse(state.tree)
+    reader = _reader(state.roles, definition.fields) if definition else None
+    if definition is None or reader is None:
+        return None
+    flags, rollouts = _named(wanted, definition.fields), state.roles.kind == "on-policy"
+    edits.after(definition.last, render(definition.template, names=flags, rollouts=rollouts, **definition.values))
+    return {flag: f"{reader}.{name}" for flag, name in flags.items()}
+
+
+def add_flag(state: State, edits: Edits, flag: str) -> str | None:
+    """Add one more flag, beside those that this transform has added or to the script's own arguments.
+
+    Returns:
+        the expression that reads it; None where neither is there.
+    """
+    tree, joined = state.tree, _join(state, edits, [flag])
+    if joined is not None:
+        return joined[flag]
+    for read in state.history.flags.values():  # parsed by themselves
+        reader, _, last = read.rpartition(".")
+        for node in tree.of(ast.Call):
+            if calls_method(node, "add_argument") and _destination(node) == last:
+                taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
+                names = _named([flag], taken)
+                code = render("flags_argparse", parser=tree.text(node.func.value), names=names, rollouts=False)
+                edits.after(tree.statement(node), code)
+                return f"{reader}.{names[flag]}"
+    return None
 
 
 def _named(wanted: Sequence[str], taken: Collection[str]) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Training in several processes."""
+"""Transforms for runs that are long or large: several processes, environments in processes, checkpoints."""

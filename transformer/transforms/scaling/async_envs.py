@@ -67,6 +67,8 @@ def apply(state: State) -> Rewrite:
             raise Skip(f"the name {name} stands for something else")
     edits = Edits(state.source)
     flag = add_flag(state, edits, "env_workers")
+    if flag is None:
+        raise Skip("the script defines no arguments that --env-workers could join")
     sync = tree.text(found.call.func)
     workers = tree.names.fresh("WorkerVectorEnv")
     code = render(

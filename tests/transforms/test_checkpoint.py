@@ -1,0 +1,204 @@
+"""Checkpoints: what is saved, what is held back, and runs that are killed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scripts import PARTS, script
+
+from transformer import Applied, Skipped, Step, convert
+from transformer.verify import compare, record
+
+RUN = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+def checkpointed(source: str) -> Step:
+    conversion = convert(source, checkpoint=True)
+    assert conversion.converted, conversion.diagnostics
+    return next(s for s in conversion.steps if s.transform.name == "checkpoint")
+
+
+def saved(step: Step) -> set[str]:
+    """The keys of what is saved."""
+    call = step.after[step.after.rindex("save_checkpoint(") :]
+    return set(re.findall(r'^\s+"(\w+)":', call[: call.index("}")], re.MULTILINE))
+
+
+def test_what_is_saved_and_loaded() -> None:
+    step = checkpointed(script())
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert saved(step) == {"iteration", "global_step", "agent", "optimizer"}
+    assert 'parser.add_argument("--checkpoint-every", type=int, default=0' in step.after
+    assert "weights_only=True" in step.after
+    assert "envs, next_obs, next_done begin anew" in " ".join(step.outcome.notes)
+
+
+def test_nothing_is_added_unasked() -> None:
+    assert "checkpoint" not in convert(script()).source
+    assert convert(script()).source == convert(script(), checkpoint=False).source
+
+
+def test_counters_and_clocks_and_schedulers() -> None:
+    parts = {
+        "stdlib": "import time",
+        "begin": PARTS["begin"] + "\nseen, began = 0, time.time()\nschedule = optim.lr_scheduler.ConstantLR(optimizer)",
+        "report": PARTS["report"] + "\nseen += args.num_envs\nprint(seen, time.time() - began)\nschedule.step()",
+    }
+    step = checkpointed(script(parts))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert saved(step) == {"iteration", "global_step", "seen", "began", "agent", "optimizer", "schedule"}
+    assert 'began = time.time() - state["began"]' in step.after
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (
+            {"begin": PARTS["begin"] + "\nmean = torch.zeros(2)", "report": PARTS["report"] + "\nmean = 0.9 * mean"},
+            "mean goes from one iteration to the next, and is no known number",
+        ),
+        (
+            {"begin": PARTS["begin"] + "\nmean = torch.zeros(2)", "report": PARTS["report"] + "\nmean.mul_(0.9)"},
+            "changes mean",
+        ),
+        (
+            {
+                "functions": "class Scale:\n    def __init__(self):\n        self.n = 0\n\n\n",
+                "begin": PARTS["begin"] + "\nscale = Scale()",
+                "report": PARTS["report"] + "\nscale.n += 1",
+            },
+            "it is not known what scale keeps",
+        ),
+        (
+            {
+                "begin": PARTS["begin"] + "\nrng = np.random.default_rng(1)",
+                "report": PARTS["report"] + "\nrng.random()",
+            },
+            "it is not known what rng keeps",
+        ),
+        (
+            {
+                "begin": PARTS["begin"] + "\nbest = []",
+                "report": PARTS["report"] + "\nbest.append(1)\nif best:\n    pass",
+            },
+            "decides by it",
+        ),
+        ({"report": PARTS["report"] + "\nargs.seed += 1"}, "args.seed is set in training"),
+    ],
+)
+def test_what_is_of_no_known_kind_is_held_back(parts: dict[str, str], reason: str) -> None:
+    step = checkpointed(script(parts))
+    assert isinstance(step.outcome, Skipped) and step.outcome.held_back, step.outcome
+    assert reason in step.outcome.reason
+    assert re.search(r"line \d+", step.outcome.reason)
+    assert "checkpoint" not in step.after
+
+
+def test_a_script_that_loads_its_own_needs_none() -> None:
+    loads = "\nif args.seed < 0:\n    agent.load_state_dict(torch.load('agent.pt'))"
+    step = checkpointed(script({"begin": PARTS["begin"] + loads}))
+    assert isinstance(step.outcome, Skipped) and step.outcome.kind == "not needed"
+
+
+def test_stored_steps_are_not_saved() -> None:
+    step = checkpointed((FIXTURES / "deep_q.py").read_text(encoding="utf-8"))
+    assert isinstance(step.outcome, Skipped) and "keeps steps that are not saved" in step.outcome.reason
+
+
+FORGETFUL = {"self.age += 1": "done = np.zeros(len(action), dtype=bool)", "self.state[done] = 0": "self.state[:] = 0"}
+"""What makes the script's environments forget each step, so that a reset changes nothing."""
+
+
+def runnable(tmp_path: Path, *, dying: str = "") -> list[str]:
+    """A script that prints each iteration with what it has learned; `dying` is run at the end of each."""
+    learned = "sum(p.double().sum() for p in agent.parameters()).item()"
+    told = f'print(iteration, optimizer.param_groups[0]["lr"], {learned}, flush=True)\n'
+    original = script({"stdlib": "import os\nimport random\nimport signal", "report": told + dying})
+    for old, new in FORGETFUL.items():
+        assert original.count(old) == 1
+        original = original.replace(old, new)
+    over = "        done = (np.abs(self.state[:, 0]) > 0.5) | (self.age % 7 == 0)\n"
+    assert over in original
+    path = tmp_path / "ppo.py"
+    path.write_text(convert(original.replace(over, ""), checkpoint=True).source)
+    return [sys.executable, str(path)]
+
+
+def run(command: list[str], *more: str) -> subprocess.CompletedProcess[str]:
+    where = Path(command[1]).parent
+    return subprocess.run(
+        [*command, *more], capture_output=True, text=True, cwd=where, env={**os.environ, **RUN}, check=False
+    )
+
+
+def test_saving_changes_no_bit_and_leaves_nothing(tmp_path: Path) -> None:
+    command = runnable(tmp_path)
+    off, on = run(command), run(command, "--checkpoint-every", "1")
+    assert off.returncode == on.returncode == 0, on.stderr
+    assert off.stdout == on.stdout and len(off.stdout.splitlines()) > 2
+    assert not any((tmp_path / "checkpoints").iterdir())
+
+
+def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+    dying = """\
+if iteration == 3 and not os.path.exists("died"):
+    open("died", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = runnable(tmp_path, dying=dying)
+    first = run(command, "--checkpoint-every", "2")
+    assert first.returncode == -signal.SIGKILL
+    (path,) = (tmp_path / "checkpoints").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
+    other = run(command, "--checkpoint-every", "1")  # another command line is another run
+    assert "goes on" not in other.stdout and path.exists()
+    second = run(command, "--checkpoint-every", "2")
+    assert second.returncode == 0, second.stderr
+    (path_told, *lines) = second.stdout.splitlines()
+    assert path_told == f"goes on with iteration 3, from {path.relative_to(tmp_path)}"
+    whole = other.stdout.splitlines()
+    assert len(whole) == 3 and first.stdout.splitlines() == whole
+    assert lines == whole[2:]  # the same bits, since the environments have nothing to forget
+    assert not any((tmp_path / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--checkpoint-every", "1"]], ids=["off", "on"])
+def test_the_original_bits(options: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "ppo.py"
+    path.write_text(script())
+    left, right = record(path, []), record(path, options, source=convert(script(), checkpoint=True).source)
+    assert left.steps and right.iterations == 3
+    assert compare(left, right) == ()
+
+
+@pytest.mark.slow
+def test_two_ranks_go_on_together_when_one_is_killed(tmp_path: Path) -> None:
+    source = convert((FIXTURES / "distributed.py").read_text(encoding="utf-8"), checkpoint=True).source
+    saving = "        if args.checkpoint_every and update >"
+    assert source.count(saving) == 1
+    died = 'if update == 4 and os.environ["RANK"] + os.environ["TORCHELASTIC_RESTART_COUNT"] == "10":'
+    learned = "sum(p.double().sum() for p in agent.parameters()).item()"
+    told = f'print("rank", os.environ["RANK"], update, {learned}, flush=True)'
+    source = source.replace(saving, f"        {told}\n        {died}\n            os.kill(os.getpid(), 9)\n{saving}")
+    path = tmp_path / "ppo.py"
+    path.write_text(source)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    options = ["--total-timesteps", "384", "--local-num-envs", "2", "--num-steps", "16", "--num-minibatches", "2"]
+    done = subprocess.run(
+        [*torchrun, path, *options, "--checkpoint-every", "2"],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **RUN}, check=False, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [re.findall(r"rank (\d) (\d+) (\S+)", line) for line in done.stdout.splitlines()]
+    told_by = {rank: [(n, value) for found in lines for r, n, value in found if r == rank] for rank in "01"}
+    assert [n for n, _ in told_by["1"]] == ["1", "2", "3", "4", "3", "4", "5", "6"]
+    assert done.stdout.count("goes on with iteration 3") == 2
+    assert told_by["0"][-4:] == told_by["1"][-4:]  # the same parameters after the restart
+    assert told_by["1"][2] == told_by["1"][4]  # those that were saved
+    assert not any((tmp_path / "checkpoints").iterdir())

@@ -1,0 +1,42 @@
+"""What is another with envpool than with the chain of wrappers, as measured on whole games (tests/migrate)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """One thing, with gymnasium's wrappers and with envpool."""
+
+    what: str
+    wrappers: str
+    envpool: str
+
+
+DIFFERENCES = (
+    Difference(
+        "no-ops and FIRE",
+        "up to 30 no-ops at the start of a game, 4 after a lost life; then FIRE and RIGHT, 4 frames each",
+        "up to 30 no-ops, then FIRE, at the start of a game and after each lost life",
+    ),
+    Difference(
+        "frame stack",
+        "4 times the first frame, at the start of a game and after each lost life",
+        "4 times the first frame at the start of a game; goes on over a lost life",
+    ),
+    Difference(
+        "end of an episode",
+        "reset in the same step: the next observation is the new episode's",
+        "reset in the next step, whose action is ignored: one more transition, with reward 0",
+    ),
+    Difference("episodic_length", "frames of the emulator, no-ops and FIRE included", "steps of the agent"),
+    Difference("episodic_return", "of all frames, those of no-ops and FIRE included", "of the agent's steps"),
+    Difference(
+        "pixels",
+        "maximum of two frames in color, then grey",
+        "grey before the maximum: up to 16 levels off",
+    ),
+    Difference("random no-ops", "gymnasium's generator of each environment", "C++'s: other numbers from one seed"),
+    Difference("videos", "--capture-video records the first environment", "none; asking for them is an error"),
+    Difference("names of games", "BreakoutNoFrameskip-v4, on the command line too", "Breakout-v5"),
+)

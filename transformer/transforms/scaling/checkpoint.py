@@ -1,0 +1,141 @@
+"""Add checkpoints, from which a run that was killed goes on."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from transformer.state import State
+from transformer.syntax.imports import add_imports
+from transformer.syntax.query import walk
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.compiling.flags import add_flag
+from transformer.values.lasting import Lasting
+
+INFO = TransformInfo(
+    name="checkpoint",
+    brief="--checkpoint-every N: killed runs go on",
+    option="checkpoint",
+    summary="add --checkpoint-every, with which a run that was killed goes on when it is started again",
+    applies=(
+        "where the training loop runs over a range, the script loads no checkpoint of its own, and all that lives "
+        "across iterations is of a known kind: networks, optimizers, schedulers, numbers, what belongs to the "
+        "environments and their episodes"
+    ),
+    safety=(
+        "Off by default. Saving reads and draws nothing: the run computes the same bits with it. Networks, optimizers, "
+        "counters, learning rates and random states go on as they were; environments are reset and begin new episodes, "
+        "with what they and lists of past episodes keep, so that a run that was killed is another run from there on. "
+        "A checkpoint is replaced in one step, its file is its user's alone, belongs to one command line, and "
+        "nothing in it is executed when it is read."
+    ),
+    costs="A run that is killed begins anew: save and load by hand what the reason names.",
+    needs=("flags",),
+    before="for iteration in range(1, args.num_iterations + 1):\n    ...",
+    after=(
+        "first_iteration = 1\nif args.checkpoint_every and os.path.exists(checkpoint):\n"
+        '    state = load_checkpoint(checkpoint)\n    first_iteration = state["iteration"]\n    ...\n'
+        "for iteration in range(first_iteration, args.num_iterations + 1):\n"
+        "    if args.checkpoint_every and ...:\n        save_checkpoint(checkpoint, {...})\n    ..."
+    ),
+)
+
+
+NORMALIZING = ("NormalizeObservation", "NormalizeReward", "VecNormalize")
+"""Wrappers of environments with statistics that training lives on; with the environments they begin anew."""
+
+
+def apply(state: State) -> Rewrite:
+    """Save at the beginning of iterations; load above the loop.
+
+    Raises:
+        Skip: the loop is no range of its own, or something that lives across its iterations is of no known kind.
+    """
+    tree, roles = state.tree, state.roles
+    loop = roles.phases.loop
+    if roles.kind == "off-policy":
+        raise Skip(f"{roles.phases.replay} keeps steps that are not saved")
+    before = [n for stmt in (*roles.setup, roles.outermost) for n in walk(stmt)]
+    own = next((n for n in before if isinstance(n, ast.Call) and tree.calls(n, "torch.load")), None)
+    if own is not None:
+        raise NotNeeded(f"line {own.lineno} loads what the script has saved itself")
+    counting = _range(tree, loop)
+    if loop is not roles.outermost:
+        raise Skip(f"the loop on line {roles.outermost.lineno} is around the training loop")
+    lasting = roles.get(Lasting)
+    if lasting.obstacles:
+        raise Skip("; ".join(dict.fromkeys(f"line {n.lineno}: {why}" for n, why in lasting.obstacles)))  # type: ignore[attr-defined]
+    assert isinstance(loop, ast.For)
+    edits, names = Edits(state.source), tree.names
+    every = add_flag(state, edits, "checkpoint_every")
+    if every is None:
+        raise Skip("the script defines no arguments that --checkpoint-every could join")
+    first, start = names.fresh("first_iteration"), tree.text(counting.args[0]) if len(counting.args) == 2 else "0"
+    values = {
+        "save": names.fresh("save_checkpoint"),
+        "load": names.fresh("load_checkpoint"),
+        "path": names.fresh("checkpoint"),
+        "state": names.fresh("state"),
+        "every": every,
+        "iteration": tree.text(loop.target),
+        "first": first,
+        "start": start,
+        "numbers": list(lasting.numbers),
+        "holders": list(lasting.holders),
+        "clocks": {name: tree.text(clock) for name, clock in lasting.clocks.items()},
+        "device": roles.device or "",
+        "distributed": any((tree.qualified(n) or "").startswith("torch.distributed.") for n in tree.of(ast.Attribute)),
+        "found": names.fresh("found"),
+        "script": names.fresh("script"),
+        "numpy": _module(tree, "numpy"),
+        "random": _module(tree, "random"),
+    }
+    edits.before(_place(state), render("checkpoint_functions", **values), gap=2)
+    edits.before(loop, render("checkpoint_load", **values), gap=1)
+    edits.before(loop.body[0], render("checkpoint_save", **values), gap=1)
+    block = tree.block(loop)
+    done = render("checkpoint_done", **values)
+    if isinstance(block[-1], ast.Return):
+        edits.before(block[-1], done)
+    else:
+        edits.after(block[-1], done)
+    edits.substitute(counting, f"range({', '.join([first, tree.text(counting.args[-1])])})")
+    add_imports(tree.root, edits, "import hashlib", "import os", "import sys")
+    anew = [*lasting.anew, *(f"{name}'s statistics" for name in NORMALIZING if name in tree.mentioned)]
+    notes = [f"{', '.join(anew)} begin anew when a run goes on."] if anew else []
+    return Rewrite(
+        edits, replace(state.history, flags={**state.history.flags, "checkpoint_every": every}), tuple(notes)
+    )
+
+
+def _range(tree: Tree, loop: ast.stmt) -> ast.Call:
+    """The range that a loop runs over.
+
+    Raises:
+        Skip: there is none, or it does not count by one.
+    """
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+        raise Skip(f"the training loop on line {loop.lineno} is not a for loop over iterations")
+    found = [n for n in walk(loop.iter) if isinstance(n, ast.Call) and tree.names.builtin(n.func) == "range"]
+    if len(found) != 1 or len(found[0].args) not in (1, 2) or found[0].keywords:
+        raise Skip(f"the training loop on line {loop.lineno} does not run over one range of iterations")
+    if found[0] is not loop.iter and not (tree.qualified(getattr(loop.iter, "func", loop)) or "").startswith("tqdm."):
+        raise Skip(f"the training loop on line {loop.lineno} does something else with its range")
+    return found[0]
+
+
+def _module(tree: Tree, module: str) -> str:
+    """The name that a module is imported by; empty where it is not."""
+    return next((name for name, imported in tree.imports.items() if imported == module), "")
+
+
+def _place(state: State) -> ast.stmt:
+    """The statement of the module that training stands in."""
+    around = [state.roles.outermost, *state.tree.ancestors(state.roles.outermost)]
+    return next(n for n in around if isinstance(n, ast.stmt) and n in state.tree.root.body)
+
+
+TRANSFORM = Transform(INFO, apply, BOTH)
