@@ -261,6 +261,8 @@ class Lasting:
         unknown = f"it is not known what {name} keeps"
         if value is None:
             return self._passed(name, stmt) if isinstance(stmt, ast.FunctionDef) else self._unpacked(stmt, unknown)
+        if isinstance(value, ast.IfExp):
+            return self._object(name, stmt, value.body) or self._object(name, stmt, value.orelse)
         if is_logger(self._tree, ast.Name(name, ast.Load())) or self._is_plain(value) or self._is_function(value):
             return self._changed(name, value)
         qualified = (self._tree.qualified(value.func) or "") if isinstance(value, ast.Call) else ""
@@ -275,7 +277,7 @@ class Lasting:
             self.anew[name] = None
         elif self._is_filled(value):
             return self._changed(name, value)
-        elif qualified.startswith("tqdm"):
+        elif qualified.startswith("tqdm") or is_logger(self._tree, value) or self._keeps_nothing(value):
             return None
         else:
             return unknown
@@ -343,6 +345,17 @@ class Lasting:
         return any(
             isinstance(n, ast.Call) and (self._tree.qualified(n.func) or "").startswith("torch.nn.")
             for n in walk(value)
+        )
+
+    def _keeps_nothing(self, value: ast.expr) -> bool:
+        """Whether a value is an object of a plain class of the file, made of nothing, that sets no attributes."""
+        made = self._tree.constructor(value)
+        if made is None or made.args or made.keywords:
+            return False
+        cls = self._tree.classes[unparse(made.func)]
+        plain = not (cls.bases or cls.keywords or cls.decorator_list)
+        return plain and all(
+            isinstance(n.ctx, ast.Load) for n in walk(cls) if isinstance(n, (ast.Attribute, ast.Subscript))
         )
 
     def _is_list(self, value: ast.expr) -> bool:
