@@ -16,6 +16,7 @@ from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
 from transformer.conversion.selection import chosen_names
 from transformer.conversion.settings import Target
+from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
@@ -137,6 +138,7 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
             diagnostics += turn.warnings
             state = turn.state
         state = _recognise(turn)
+        diagnostics += _alone(turn, state)
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
     except _BROKEN as broken:
@@ -224,6 +226,23 @@ def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
     return Skipped(reason, "held back" if held else "not needed") if missing else None
 
 
+def _alone(turn: _Turn, state: State) -> list[Diagnostic]:
+    """Why nothing but the update is converted, where that is so."""
+    roles = state.roles
+    if roles.kind != "update":
+        return []
+    why = state.placed(refusals.no_training_loop(roles.tree, roles.env_steps, roles.optimizer_steps))
+    return [replace(why, code="LC102", message=f"only the update is converted: {why.message}{_why_kept(turn)}")]
+
+
+def _why_kept(turn: _Turn) -> str:
+    """Why a function that holds a part of the training stays one, as the end of a sentence."""
+    outcome = turn.step.outcome
+    if isinstance(outcome, Skipped) and outcome.chosen and outcome.kind == "held back":
+        return f"; {outcome.reason}"
+    return ""
+
+
 def _recognise(turn: _Turn) -> State:
     """Find the training loop, and what must be known of it.
 
@@ -235,8 +254,6 @@ def _recognise(turn: _Turn) -> State:
     try:
         _ = turn.state.roles.phases
     except Unconvertible as refusal:
-        outcome, found = turn.step.outcome, [turn.state.placed(d) for d in refusal.diagnostics]
-        if isinstance(outcome, Skipped) and outcome.chosen and outcome.reason != "nothing to change":
-            found = [replace(d, message=f"{d.message}; {outcome.reason}") for d in found]
-        raise Unconvertible(*found) from refusal
+        found = [turn.state.placed(d) for d in refusal.diagnostics]
+        raise Unconvertible(*(replace(d, message=f"{d.message}{_why_kept(turn)}") for d in found)) from refusal
     return recognise(turn.state)

@@ -14,13 +14,14 @@ from transformer.state import State
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Edits, Line, lines_of
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
 from transformer.transforms.gathering.only_calls import (
     OnlyCall,
     advantages_to_inline,
     call_to_inline,
     computation_to_inline,
+    making_to_inline,
     only_calls,
     training_to_inline,
 )
@@ -28,7 +29,7 @@ from transformer.transforms.gathering.only_calls import (
 INFO = TransformInfo(
     name="inline",
     brief="functions of the training stand in its loop",
-    summary="put functions that hold the training, its rollout, update or loss in the place of their calls",
+    summary="put functions that hold the training or a part of it, or make its optimizer, in the place of their calls",
     applies=(
         "to a function that every use of its name shows to be called in one place, with arguments that are bound "
         "as written, that returns at its end, and in which nothing is made that may outlive the call and reads "
@@ -73,10 +74,14 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
     """The state in which calls are replaced until nothing is left to, and why functions stay, by their names."""
     now, kept = state, dict[str, str]()
     for _ in range(MOST):
-        calls = {f: c for f, c in only_calls(now.tree).items() if f.name not in kept}
+        calls = {f: c for f, c in only_calls(now.tree).items() if f.name not in kept and not _optimizes(now.roles, c)}
         only = training_to_inline(now.roles, calls)
         if only is None and recognised(now.roles):
-            only = advantages_to_inline(now.roles, calls) or computation_to_inline(now.roles, calls)
+            only = (
+                advantages_to_inline(now.roles, calls)
+                or computation_to_inline(now.roles, calls)
+                or making_to_inline(now.roles, calls)
+            )
         elif only is None:
             only = call_to_inline(now.roles, calls)
         if only is None:
@@ -89,13 +94,17 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
     return now, kept
 
 
+def _optimizes(roles: Roles, only: OnlyCall) -> bool:
+    """Whether a method is one of an optimizer of the script's own, which is known by its methods."""
+    return only.receiver is not None and ast.unparse(only.receiver) in {o.name for o in roles.optimizers}
+
+
 def recognised(roles: Roles) -> bool:
     """Whether rollout and update stand in one training loop."""
     try:
-        _ = roles.phases
+        return roles.kind != "update"
     except Unconvertible:
         return False
-    return True
 
 
 def inlined(state: State, only: OnlyCall) -> State:
@@ -234,4 +243,4 @@ class _Rename(Remembering):
         return new.deep_clone()
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply, ALL)
