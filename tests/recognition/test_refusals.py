@@ -141,7 +141,7 @@ for turn in range(1000):
 
 def test_position_in_the_original_where_functions_were_put_in_place() -> None:
     assert convert(IN_A_METHOD).converted
-    source = IN_A_METHOD.replace("for x in data:", "if True:\n            x = torch.ones(4)")
+    source = IN_A_METHOD.replace("for x in data:", "with torch.enable_grad():\n            x = torch.ones(4)")
     (found,) = convert(source).diagnostics
     lines = source.splitlines()
     assert (found.code, lines[found.line - 1][found.column - 1 :][:9]) == ("LC004", "env.step(")

@@ -224,6 +224,17 @@ LEARNERS = [
         ),
     ),
     Shape(
+        "update() returns early, and nothing is made of its result",
+        learner(
+            LEARNER.replace(
+                "def update(self, advantages, returns):",
+                "def update(self, advantages, returns):\n        if self.args.update_epochs == 0:\n            return",
+            ).replace("return loss.item(), v_loss.item()", "print(loss.item(), v_loss.item())"),
+            collect=STEPPED.replace("losses = ", "").replace("print(turn, *losses)", ""),
+        ),
+        ("dissolve", "storage", "rollout", "gae", "update", "compile"),
+    ),
+    Shape(
         "run() in a method of a derived class",
         learner(
             LEARNER.replace("<base>", "(Named)") + RUN,
@@ -598,6 +609,16 @@ def learn(agent, target, optimizer, buffer):
 def test_an_update_of_no_policy_stays(source: str) -> None:
     (found,) = convert(source).diagnostics
     assert found.code == "LC004"
+
+
+def test_what_asks_for_its_class_stays_in_the_method() -> None:
+    text = LEARNER.replace("<base>", "(Paced)").replace("pg_loss + 0.5", "super().pace() * pg_loss + 0.5")
+    paced = "class Paced:\n    def pace(self):\n        return 2.0\n\n\n"
+    parts = learner(functions=paced + text + "\n", collect=STEPPED * 2)
+    made = convert(script({**QUIET, "loop": "for turn in range(3):", **parts}, spare=True))
+    (found,) = made.errors
+    assert found.code == "LC005"
+    assert "uses super" in found.message
 
 
 def test_the_update_alone_is_told() -> None:

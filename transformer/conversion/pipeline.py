@@ -24,6 +24,7 @@ from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.gathering import dissolve
+from transformer.transforms.update.update import TRANSFORM as UPDATE
 
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -138,7 +139,7 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
             diagnostics += turn.warnings
             state = turn.state
         state = _recognise(turn)
-        diagnostics += _alone(turn, state)
+        alone = _alone(turn, state)
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
     except _BROKEN as broken:
@@ -158,6 +159,12 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
         diagnostics += turn.warnings
     if sum(s.applied for s in steps) < at_least:
         raise _Fewer
+    if alone is not None:
+        outcomes = (s.outcome for s in steps if s.transform is UPDATE.info)
+        held = "; ".join(o.reason for o in outcomes if isinstance(o, Skipped) and o.chosen)
+        if held:
+            return Conversion(source, (), (replace(alone, message=f"{alone.message}; {held}"),))
+        diagnostics.append(replace(alone, code="LC102", message=f"only the update is converted: {alone.message}"))
     code = state.tree.code
     if code == source:
         reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))
@@ -226,13 +233,13 @@ def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
     return Skipped(reason, "held back" if held else "not needed") if missing else None
 
 
-def _alone(turn: _Turn, state: State) -> list[Diagnostic]:
-    """Why nothing but the update is converted, where that is so."""
+def _alone(turn: _Turn, state: State) -> Diagnostic | None:
+    """Why nothing but the update may be converted, where that is so."""
     roles = state.roles
     if roles.kind != "update":
-        return []
+        return None
     why = state.placed(refusals.no_training_loop(roles.tree, roles.env_steps, roles.optimizer_steps))
-    return [replace(why, code="LC102", message=f"only the update is converted: {why.message}{_why_kept(turn)}")]
+    return replace(why, message=f"{why.message}{_why_kept(turn)}")
 
 
 def _why_kept(turn: _Turn) -> str:
