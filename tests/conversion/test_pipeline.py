@@ -21,10 +21,10 @@ from transformer import Conversion, SelectionError, Skipped, convert
 from transformer.conversion import pipeline
 from transformer.state import State
 from transformer.transforms import ORDER
-from transformer.transforms.base import BOTH, Rewrite, Transform
+from transformer.transforms.base import ALL, Rewrite, Transform
 
 FIXTURES = pytest.mark.parametrize("fixture", sorted(golden.FIXTURES.glob("*.py")), ids=lambda p: p.stem)
-BY_KIND = {kind: [t.info.name for t in ORDER if kind in t.kinds] for kind in BOTH}
+BY_KIND = {kind: [t.info.name for t in ORDER if kind in t.kinds] for kind in ALL}
 NAMES = BY_KIND["on-policy"]
 
 

@@ -152,7 +152,8 @@ def test_a_class_stays_where_as_much_applies_to_it() -> None:
 
 def test_a_class_stays_whose_training_cannot_leave_its_method() -> None:
     early = IN_METHODS.replace(
-        "    def run(self):\n", "    def run(self):\n        if not self.settings.lr:\n            return\n"
+        "    def run(self):\n",
+        "    def run(self):\n" + 2 * "        if not self.settings.lr:\n            return\n",
     )
     kept = outcome(early, set())
     assert isinstance(kept, Skipped)

@@ -60,6 +60,13 @@ NOOPS = [
     NoOp(
         "the step is conditional",
         {**PLAIN, "optimize": edited("optimize", "optimizer.step()", "if args.seed:\n    optimizer.step()")},
+        "line {line} runs under another condition than the backward pass that it belongs to",
+        at="    optimizer.step()",
+        also=UPDATE,
+    ),
+    NoOp(
+        "the step hangs on a number of the loop",
+        {**PLAIN, "optimize": edited("optimize", "optimizer.step()", "if epoch:\n    optimizer.step()")},
         "line {line} is not a statement of its own that always runs",
         at="    optimizer.step()",
         also=UPDATE,

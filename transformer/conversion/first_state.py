@@ -50,7 +50,8 @@ def recognise(state: State) -> State:
     if seen:
         raise Unconvertible(*seen)
     single = not any(_other_precision(tree, n) for n in tree.nodes if n not in roles.autocast_headers)
-    history = replace(state.history, single_precision=single, replay=roles.phases.replay)
+    in_turns = roles.kind == "on-policy" and not roles.phases.steps
+    history = replace(state.history, single_precision=single, replay=roles.phases.replay, in_turns=in_turns)
     state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
     changing, other = (
         {n: state.in_original(why).replace("line ", "original line ") for n, why in found.items()}

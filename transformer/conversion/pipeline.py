@@ -16,6 +16,7 @@ from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
 from transformer.conversion.selection import chosen_names
 from transformer.conversion.settings import Target
+from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
@@ -24,6 +25,7 @@ from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.compiling import cudagraphs
 from transformer.transforms.gathering import dissolve
+from transformer.transforms.update.update import TRANSFORM as UPDATE
 
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -146,6 +148,7 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
             diagnostics += turn.warnings
             state = turn.state
         state = _recognise(turn)
+        alone = _alone(turn, state)
     except Unconvertible as refusal:
         return Conversion(source, (), tuple(sorted(refusal.diagnostics)))
     except _BROKEN as broken:
@@ -171,6 +174,12 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
             without = _run(source, replace(asked, captures=False), line_length)
             kept = (replace(s, outcome=graphs.outcome) if s.transform is cudagraphs.INFO else s for s in without.steps)
             return replace(without, steps=tuple(kept))
+    if alone is not None:
+        outcomes = (s.outcome for s in steps if s.transform is UPDATE.info)
+        held = "; ".join(o.reason for o in outcomes if isinstance(o, Skipped) and o.chosen)
+        if held:
+            return Conversion(source, (), (replace(alone, message=f"{alone.message}; {held}"),))
+        diagnostics.append(replace(alone, code="LC102", message=f"only the update is converted: {alone.message}"))
     code = state.tree.code
     if code == source:
         reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))
@@ -239,6 +248,23 @@ def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
     return Skipped(reason, "held back" if held else "not needed") if missing else None
 
 
+def _alone(turn: _Turn, state: State) -> Diagnostic | None:
+    """Why nothing but the update may be converted, where that is so."""
+    roles = state.roles
+    if roles.kind != "update":
+        return None
+    why = state.placed(refusals.no_training_loop(roles.tree, roles.env_steps, roles.optimizer_steps))
+    return replace(why, message=f"{why.message}{_why_kept(turn)}")
+
+
+def _why_kept(turn: _Turn) -> str:
+    """Why a function that holds a part of the training stays one, as the end of a sentence."""
+    outcome = turn.step.outcome
+    if isinstance(outcome, Skipped) and outcome.chosen and outcome.kind == "held back":
+        return f"; {outcome.reason}"
+    return ""
+
+
 def _recognise(turn: _Turn) -> State:
     """Find the training loop, and what must be known of it.
 
@@ -250,8 +276,6 @@ def _recognise(turn: _Turn) -> State:
     try:
         _ = turn.state.roles.phases
     except Unconvertible as refusal:
-        outcome, found = turn.step.outcome, [turn.state.placed(d) for d in refusal.diagnostics]
-        if isinstance(outcome, Skipped) and outcome.chosen and outcome.reason != "nothing to change":
-            found = [replace(d, message=f"{d.message}; {outcome.reason}") for d in found]
-        raise Unconvertible(*found) from refusal
+        found = [turn.state.placed(d) for d in refusal.diagnostics]
+        raise Unconvertible(*(replace(d, message=f"{d.message}{_why_kept(turn)}") for d in found)) from refusal
     return recognise(turn.state)

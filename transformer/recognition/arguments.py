@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.syntax.query import bind_arguments, parameters, statements
+from transformer.dataflow.access import Names
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import bind_arguments, names_in, parameters, statements
 from transformer.syntax.tree import Scope, Tree
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
@@ -27,6 +29,26 @@ def holds_options(tree: Tree, value: ast.expr, scope: Scope, depth: int = 0) -> 
         )
     sources = list(_sources(tree, value, scope))
     return bool(sources) and all(holds_options(tree, v, where, depth + 1) for v, where in sources)
+
+
+def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
+    """Whether a condition is made of constants and of the script's arguments, which training never changes.
+
+    Args:
+        roles: the script that it belongs to.
+        test: a condition, in the training scope or in a function that was extracted from it.
+        local: names that are that function's own.
+    """
+    if isinstance(test, ast.BoolOp):
+        return all(decided(roles, value, local) for value in test.values)
+    if isinstance(test, ast.UnaryOp):
+        return decided(roles, test.operand, local)
+    if isinstance(test, ast.Compare):
+        return all(decided(roles, value, local) for value in (test.left, *test.comparators))
+    if isinstance(test, ast.Attribute):
+        steady = not names_in([test]) & (local | roles.variant) and roles.changed_by_training(test) is None
+        return steady and holds_options(roles.tree, test.value, roles.scope)
+    return isinstance(test, ast.Constant)
 
 
 def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:

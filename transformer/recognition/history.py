@@ -44,6 +44,8 @@ class History:
     """By role: rollout, gae, update; further updates by their names."""
     auxiliary: Mapping[str, int] = field(default_factory=dict)
     """Names of further updates, each with the number of its backward passes."""
+    in_turns: bool = False
+    """On-policy: whether the training loop steps the environment once per turn, and updates in some turns."""
     replay: str | None = None
     """Off-policy: the name of what keeps the environment's steps."""
     moves_samples: str | None = None

@@ -82,6 +82,15 @@ def _region(
     return Region(block, first, last, tuple(s for s in steps if block.index(tree.statement(s)) >= first))
 
 
+def makes_of_arrays(tree: Tree, stmt: ast.stmt) -> bool:
+    """Whether a statement makes a tensor of what is on the host, and calls nothing that may compute gradients."""
+    calls = [n for n in walk(stmt) if isinstance(n, ast.Call)]
+    made = [n for n in calls if (tree.qualified(n.func) or "") in MADE_OF_ARRAYS]
+    others = [n.func for n in calls if n not in made]
+    moved = all(isinstance(f, ast.Attribute) and f.attr in ("to", "cuda", "float") for f in others)
+    return isinstance(stmt, ast.Assign) and bool(made) and moved
+
+
 def _calls(stmt: ast.stmt, *methods: str) -> bool:
     """Whether a statement is a call of one of these methods."""
     call = stmt.value if isinstance(stmt, ast.Expr) else None

@@ -25,6 +25,10 @@ FLAGS = ("compile", "cudagraphs")
 """The arguments that every conversion adds; a script that has both was converted before, or by hand."""
 
 
+OPTION = "fallback_random"
+"""What a conversion tells torch.compile, also where there is nothing to capture, and so but one argument."""
+
+
 OTHERS = frozenset(("tinygrad", "tensorflow", "keras", "mindspore", "mlx", "paddle"))
 """Packages that train in torch's stead."""
 
@@ -83,7 +87,8 @@ def unsuitable(tree: Tree) -> list[Diagnostic]:
         for n in walk(tree.root)
         if isinstance(n, ast.Call) and n.args and isinstance(n.args[0], ast.Constant)
     }
-    if text.issuperset(FLAGS):
+    compiled = any(n.value == OPTION for n in tree.of(ast.Constant))
+    if text.issuperset(FLAGS) or (compiled and FLAGS[0] in text):
         return [at(None, "LC002", "the script has the arguments of a converted script")]
     return []
 
@@ -208,10 +213,30 @@ def all_names_seen(tree: Tree, scope: Scope, outermost: Loop, asked: AbstractSet
         if not isinstance(node.func, ast.Name) or node.func.id not in SEEING:
             continue
         alone = node.func.id in ("locals", "eval", "exec") or not node.args
+        if _asks_for_read_name(tree, scope, node):
+            continue
         if alone and tree.scope_of(node) is scope and node.lineno >= outermost.lineno:
             called = f"{node.func.id}() sees all names of the training here"
-            return [at(node, "LC005", f"{called}: those of what is moved into functions would be missing")]
+            instead = "; set None above the loop and test for that" if node.func.id == "locals" else ""
+            return [at(node, "LC005", f"{called}: those of what is moved into functions would be missing{instead}")]
     return []
+
+
+def _asks_for_read_name(tree: Tree, scope: Scope, call: ast.Call) -> bool:
+    """Whether a call is that of `if "x" in locals():`, under which x is read, as a variable of the training alone.
+
+    What moves the binding of a name that is read hands it back, so that it is there when it was before. One that
+    functions or objects of the file have too might come to the training from there.
+    """
+    test = tree.parents[call]
+    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Constant) or test.comparators != [call]:
+        return False
+    name, inside = test.left.value, set(walk(tree.statement(call)))
+    uses = [n for n in tree.of(ast.Name) if n.id == name]
+    own = all(tree.scope_of(n) is scope and not (n in inside and isinstance(n.ctx, ast.Store)) for n in uses)
+    others = [*(n.arg for n in tree.of(ast.arg)), *(n.attr for n in tree.of(ast.Attribute)), *tree.imports]
+    others += [n for s in tree.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names]
+    return own and any(n in inside and isinstance(n.ctx, ast.Load) for n in uses) and name not in others
 
 
 def _words(tree: ast.AST) -> set[str]:

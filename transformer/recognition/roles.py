@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias, TypeGuard, TypeVar, cast
@@ -25,7 +26,7 @@ from transformer.syntax.diagnostics import at
 from transformer.syntax.query import backwards, calls_method, is_number, names_in, pairwise, statements, unparse, walk
 from transformer.syntax.tree import Loop, Scope, Tree
 
-Kind: TypeAlias = Literal["on-policy", "off-policy"]
+Kind: TypeAlias = Literal["on-policy", "off-policy", "update"]
 A = TypeVar("A")
 
 
@@ -99,10 +100,16 @@ class Roles:
                 name, qualified = unparse(target), self.tree.qualified(stmt.value.func) or ""
                 known = qualified.startswith("torch.optim.") and not qualified.startswith("torch.optim.lr_scheduler")
                 kind = qualified.rsplit(".", 1)[-1] if known else None
+                known = known or self._is_own_optimizer(stmt.value)
                 elsewhere = [f"{owner}.{name.partition('.')[2]}" for owner in self._instances_of_self(target)]
                 used = [n for n in (name, *elsewhere) if methods.get(n, set()) >= {"zero_grad", "step"}]
                 found += [Optimizer(n, stmt, stmt.value, kind) for n in used or ([name] if known else [])]
         return tuple(sorted(found, key=lambda o: o.stmt.lineno))
+
+    def _is_own_optimizer(self, made: ast.Call) -> bool:
+        """Whether a call makes an object of a class of this file that is derived from torch's optimizers."""
+        cls = self.tree.classes.get(unparse(made.func))
+        return cls is not None and any((self.tree.qualified(b) or "").startswith("torch.optim.") for b in cls.bases)
 
     def _instances_of_self(self, target: ast.expr) -> list[str]:
         """For `self.x` in a class's methods: the names that an object of the class is assigned to."""
@@ -125,9 +132,25 @@ class Roles:
         return found
 
     @cached_property
+    def made_elsewhere(self) -> frozenset[str]:
+        """What both `zero_grad()` and `step()` are called on, as written, that no assignment is seen to make.
+
+        An optimizer that is handed to a function or an object, that another file makes, or that a container holds. An
+        object's own two methods are called on the object, and are none.
+        """
+        methods: dict[str, set[str]] = {}
+        for call in self.tree.of(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in ("zero_grad", "step"):
+                alone = isinstance(self.tree.parents[call], ast.Expr)
+                if alone and self.tree.class_of_self(call.func.value, self.tree.scope_of(call)) is None:
+                    methods.setdefault(unparse(call.func.value), set()).add(call.func.attr)
+        made = {o.name for o in self.optimizers}
+        return frozenset(name for name, called in methods.items() if len(called) > 1 and name not in made)
+
+    @cached_property
     def optimizer_steps(self) -> tuple[ast.Call, ...]:
         """Calls that change the parameters: `optimizer.step()`, `scaler.step(optimizer)`, the extracted update."""
-        names = {o.name for o in self.optimizers}
+        names = {o.name for o in self.optimizers} | self.made_elsewhere
         found = []
         for call in self._own_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
@@ -162,7 +185,7 @@ class Roles:
     def _own_calls(self) -> tuple[ast.Call, ...]:
         """Calls in the script, those in extracted functions left out, in the order of the text."""
         extracted = {f.name for f in self.history.functions.values()}
-        apart = {n for f in self.tree.of(ast.FunctionDef) if f.name in extracted for n in walk(f)}
+        apart = {n for name in extracted for n in walk(self.tree.definition(name))}
         calls = (call for call in self.tree.of(ast.Call) if call not in apart)
         return tuple(sorted(calls, key=lambda c: (c.lineno, c.col_offset)))
 
@@ -176,15 +199,69 @@ class Roles:
         try:
             return self._phases_of_rollouts()
         except Unconvertible:
-            stored = self._phases_of_steps()
-            if stored is None:
+            stored, turns = self._phases_of_steps(), self._phases_of_turns()
+            if stored is not None and (self.history.in_turns or self._steps_optimizers_of(stored.replay)):
+                stored = None if turns is not None else stored
+            found = stored or turns or self._phases_of_updates()
+            if found is None:
                 raise
-            return stored
+            return found
+
+    def _steps_optimizers_of(self, name: str | None) -> bool:
+        """Whether optimizers are stepped that an object of this name holds: it does more than to keep steps."""
+        return any(unparse(call.func).startswith(f"{name}.") for call in self.optimizer_steps)
 
     @property
     def kind(self) -> Kind:
-        """Whether the training loop collects rollouts and forgets them, or stores single steps and samples them."""
+        """Whether the training loop collects rollouts and forgets them, or stores single steps and samples them.
+
+        Or the update alone stands in one place, and the environment is stepped in another, or in another file.
+        """
+        if self.phases.env_step is ELSEWHERE:
+            return "update"
         return "off-policy" if self.phases.regions else "on-policy"
+
+    def _phases_of_turns(self) -> Phases | None:
+        """The loop that steps the environment once per turn, and updates in some of them, in epochs or minibatches."""
+        best = self._sharing(self.env_steps)
+        if best is None:
+            return None
+        loop, step, opt = best
+        block = self._common_block(loop, step, opt)
+        if block is None or self.tree.loops_around(step)[0] is not loop or refusals.off_policy(self.tree, loop):
+            return None
+        collect, learn = (self._in_block(block, n) for n in (step, opt))
+        updates = self._minibatch_loops(opt, {*self.tree.loops_around(collect)})
+        if block.index(learn) < block.index(collect) or not isinstance(learn, ast.If) or not updates:
+            return None
+        return Phases(loop, block, collect, learn, (), updates, step, opt)
+
+    def _phases_of_updates(self) -> Phases | None:
+        """The loops of an update alone, whose rollout stands elsewhere; the deepest where there are several."""
+        steps = [step for step in self.optimizer_steps if self.tree.loops_around(step)]
+        if not steps or self._sharing(self.env_steps):
+            return None
+        opt = max(steps, key=lambda step: len(self.tree.loops_around(step)))
+        loop = self.tree.loops_around(opt)[-1]
+        updated = _computes_gradients(loop) or self.is_update(opt)
+        if not updated or not self._is_of_policy(loop) or refusals.off_policy(self.tree, loop):
+            return None
+        learn = self._in_block(loop.body, opt)
+        return Phases(loop, loop.body, NOTHING, learn, (), self._minibatch_loops(opt, set()), ELSEWHERE, opt)
+
+    def _is_of_policy(self, loop: Loop) -> bool:
+        """Whether a loop may be that of a policy's update, and no other training: there is one who acts, or a ratio."""
+        acts = any(name.startswith("torch.distributions") for name in self.tree.imports.values())
+        acts = acts or any(node.attr == "log_prob" for node in self.tree.of(ast.Attribute))
+        ratio = any(calls_method(node, "exp") or self.tree.calls(node, "torch.exp") for node in walk(loop))
+        return bool(self.env_steps or self.is_update(self.optimizer_steps[0]) or acts or ratio)
+
+    def _minibatch_loops(self, opt: ast.Call, outer: AbstractSet[Loop]) -> tuple[Loop, ...]:
+        """The loops around an optimizer's step but outer ones and those over several optimizers, innermost first."""
+        loops = [x for x in self.tree.loops_around(opt) if x not in outer]
+        while len(loops) > 1 and not _computes_gradients(loops[0]) and _computes_gradients(loops[1]):
+            loops = loops[1:]
+        return tuple(loops)
 
     def _phases_of_steps(self) -> Phases | None:
         """The loop over environment steps of an off-policy script."""
@@ -224,12 +301,12 @@ class Roles:
             raise Unconvertible(at(learn, "LC005", "the update stands above the rollout in the training loop"))
         outer = set(self.tree.loops_around(collect))
         steps = [x for x in self.tree.loops_around(step) if x not in outer]
-        updates = [x for x in self.tree.loops_around(opt) if x not in outer]
+        updates = self._minibatch_loops(opt, outer)
         if not steps and not self._is_call_of(step, "rollout"):
             raise Unconvertible(refusals.no_rollout_loop(self.tree, loop, step, opt))
         if not updates:
             raise Unconvertible(refusals.no_minibatches(self.tree, loop, opt))
-        return Phases(loop, block, collect, learn, tuple(steps), tuple(updates), step, opt)
+        return Phases(loop, block, collect, learn, tuple(steps), updates, step, opt)
 
     def _sharing(self, steps: Sequence[ast.Call]) -> tuple[Loop, ast.Call, ast.Call] | None:
         """The innermost loop with a step of an environment and of an optimizer in it, and these two.
@@ -515,6 +592,16 @@ class Roles:
                         found[unparse(node.func.value)] = None
         return tuple(found)
 
+    @cached_property
+    def with_parameters(self) -> frozenset[str]:
+        """Whose parameters are asked for, as written, and what these are a part of, but for an object's own."""
+        found: set[str] = set()
+        for node in self.tree.of(ast.Call):
+            if calls_method(node, "parameters", "named_parameters"):
+                path = unparse(node.func.value)
+                found.update(path[: m.start()] for m in re.finditer(r"\.|$", path))
+        return frozenset(found - {"self"})
+
     def hook(self, kind: str) -> ast.Call | None:
         """The first call that registers a hook of a kind: on a module's forward, or on gradients and steps.
 
@@ -621,6 +708,16 @@ class Phases:
     """Off-policy, where there are neither `steps` nor `updates`: what is computed for each update."""
     replay: str | None = None
     """Off-policy: the name of what keeps the environment's steps."""
+
+
+ELSEWHERE = ast.Call(ast.Name("environment", ast.Load()), [], [])
+"""The step of an environment that the update's loops do not hold."""
+NOTHING = ast.Pass()
+"""The statement that holds it."""
+
+
+def _computes_gradients(loop: Loop) -> bool:
+    return any(calls_method(node, "backward") for node in walk(loop))
 
 
 def _is_names(node: ast.expr) -> bool:

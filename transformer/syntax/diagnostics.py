@@ -119,6 +119,14 @@ CODES: dict[str, Code] = {
             "Keep the value as a tensor and read it once after the epochs, or below the optimizer's step.",
         ),
         Code(
+            "LC102",
+            "warning",
+            "only the update is converted",
+            "The environment is stepped in another file, or in a function that does not meet the update in one loop.",
+            "For more, let one loop hold both: phases may be functions, or methods of an object that is made once, "
+            "called in one place each.",
+        ),
+        Code(
             "LC201",
             "error",
             "not what envpool does",

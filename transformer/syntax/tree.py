@@ -263,7 +263,8 @@ class Tree:
 
     def definition(self, name: str) -> ast.FunctionDef:
         """The function that a transform extracted under this name."""
-        return next(n for n in self.of(ast.FunctionDef) if n.name == name)
+        functions = (n for n in self.of(ast.FunctionDef) if not isinstance(self.parents[n], ast.ClassDef))
+        return next(n for n in functions if n.name == name)  # a method may have the same name
 
 
 def _ast_lines(code: str) -> list[str]:

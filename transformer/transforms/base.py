@@ -29,6 +29,8 @@ class Rewrite:
 
 
 BOTH: tuple[Kind, ...] = ("on-policy", "off-policy")
+ALL: tuple[Kind, ...] = (*BOTH, "update")
+"""Also for the loops of an update whose environment is stepped elsewhere."""
 
 
 class Skip(Exception):

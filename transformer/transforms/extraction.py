@@ -144,6 +144,8 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
         for node in walk(stmt):
             if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)):
                 raise Skip(f"line {node.lineno} has a {type(node).__name__.lower()} expression")
+            if isinstance(node, ast.Name) and node.id in ("super", "__class__"):
+                raise Skip(f"line {node.lineno} uses {node.id}, which means something else in a function of its own")
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 if node.func.id in ("locals", "globals", "exec", "eval") or (node.func.id == "vars" and not node.args):
                     raise Skip(f"line {node.lineno} calls {node.func.id}(), which sees the names around it")

@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Sequence, Set
 
 from transformer.dataflow.access import scope_access
+from transformer.recognition.off_policy import makes_of_arrays
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, names_in, walk
 from transformer.syntax.tree import Tree
@@ -18,7 +19,10 @@ def first_computation(roles: Roles) -> int | None:
     tensors = roles.get(Tensors)
     body = roles.minibatch_loop.body
     computing = {i for i, s in enumerate(body) if _computes(tensors, s) or _calls_network(roles, s)}
-    return min(computing | _makes_loss(roles.tree, body, computing), default=None)
+    first = min(computing | _makes_loss(roles.tree, body, computing), default=None)
+    while first is not None and roles.made_elsewhere and makes_of_arrays(roles.tree, body[first]):
+        first += 1  # what a buffer of arrays gives, beside optimizers that an object keeps
+    return first
 
 
 def last_step(roles: Roles) -> int | None:
@@ -75,4 +79,5 @@ def _may_compute(tree: Tree, call: ast.Call) -> bool:
 def _calls_network(roles: Roles, stmt: ast.stmt) -> bool:
     """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph."""
     calls = [ast.unparse(n.func) for n in walk(stmt) if isinstance(n, ast.Call)]
-    return any(call == path or call.startswith(f"{path}.") for call in calls for path in roles.networks)
+    paths = {*roles.networks, *(roles.with_parameters if roles.made_elsewhere else ())}
+    return any(call == path or call.startswith(f"{path}.") for call in calls for path in paths)

@@ -17,6 +17,8 @@ def find_tensor_env(roles: Roles) -> str | None:
     network and into a torch buffer, which takes no array.
     """
     step = roles.phases.env_step
+    if roles.kind == "update":
+        return None
     stmt = roles.tree.statement(step)
     if not isinstance(stmt, ast.Assign) or stmt.value is not step or not isinstance(step.func, ast.Attribute):
         return None

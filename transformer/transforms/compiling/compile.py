@@ -13,7 +13,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.distributions import computes_to_check, may_make
@@ -55,7 +55,7 @@ def apply(state: State) -> Rewrite:
     tree, roles = state.tree, state.roles
     facts, edits = state.history, Edits(state.source)
     hook = roles.hook(r"\w*forward_\w*")
-    if hook is not None and hook in roles.run_by_training:
+    if hook is not None and (hook in roles.run_by_training or roles.kind == "update"):
         raise Skip(f"line {hook.lineno} registers a hook while training goes on, which compiled code would not see")
     updates = facts.all_updates
     functions: list[str] = []
@@ -152,4 +152,4 @@ def _is_steady(roles: Roles) -> bool:
     return tensors and all(capture.obstacle_of_call(call) is None for call in calls)
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply, ALL)

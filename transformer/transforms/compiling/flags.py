@@ -16,7 +16,7 @@ from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import BOTH, Rewrite, Transform, TransformInfo
+from transformer.transforms.base import ALL, Rewrite, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",
@@ -38,9 +38,9 @@ INFO = TransformInfo(
 
 
 def _wanted(asked: Asked, kind: Kind) -> list[str]:
-    """The flags that something will read; off-policy no speed is shown."""
+    """The flags that something will read; off-policy no speed is shown, and no graph holds an update alone."""
     measured = "measure" in asked.transforms and kind == "on-policy"
-    graphs = asked.target != "cpu" and asked.captures is not False
+    graphs = asked.target != "cpu" and asked.captures is not False and kind != "update"
     read = {"compile": True, "cudagraphs": graphs, "measure_burnin": measured}
     return [flag for flag, is_read in read.items() if is_read]
 
@@ -186,4 +186,4 @@ def _reader(roles: Roles, fields: frozenset[str]) -> str | None:
     return max(parsed, key=lambda k: counts[k]) if parsed else None
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply, ALL)

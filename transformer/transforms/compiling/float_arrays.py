@@ -11,7 +11,7 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.arrays import KnownArrays
 from transformer.values.tensors import Tensors
 
@@ -83,4 +83,4 @@ def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
                     yield node
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply, ALL)

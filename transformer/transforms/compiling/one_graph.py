@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import scope_access
 from transformer.recognition import other_gradients
+from transformer.recognition.arguments import decided
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
@@ -24,9 +26,9 @@ INFO = TransformInfo(
     brief="forward, backward and step in one graph",
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
-        "where update() clears, computes and steps in this order by statements of their own, the optimizer is a "
-        "known one with a steady rate, and nothing that may run while training changes what it holds, which "
-        "parameters need gradients, or gradients by hand"
+        "where update() clears, computes and steps in this order by statements of their own, under no conditions but "
+        "on the script's arguments, the optimizer is a known one with a steady rate, and nothing that may run while "
+        "training changes what it holds, which parameters need gradients, or gradients by hand"
     ),
     safety=(
         "Without --compile the same three methods are called. With it the same is computed in a form that can be "
@@ -75,7 +77,7 @@ def apply(state: State) -> Rewrite:
         ):
             raise Skip(f"line {node.lineno} sets {tree.text(node)}")
     updates = {tree.definition(name): name for name in state.history.all_updates}
-    by_update = {definition: _plain_update(tree, definition) for definition in updates}
+    by_update = {definition: _plain_update(roles, definition) for definition in updates}
     passes = [one for found in by_update.values() for one in found]
     for definition, found in by_update.items():
         for name in (name for one in found for name in one.optimizers):
@@ -149,6 +151,9 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> list
         perhaps = [stmt for stmt in made if stmt not in roles.setup and roles.tree.scope_of(stmt) is roles.scope]
         if not perhaps:
             always.append(text)
+        elif len(made) == 1 and (test := _condition(roles, perhaps[0])) is not None:
+            names = text.partition(" = ")[0].split(", ")
+            always.append(f"{' = '.join(names)} = None\nif {roles.tree.text(test)}:\n{textwrap.indent(text, '    ')}")
         elif len(made) > 1 or not isinstance(roles.scope, ast.Module):
             raise Skip(f"line {perhaps[0].lineno} makes an optimizer that is not always there")
         else:
@@ -158,6 +163,14 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> list
     if always:
         edits.before(roles.outermost, "\n".join(always), gap=1)
     return elsewhere
+
+
+def _condition(roles: Roles, stmt: ast.stmt) -> ast.expr | None:
+    """The condition under which a statement of a training function runs, where the script's arguments decide on it."""
+    outer = roles.tree.parents[stmt]
+    if isinstance(roles.scope, ast.Module) or not isinstance(outer, ast.If) or outer not in roles.setup:
+        return None
+    return outer.test if stmt in outer.body and decided(roles, outer.test) else None
 
 
 def _clears_late(passes: list[_Pass]) -> bool:
@@ -205,13 +218,15 @@ def _branches(roles: Roles, passes: list[_Pass]) -> bool:
     return bool(found)
 
 
-def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
+def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
     """The calls of zero_grad(), backward() and step() in update(), each a statement of its own, in this order.
+
+    A pass may stand under a condition on the script's arguments, which is one thing for the whole run.
 
     Raises:
         Skip: there are others, or they take arguments, or something else touches the gradients.
     """
-    calls: list[ast.Call] = []
+    tree, calls = roles.tree, list[ast.Call]()
     for node in walk(function):
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             raise Skip(f"line {node.lineno} uses gradients one by one")
@@ -230,11 +245,22 @@ def _plain_update(tree: Tree, function: ast.FunctionDef) -> list[_Pass]:
         if call.args or (call.keywords and not kept and not _is_default(call)):
             raise Skip(f"{ast.unparse(call.func)}() on line {call.lineno} takes arguments")
         stmt = tree.parents[call]
-        if not isinstance(stmt, ast.Expr) or stmt not in function.body:
+        if not isinstance(stmt, ast.Expr) or not (stmt in function.body or _is_decided(roles, function, stmt)):
             raise Skip(f"line {call.lineno} is not a statement of its own that always runs")
     for one in passes:
-        _check_pass(tree, function, one)
+        _check_pass(tree, one)
     return passes
+
+
+def _is_decided(roles: Roles, function: ast.FunctionDef, stmt: ast.stmt) -> bool:
+    """Whether a statement of update() runs in every call or in none, as the script's arguments say."""
+    local = scope_access(function.body).binds | frozenset(parameters(function))
+    for outer in roles.tree.ancestors(stmt):
+        if outer is function:
+            return True
+        if not isinstance(outer, ast.If) or not decided(roles, outer.test, local):
+            return False
+    return False
 
 
 def _passes(calls: list[ast.Call]) -> list[_Pass]:
@@ -249,8 +275,8 @@ def _passes(calls: list[ast.Call]) -> list[_Pass]:
     return [_Pass(*(calls[g.start(i) : g.end(i)] for i in (1, 2, 3))) for g in groups]
 
 
-def _check_pass(tree: Tree, function: ast.FunctionDef, one: _Pass) -> None:
-    """The optimizers that step are those whose gradients are cleared; and nothing stands between losses.
+def _check_pass(tree: Tree, one: _Pass) -> None:
+    """The optimizers that step are those whose gradients are cleared, in one block; nothing stands between losses.
 
     Raises:
         Skip: it is not so.
@@ -262,7 +288,11 @@ def _check_pass(tree: Tree, function: ast.FunctionDef, one: _Pass) -> None:
     for name in one.optimizers:
         if name not in cleared:
             raise Skip(f"the gradients of {name} are not cleared before they are computed")
-    places = [function.body.index(tree.statement(call)) for call in one.backwards]
+    block = tree.block(tree.statement(one.backwards[0]))
+    for call in (*one.zero_grads, *one.backwards, *one.steps):
+        if tree.statement(call) not in block:
+            raise Skip(f"line {call.lineno} runs under another condition than the backward pass that it belongs to")
+    places = [block.index(tree.statement(call)) for call in one.backwards]
     if places[-1] - places[0] >= len(places):
         raise Skip(
             f"between the backward passes on lines {one.backwards[0].lineno} and "

@@ -13,7 +13,7 @@ from transformer.state import State
 from transformer.syntax.query import bind_arguments, first_parameter
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Line
-from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inline import gather, inlined, recognised, without
 from transformer.transforms.gathering.inlining import NotInlined
 from transformer.transforms.gathering.only_calls import only_calls
@@ -85,7 +85,10 @@ def dissolved(state: State, parts: Dissolved) -> str:
     """
     init = state.tree.names.fresh("init")
     split = state.rewritten(_Module(state, parts, init).code())
-    return inlined(split, next(c for f, c in only_calls(split.tree).items() if f.name == init)).tree.code
+    only = next((c for f, c in only_calls(split.tree).items() if f.name == init), None)
+    if only is None:
+        raise NotInlined("the call of its __init__() is not seen as the only one")
+    return inlined(split, only).tree.code
 
 
 class _Module(cst.CSTTransformer):
@@ -336,4 +339,4 @@ def _line(code: str) -> cst.SimpleStatementLine:
     return cast(cst.SimpleStatementLine, cst.parse_statement(code))
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply, ALL)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import cast
 
 import libcst as cst
+from libcst import matchers
 
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
@@ -14,13 +16,14 @@ from transformer.state import State
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Edits, Line, lines_of
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.gathering.inlining import Inlining, NotInlined, plan
 from transformer.transforms.gathering.only_calls import (
     OnlyCall,
     advantages_to_inline,
     call_to_inline,
     computation_to_inline,
+    making_to_inline,
     only_calls,
     training_to_inline,
 )
@@ -28,15 +31,16 @@ from transformer.transforms.gathering.only_calls import (
 INFO = TransformInfo(
     name="inline",
     brief="functions of the training stand in its loop",
-    summary="put functions that hold the training, its rollout, update or loss in the place of their calls",
+    summary="put functions that hold the training or a part of it, or make its optimizer, in the place of their calls",
     applies=(
         "to a function that every use of its name shows to be called in one place, with arguments that are bound "
-        "as written, that returns at its end, and in which nothing is made that may outlive the call and reads "
-        "its variables"
+        "as written, that returns at its end (or by one `if x: return`, where nothing is made of its result), and in "
+        "which nothing is made that may outlive the call and reads its variables"
     ),
     safety=(
         "The function is called in this place alone, with arguments that are written out, and returns at its end "
-        "only. Its statements run in the same order; names that would meet others of the script get new ones."
+        "only; what stands below `if x: return` stands under the opposite condition. Its statements run in the same "
+        "order; names that would meet others of the script get new ones."
     ),
     costs="What a function holds stays there: rollout, gae and update are looked for in one loop.",
     needs=(),
@@ -73,10 +77,14 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
     """The state in which calls are replaced until nothing is left to, and why functions stay, by their names."""
     now, kept = state, dict[str, str]()
     for _ in range(MOST):
-        calls = {f: c for f, c in only_calls(now.tree).items() if f.name not in kept}
+        calls = {f: c for f, c in only_calls(now.tree).items() if f.name not in kept and not _optimizes(now.roles, c)}
         only = training_to_inline(now.roles, calls)
         if only is None and recognised(now.roles):
-            only = advantages_to_inline(now.roles, calls) or computation_to_inline(now.roles, calls)
+            only = (
+                advantages_to_inline(now.roles, calls)
+                or computation_to_inline(now.roles, calls)
+                or making_to_inline(now.roles, calls)
+            )
         elif only is None:
             only = call_to_inline(now.roles, calls)
         if only is None:
@@ -89,13 +97,17 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
     return now, kept
 
 
+def _optimizes(roles: Roles, only: OnlyCall) -> bool:
+    """Whether a method is one of an optimizer of the script's own, which is known by its methods."""
+    return only.receiver is not None and ast.unparse(only.receiver) in {o.name for o in roles.optimizers}
+
+
 def recognised(roles: Roles) -> bool:
     """Whether rollout and update stand in one training loop."""
     try:
-        _ = roles.phases
+        return roles.kind != "update"
     except Unconvertible:
         return False
-    return True
 
 
 def inlined(state: State, only: OnlyCall) -> State:
@@ -113,20 +125,43 @@ def inlined(state: State, only: OnlyCall) -> State:
         rest = body[0].body[1:]  # behind a semicolon
         body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
     named = [state.source.pairs[alias].line for alias in inlining.aliases]
-    lines = [cast(Line, line.visit(renamed)) for line in without(body, lambda s: s in named or _declares(s))]
+    kept = without(body, lambda s: s in named or _declares(s))
+    test = getattr(state.source.pairs[inlining.guard].node, "test", None) if inlining.guard is not None else None
+    place = next((i for i, line in enumerate(kept) if isinstance(line, cst.If) and line.test is test), len(kept))
+    visited = [cast(Line, line.visit(renamed)) for line in kept]
     shift = 4 * len(only.function.decorator_list)
-    lines = refit(lines, renamed.before, state.source, only.function.body[0].col_offset, stmt.col_offset + shift)
+    fit = partial(refit, before=renamed.before, source=state.source, column=only.function.body[0].col_offset)
+    lines = fit(visited[: place + 1], new_column=stmt.col_offset + shift)
+    guarded = fit(visited[place + 1 :], new_column=stmt.col_offset + shift + 4)
     for decorator in only.function.decorator_list:
         lines = [cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(lines))]
     above = [f"{name} = {state.tree.text(value)}" for name, value in inlining.bindings]
     below = _assigned(state.tree, inlining, renamed)
-    lines = [*_parsed("\n".join(above)), *_returning(lines, _parsed(below))]
+    if guarded:
+        lines = [*lines[:-1], _under_the_opposite(lines[-1], _returning(guarded, _parsed(below)) or _parsed("pass"))]
+    else:
+        lines = _returning(lines, _parsed(below))
+    lines = [*_parsed("\n".join(above)), *lines]
     if doc and lines:
         comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
     edits.replace(stmt, lines or "pass")
     edits.remove(only.function)
     return state.after(edits)
+
+
+def _under_the_opposite(guard: Line, lines: list[Line]) -> Line:
+    """Lines under the opposite of the condition of `if x: return`, with the comments of that."""
+    assert isinstance(guard, cst.If)
+    test = guard.test
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        opposite = test.expression
+    else:
+        bare = isinstance(test, (cst.Comparison, cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or test.lpar
+        code = cst.Module([]).code_for_node(test)
+        opposite = cst.parse_expression(f"not {code}" if bare else f"not ({code})")
+    comments = [cst.EmptyLine(comment=cast(cst.Comment, c)) for c in matchers.findall(guard.body, matchers.Comment())]
+    return cst.If(opposite, cst.IndentedBlock(lines), leading_lines=[*guard.leading_lines, *comments])
 
 
 def _body(state: State, function: ast.FunctionDef) -> Sequence[Line]:
@@ -234,4 +269,4 @@ class _Rename(Remembering):
         return new.deep_clone()
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply, ALL)

@@ -11,7 +11,7 @@ from transformer.dataflow.access import free_names, scope_access
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import looks_up_names, texts_of
-from transformer.syntax.query import backwards, calls_method, parameters, statements, walk, without_methods
+from transformer.syntax.query import backwards, calls_method, names_in, parameters, statements, walk, without_methods
 from transformer.syntax.tree import Loop, Tree
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
@@ -152,6 +152,26 @@ def training_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> 
         if any(isinstance(root := root_of(held), ast.Name) and root.id not in own for held in cleared):
             return only
     return None
+
+
+def making_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """The call above the training loop of a function that makes an optimizer, or returns one; None where none does."""
+    tree = roles.tree
+    names = [*(o.name for o in roles.optimizers), *roles.made_elsewhere]
+    stepped = {name.partition(".")[0] for name in names}
+    for only in calls.values():
+        stmt = tree.parents[only.call]
+        if not isinstance(stmt, ast.Assign) or stmt not in roles.setup or not names_in(stmt.targets) & stepped:
+            continue
+        if any(isinstance(n, ast.Call) and makes_optimizer(tree, n) for n in walk(only.function)):
+            return only
+    return None
+
+
+def makes_optimizer(tree: Tree, call: ast.Call) -> bool:
+    """Whether a call is that of one of torch's optimizers' classes."""
+    made = tree.qualified(call.func) or ""
+    return made.startswith("torch.optim.") and not made.startswith("torch.optim.lr_scheduler.")
 
 
 def clears_gradients(node: ast.AST) -> TypeGuard[_MethodCall]:

@@ -9,7 +9,7 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import assigns, names_in
 from transformer.syntax.rewrite import Edits
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract
 
 INFO = TransformInfo(
@@ -38,6 +38,8 @@ def apply(state: State) -> Rewrite:
         Skip: it cannot be moved.
     """
     roles = state.roles
+    if state.history.in_turns:
+        raise NotNeeded("the environment is stepped once per turn of the training loop: there is no rollout loop")
     if roles.rollout is None or roles.phases.collect is not roles.rollout:
         raise Skip("the rollout loop stands inside another statement")
     edits = Edits(state.source)

@@ -41,7 +41,11 @@ class Common:
                 return clock
             if method(node) == "dim":
                 return True
-            pure = tree.names.builtin(node.func) in PURE or qualified in ("torch.is_tensor", "torch.device", "torch.cuda.is_available")
+            pure = tree.names.builtin(node.func) in PURE or qualified in (
+                "torch.is_tensor",
+                "torch.device",
+                "torch.cuda.is_available",
+            )
             pure = pure or qualified.startswith("math.")
             if not pure and isinstance(node.func, ast.Attribute) and node.func.attr in ("fill_", "item"):
                 parts, pure = [*parts, node.func.value], True

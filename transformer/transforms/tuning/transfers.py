@@ -46,7 +46,7 @@ def apply(state: State) -> Rewrite:
     """
     tree, roles = state.tree, state.roles
     device = roles.device
-    if roles.kind == "on-policy" and roles.rollout is None:
+    if roles.kind == "on-policy" and roles.rollout is None and not state.history.in_turns:
         raise Skip("the rollout loop is gone")
     p = roles.phases
     acting = roles.rollout.body if roles.rollout is not None else p.block[: p.block.index(p.learn)]

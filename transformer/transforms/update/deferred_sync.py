@@ -17,7 +17,7 @@ from transformer.syntax.query import TRY, calls_method, children, statements, wa
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop
 from transformer.torch_api import OF, REDUCES, names
-from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.memory import Memory
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.reports import REPORTS, is_report
@@ -429,7 +429,7 @@ class Deferral:
 
     def _own(self, stmt: ast.stmt) -> set[str]:
         """Names that a condition's statements bind for themselves: new tensors, of which nothing else is read."""
-        if not isinstance(stmt, ast.If) or self.state.roles.kind == "on-policy":
+        if not isinstance(stmt, ast.If) or self.state.roles.kind != "off-policy":
             return set()
         inside = set(walk(stmt))
         bound = [s for s in stmt.body if isinstance(s, ast.Assign)]
@@ -442,7 +442,7 @@ class Deferral:
     def _is_buffer(self, node: ast.Attribute) -> bool:
         """Whether an attribute of a network is one that its class registers as a buffer, and that nothing sets."""
         roles = self.state.roles
-        if not isinstance(node.value, ast.Name) or node.value.id not in roles.modules or roles.kind == "on-policy":
+        if not isinstance(node.value, ast.Name) or node.value.id not in roles.modules or roles.kind != "off-policy":
             return False
         known = any(
             isinstance(n, ast.Call)
@@ -552,4 +552,4 @@ def _is_scalar(node: ast.expr) -> bool:
     return False
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply, ALL)

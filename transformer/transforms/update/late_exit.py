@@ -118,4 +118,4 @@ def _operand(tree: Tree, test: ast.expr) -> str:
     return f"({text})" if either or isinstance(test, (ast.IfExp, ast.Lambda, ast.NamedExpr)) else text
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, ("on-policy", "update"))

@@ -15,7 +15,7 @@ from transformer.state import State
 from transformer.syntax.query import method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.transforms.extraction import extract
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
@@ -166,4 +166,4 @@ def _branches(tensors: Tensors, node: ast.AST) -> bool:
     return method(node) in ("item", "tolist", "numpy", "cpu")
 
 
-TRANSFORM = Transform(INFO, apply, BOTH)
+TRANSFORM = Transform(INFO, apply, ALL)
