@@ -85,7 +85,7 @@ def _region(
 def makes_of_arrays(tree: Tree, stmt: ast.stmt) -> bool:
     """Whether a statement makes a tensor of what is on the host, and calls nothing that may compute gradients."""
     calls = [n for n in walk(stmt) if isinstance(n, ast.Call)]
-    made = [n for n in calls if (tree.qualified(n.func) or "") in MADE_OF_ARRAYS]
+    made = [n for n in calls if (tree.qualified(n.func) or "") in OF_HOST]
     others = [n.func for n in calls if n not in made]
     moved = all(isinstance(f, ast.Attribute) and f.attr in ("to", "cuda", "float") for f in others)
     return isinstance(stmt, ast.Assign) and bool(made) and moved
