@@ -281,9 +281,9 @@ class Values:
             return self.leaves(func.value, frame) & MODULE or UNKNOWN
         if func.attr in OF_ARRAYS and not call.args and not call.keywords:
             return NUMBER if self.leaves(func.value, frame) <= NUMBER | LIST else UNKNOWN
-        made = self._classes_of(func.value, frame)
-        methods = [m for cls in made for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == func.attr]
-        return NUMBER if len(made) == 1 and methods and _only_counts(methods[0]) else UNKNOWN
+        classes = self._classes_of(func.value, frame)
+        methods = [m for cls in classes for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == func.attr]
+        return NUMBER if len(classes) == 1 and methods and _only_counts(methods[0]) else UNKNOWN
 
     def _classes_of(self, value: ast.expr, frame: Frame) -> list[ast.ClassDef]:
         """The class of the file whose object a local name holds."""
