@@ -23,6 +23,7 @@ BY_DATA = (
     "last-step",
     "narrow-observations",
     "on-device",
+    "tune-host",
 )
 """Transforms whose turn hangs on the observations, the networks' layers, the environments, the form of the advantages'
 loop, and what the host makes."""

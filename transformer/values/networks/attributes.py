@@ -268,8 +268,8 @@ class Values:
             return NUMBER if given <= NUMBER | LIST else UNKNOWN
         if name.startswith("numpy.") and (last := name.removeprefix("numpy.")) in ARRAYS | ELEMENTWISE | REDUCING:
             number = len(call.args) == 1 if last in REDUCING else last in ELEMENTWISE and "list" not in given
-            made = NUMBER if number and not call.keywords else NUMBER | LIST
-            return made if given <= NUMBER | LIST else UNKNOWN
+            result = NUMBER if number and not call.keywords else NUMBER | LIST
+            return result if given <= NUMBER | LIST else UNKNOWN
         function = self.function_called(call)
         if function is not None:
             inner = self.enter(function, call, frame)
