@@ -77,7 +77,7 @@ fuzz: $(STAMP) ## convert N=10000 mutants (SEED, JOBS), then run RUNS=150 agains
 	$(BIN)/python tests/fuzz/equal.py --runs $(RUNS) --seed $(SEED)
 
 hostile: $(STAMP) ## convert and run hundreds of hostile scripts (JOBS; 20 minutes)
-	PYTHONPATH=tests/support $(BIN)/python tests/hostility/sweep.py --jobs $(JOBS) --write
+	PYTHONPATH=tests/support:tests/support/standins $(BIN)/python tests/hostility/sweep.py --jobs $(JOBS) --write
 
 mutants: $(STAMP) ## single edits of converted fixtures that verify should tell, MUTANTS= of each (an hour; goes on where it stopped)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/score.py --write $(if $(MUTANTS),--mutants $(MUTANTS))

@@ -1,6 +1,6 @@
 """Tries every hostile script, and writes down what became of them.
 
-    PYTHONPATH=tests/support python tests/hostility/sweep.py [--jobs N] [--write] [TITLE...]
+    PYTHONPATH=tests/support:tests/support/standins python tests/hostility/sweep.py [--jobs N] [--write] [TITLE...]
 
 With `--write`, benchmarks/results/hostile.json and the page benchmarks/hostile.md are made anew. The exit status says
 whether anything was wrong.
