@@ -1,6 +1,6 @@
-"""Measures what several processes cost and give on this machine, predicts more, writes a page (benchmarks/ranks.md).
+"""Measures what several processes cost and give on this machine, predicts more, and prints a page.
 
-    python benchmarks/ranks.py FOLDER > benchmarks/ranks.md
+    python benchmarks/ranks.py FOLDER
 
 `FOLDER` has cleanrl's `ppo.py` and `ppo_atari_envpool.py`. Each is converted with --distribute and trained for a few
 iterations: as one process with its share of the environments, and as two under torchrun. Steps per second are those
