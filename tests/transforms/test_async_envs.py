@@ -176,6 +176,10 @@ HELD_BACK = {
         script(above="level = 1", given="[lambda: gym.make('x', level=level)] * 4", end="level += 1"),
         SHARE,
     ),
+    "a number that training sets anew": (
+        script(above="level = 1", given="[lambda: gym.make('x', level=level)] * 4", end="level = 2"),
+        SHARE,
+    ),
     "options that training changes": (script(end="args.env_id = 1"), SHARE),
     "a default that is shared": (script(given="[lambda seen=[]: gym.make('x', a=seen)] * 4"), SHARE),
     "a run that is logged to": (script(module="import wandb", thunk="wandb.log({})"), SHARE),
