@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripts import PARTS, script
+from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, Step, convert
 from transformer.verify import compare, record
@@ -60,7 +60,7 @@ def test_counters_and_clocks_and_schedulers() -> None:
     [
         (
             {"begin": PARTS["begin"] + "\nmean = torch.zeros(2)", "report": PARTS["report"] + "\nmean = 0.9 * mean"},
-            "mean goes from one iteration to the next, and is no known number",
+            "mean lives across iterations, and is no known number",
         ),
         (
             {"begin": PARTS["begin"] + "\nmean = torch.zeros(2)", "report": PARTS["report"] + "\nmean.mul_(0.9)"},
@@ -89,6 +89,22 @@ def test_counters_and_clocks_and_schedulers() -> None:
             "decides by it",
         ),
         ({"report": PARTS["report"] + "\nargs.seed += 1"}, "args.seed is set in training"),
+        ({"report": PARTS["report"] + "\nAgent.seen = iteration"}, "Agent.seen is set in training"),
+        (
+            {
+                "functions": "calls = 0\n\n\ndef called():\n    global calls\n    calls += 1\n\n\n",
+                "report": PARTS["report"] + "\ncalled()",
+            },
+            "calls are set in a function",
+        ),
+        (
+            {"report": PARTS["report"] + "\nif iteration == 1:\n    mean = 0.5\nelse:\n    mean = 0.9 * mean"},
+            "mean lives across iterations, and is bound in them alone",
+        ),
+        (
+            {"agent": edited("agent", "return self.critic(x)", "self.seen = x\nreturn self.critic(x)")},
+            "Agent.get_value() changes self.seen, which no state_dict() holds",
+        ),
     ],
 )
 def test_what_is_of_no_known_kind_is_held_back(parts: dict[str, str], reason: str) -> None:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from transformer.dataflow.access import access
+from transformer.dataflow.access import access, free_names
 from transformer.dataflow.liveness import exposed
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
@@ -56,6 +56,8 @@ class Lasting:
         """What is of no known kind, and why."""
         for name in self._read:
             self._place(name)
+        for name in sorted(self._carried - self._bindings.keys()):
+            self.obstacles.append((self._bound(name), f"{name} lives across iterations, and is bound in them alone"))
         self.obstacles += self._attributes()
         if self._beside_state is not None:
             self.obstacles.append(self._beside_state)
@@ -140,9 +142,7 @@ class Lasting:
         functions = {f.name for f in roles.history.functions.values()}
         for function in self._tree.of(ast.FunctionDef):
             if function in roles.run_by_training and function.name not in functions:
-                head |= {n.id for n in walk(function) if isinstance(n, ast.Name) and is_read(n)} - set(
-                    parameters(function)
-                )
+                head |= free_names(function)
         return (head & roles.variant) - targets
 
     def _place_carried(self, name: str) -> None:
@@ -153,8 +153,11 @@ class Lasting:
         elif all(where for where, _ in again) and self._is_of_environments(name):
             self.anew[name] = None
         else:
-            stmt = next(s for s in statements(self._roles.outermost.body) if name in access(s).binds)
-            self.obstacles.append((stmt, f"{name} goes from one iteration to the next, and is no known number"))
+            self.obstacles.append((self._bound(name), f"{name} lives across iterations, and is no known number"))
+
+    def _bound(self, name: str) -> ast.stmt:
+        """The first statement of the loop that binds a name."""
+        return next(s for s in statements(self._roles.outermost.body) if name in access(s).binds)
 
     def _bound_again(self, name: str) -> Iterator[tuple[bool, ast.expr | None]]:
         """Whether the rollout binds a name in the loop, and the value where it is told, each time that it is bound."""
@@ -421,12 +424,12 @@ class Lasting:
 
     def _attributes(self) -> Iterator[tuple[ast.AST, str]]:
         """Attributes that training sets on what is taken for the same in each run, and names that functions set."""
+        same = {*self._bindings, *self._tree.classes, *self._tree.imports}
+        same -= {*self._environments, *self._roles.variant}
         for node in self._roles.run_by_training:
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-                owner = root(node)
-                if owner in self._bindings and owner not in {*self._environments, *self._roles.variant}:
-                    yield node, f"{unparse(node)} is set in training"
-            if isinstance(node, ast.Global):
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and root(node) in same:
+                yield node, f"{unparse(node)} is set in training"
+            if isinstance(node, (ast.Global, ast.Nonlocal)):
                 yield node, f"{', '.join(node.names)} are set in a function"
 
 
