@@ -121,6 +121,35 @@ TURNS = [
     ),
 ]
 
+TURNS += [
+    Shape(
+        "a network that is made anew",
+        turns("len(seen) == args.num_steps", emptied=EMPTY + "\nagent.load_state_dict(Agent().state_dict())"),
+    ),
+    Shape(
+        "a name that stands for another network",
+        turns(
+            "len(seen) == args.num_steps",
+            before_loop="spare = Agent()",
+            emptied=EMPTY + "\nagent, spare = spare, agent\noptimizer = optim.Adam(agent.parameters(), lr=0.01)",
+        ),
+        ("update",),
+        {"policy": "binds agent"},
+    ),
+    Shape(
+        "a rate that falls in each turn",
+        turns("len(seen) == args.num_steps", head='optimizer.param_groups[0]["lr"] *= 0.99'),
+        ("policy", "update"),
+    ),
+    Shape(
+        "two lists that are one",
+        turns(
+            "len(seen) == args.num_steps",
+            emptied=EMPTY.replace("[], [], [], [], [], []", "[], [], [], [], [], []\nended = ended[:]"),
+        ),
+    ),
+]
+
 # --- an object that trains --------------------------------------------------------------------------------------------
 
 NAMES = "agent optimizer envs args device obs actions logprobs rewards dones values next_obs next_done"
@@ -261,6 +290,24 @@ LEARNERS = [
         ),
     ),
     Shape(
+        "its optimizer is replaced",
+        learner(
+            before_loop=f"learner = {MADE}",
+            collect=STEPPED + "if turn == 0:\n    learner.optimizer = optim.SGD(agent.parameters(), lr=0.1)",
+        ),
+        ("update",),
+    ),
+    Shape(
+        "its network is replaced",
+        learner(
+            before_loop=f"learner = {MADE}\nother = Agent()",
+            collect=STEPPED
+            + "learner.agent = other\n"
+            + "learner.optimizer = optim.Adam(other.parameters(), lr=0.01)\nprint(len(vars(learner)))",
+        ),
+        ("update",),
+    ),
+    Shape(
         "an object that holds the object",
         learner(
             LEARNER
@@ -332,6 +379,39 @@ OPTIMIZERS = [
             "optimizer": "optimizer = agent.make(args.learning_rate)",
         },
         ("inline", *FULLY),
+    ),
+    Shape(
+        "a function makes it, and is kept",
+        {
+            "functions": MAKES,
+            "optimizer": "makers = [make]\noptimizer = make(args, agent)",
+            "end": "    print(len(makers))",
+        },
+        ON_POLICY,
+    ),
+    Shape(
+        "a function makes it in each turn",
+        {"functions": MAKES, "optimizer": "", "head": "optimizer = make(args, agent)"},
+        ("rollout", "gae", "update"),
+    ),
+    Shape(
+        "a function makes it, with variables that the script has",
+        {
+            "functions": MAKES.replace(
+                "return optim.Adam(agent.parameters()", "values = agent.parameters()\n    return optim.Adam(values"
+            ),
+            "optimizer": "optimizer = make(args, agent)",
+        },
+        ("inline", *ON_POLICY),
+    ),
+    Shape(
+        "a class of the file with a rate of its own",
+        {
+            "functions": PLAIN + "\n    def calm(self, pace):\n        self.lr = pace * self.lr\n",
+            "optimizer": "optimizer = Descent(agent.parameters(), 0.01)",
+            "head": "optimizer.calm(0.5)",
+        },
+        ON_POLICY,
     ),
     Shape(
         "a function chooses it",
@@ -530,6 +610,14 @@ AGENTS_OF = [
     ),
     Shape(
         "by key", several("i in agents", lambda t: t.replace("agent.", "agents[i].")), ("rollout", "update", "compile")
+    ),
+    Shape(
+        "one of whom stops to learn",
+        several(
+            "i, agent in agents.items()",
+            lambda t: t + "\nif turn == 0:\n    optimizers[1] = optim.SGD(agents[1].parameters(), lr=0.0)",
+        ),
+        ("rollout", "update"),
     ),
     Shape(
         "one network for both",
