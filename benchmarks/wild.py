@@ -403,12 +403,14 @@ def main(
         outcome = outcome_of(root / script.path)
         outcomes.append(outcome)
         click.echo(f"{outcome.kind:10} {outcome.seconds:4.1f} s  {script.repository} {script.path}: {outcome.detail}")
-        anew = again or (script.repository, script.path) in turn
+        its_turn = (script.repository, script.path) in turn
         if outcome.kind == "converted":
-            if (runs or tenth) and not script.impossible and (anew or not _known(script, outcome)):
+            wanted = runs and (again or not _known(script, outcome))
+            if (wanted or its_turn) and not script.impossible:
                 script = ran(script, outcome, directory)
                 keep(script, path)
-            if script.ran == "equal" and ((compiles and not script.compiled) or (anew and (compiles or tenth))):
+            wanted = compiles and (again or not script.compiled)
+            if (wanted or its_turn) and script.ran == "equal":
                 script = compiled(script, outcome, directory)
         scripts[number] = judged(script, outcome)
         if scripts[number] != script or compiles or tenth:

@@ -118,6 +118,44 @@ def test_each_has_its_turn_to_be_compiled() -> None:
     assert wild.in_turn(scripts) == {("a/b", "8.py"), ("a/b", "2.py")}
 
 
+def test_a_night_runs_what_changed_and_compiles_whose_turn_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wild
+    from click.testing import CliRunner
+
+    def outcome(path: Path) -> Any:
+        return wild.Outcome("refused" if path.name == "3.py" else "converted", source=path.name)
+
+    ran = [script(f"{i}.py", ran="equal", conversion=outcome(Path(f"{i}.py")).digest, seen="then") for i in range(6)]
+    ran[1] = dataclasses.replace(ran[1], conversion="another")
+    ran = [dataclasses.replace(s, compiled="equal", compiled_seen=f"day {i}") for i, s in enumerate(ran)]
+    (tmp_path / "wild.toml").write_text(wild.listed(ran), encoding="utf-8")
+    did: list[str] = []
+    monkeypatch.setattr(wild, "HERE", tmp_path)
+    monkeypatch.setattr(wild, "version", lambda: "now")
+    monkeypatch.setattr(wild, "outcome_of", outcome)
+    monkeypatch.setattr(
+        wild, "ran", lambda s, o, d: did.append(f"ran {s.path}") or dataclasses.replace(s, conversion=o.digest)
+    )
+    monkeypatch.setattr(
+        wild,
+        "compiled",
+        lambda s, o, d: did.append(f"compiled {s.path}") or dataclasses.replace(s, compiled_seen="now"),
+    )
+    command = [str(tmp_path), "--run", "--tenth", "--write"]
+    result = CliRunner().invoke(wild.main, command)
+    assert result.exit_code == 0, result.output
+    assert did == ["ran 0.py", "compiled 0.py", "ran 1.py"]
+    kept = {s.path: s for s in wild.read_list(tmp_path / "wild.toml")}
+    assert (kept["0.py"].compiled_seen, kept["3.py"].failing) == ("now", "now")
+    did.clear()
+    assert CliRunner().invoke(wild.main, command).exit_code == 0
+    assert did == ["ran 1.py", "compiled 1.py"]
+    page = (tmp_path / "wild.md").read_text(encoding="utf-8").splitlines()
+    assert "`3.py`" in next(line for line in page if line.startswith("| a/b"))
+
+
 def test_what_ran_and_has_not_changed_is_known() -> None:
     import wild
 
