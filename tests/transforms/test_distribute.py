@@ -6,7 +6,7 @@ import pytest
 from cases import NoOp
 from scripts import PARTS, edited, script
 
-from transformer import convert
+from transformer import Skipped, convert
 
 LOGGED = {
     "third_party": "from torch.utils.tensorboard import SummaryWriter",
@@ -79,9 +79,12 @@ def test_a_list_in_the_rollout_is_of_the_own_environments() -> None:
 
 
 def test_a_result_is_left_alone() -> None:
-    once = convert(script({}), distribute=True)
-    (step,) = (s for s in convert(once.source, distribute=True).steps if s.transform.name == "distribute")
-    assert not step.applied
+    once = convert(script({}), select=["distribute"])
+    assert once.source != script({})
+    again = convert(once.source, select=["distribute"])
+    (step,) = (s for s in again.steps if s.transform.name == "distribute")
+    assert isinstance(step.outcome, Skipped)
+    assert "talks to other processes itself" in step.outcome.reason
 
 
 def test_it_is_asked_for() -> None:
