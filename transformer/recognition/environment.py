@@ -298,10 +298,14 @@ class _Separate:
         bound = [n for n in tree.of(ast.Name) if n.id == name and not isinstance(n.ctx, ast.Load)]
         bound = [n for n in bound if tree.scope_of(n) in (tree.root, self.roles.scope)]
         definitions: list[ast.FunctionDef | ast.ClassDef] = [*tree.of(ast.FunctionDef), *tree.of(ast.ClassDef)]
-        defined = [n for n in definitions if n.name == name and not isinstance(tree.parents[n], ast.ClassDef)]
+        defined = [d for d in definitions if d.name == name and not isinstance(tree.parents[d], ast.ClassDef)]
         if tree.imports.get(name, "").partition(".")[0] in OF_ONE_PROCESS:
             raise self._shared(used, name)
-        if name in numbers or (name in tree.imports and not bound) or (hasattr(builtins, name) and not bound + defined):
+        if (
+            name in numbers
+            or (name in tree.imports and not bound)
+            or (hasattr(builtins, name) and not bound and not defined)
+        ):
             return
         if defined and not bound:
             for definition in defined:
