@@ -194,27 +194,34 @@ def test_the_original_bits(options: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_ranks_go_on_together_when_one_is_killed(tmp_path: Path) -> None:
+def test_two_ranks_go_on_together_when_one_was_killed(tmp_path: Path) -> None:
     source = convert((FIXTURES / "distributed.py").read_text(encoding="utf-8"), checkpoint=True).source
     saving = "        if args.checkpoint_every and update >"
     assert source.count(saving) == 1
-    died = 'if update == 4 and os.environ["RANK"] + os.environ["TORCHELASTIC_RESTART_COUNT"] == "10":'
+    died = 'if update == 4 and os.environ["RANK"] == os.environ.get("DYING"):'
     learned = "sum(p.double().sum() for p in agent.parameters()).item()"
-    told = f'print("rank", os.environ["RANK"], update, {learned}, flush=True)'
+    told = f'print(update, {learned}, file=open("told" + os.environ["RANK"], "a"))'
     source = source.replace(saving, f"        {told}\n        {died}\n            os.kill(os.getpid(), 9)\n{saving}")
     path = tmp_path / "ppo.py"
     path.write_text(source)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    # Not by --max-restarts: torch 2.13 cannot connect two gloo ranks anew, whatever they run
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     options = ["--total-timesteps", "384", "--local-num-envs", "2", "--num-steps", "16", "--num-minibatches", "2"]
-    done = subprocess.run(
-        [*torchrun, path, *options, "--checkpoint-every", "2"],
-        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **RUN}, check=False, timeout=200,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lines = [re.findall(r"rank (\d) (\d+) (\S+)", line) for line in done.stdout.splitlines()]
-    told_by = {rank: [(n, value) for found in lines for r, n, value in found if r == rank] for rank in "01"}
-    assert [n for n, _ in told_by["1"]] == ["1", "2", "3", "4", "3", "4", "5", "6"]
+    told_by = []
+    for dying in ("1", "none"):
+        done = subprocess.run(
+            [*torchrun, path, *options, "--checkpoint-every", "2"],
+            capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **RUN, "DYING": dying}, check=False,
+            timeout=200,
+        )  # fmt: skip
+        assert (done.returncode == 0) == (dying == "none"), done.stderr
+        files = [tmp_path / f"told{rank}" for rank in range(2)]
+        told_by.append([file.read_text().splitlines() for file in files])
+        for file in files:
+            file.unlink()
     assert done.stdout.count("goes on with iteration 3") == 2
-    assert told_by["0"][-4:] == told_by["1"][-4:]  # the same parameters after the restart
-    assert told_by["1"][2] == told_by["1"][4]  # those that were saved
+    first, second = told_by
+    assert [line.split()[0] for line in second[1]] == ["3", "4", "5", "6"]
+    assert second[0] == second[1]  # all ranks have the same parameters
+    assert second[0][0] == first[0][2]  # those that were saved
     assert not any((tmp_path / "checkpoints").iterdir())
