@@ -626,13 +626,24 @@ AGENTS_OF = [
     ),
 ]
 
-SHAPES = [*TURNS, *LEARNERS, *OPTIMIZERS, *CONDITIONS, *LOCALS, *AGENTS_OF]
+QUICK = (
+    "lists that are full", "two objects of the class", "update() is called from two places", "update() is replaced",
+    "an object that holds the object", "a function makes it", "a class of the file", "a list of several",
+    "a second loss under a condition", "which training changes", "is a name there that is read", "dictionaries",
+)  # fmt: skip
+"""Those that are not marked slow."""
 
 
-def ids() -> list[str]:
+def shapes() -> list[object]:
+    """All of them, as parameters of a test."""
     names = ("turn", "learner", "optimizer", "condition", "locals", "several")
-    groups = dict(zip(names, (TURNS, LEARNERS, OPTIMIZERS, CONDITIONS, LOCALS, AGENTS_OF), strict=True))
-    return [f"{name}: {shape}" for name, group in groups.items() for shape in group]
+    groups = zip(names, (TURNS, LEARNERS, OPTIMIZERS, CONDITIONS, LOCALS, AGENTS_OF), strict=True)
+    marks = {True: [], False: [pytest.mark.slow]}
+    return [
+        pytest.param(shape, id=f"{name}: {shape}", marks=marks[shape.title in QUICK])
+        for name, group in groups
+        for shape in group
+    ]
 
 
 def converted(text: str) -> Conversion:
@@ -640,7 +651,7 @@ def converted(text: str) -> Conversion:
     return convert(text, ignore=["shuffle", "evaluate-once"])
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=ids())
+@pytest.mark.parametrize("shape", shapes())
 def test_shape(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     text = shape.text()
     made = converted(text)
