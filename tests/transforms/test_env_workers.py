@@ -1,5 +1,6 @@
 """The vector environment that --env-workers puts in SyncVectorEnv's place: the same bits, and an orderly end."""
 
+import functools
 import importlib
 import multiprocessing
 import os
@@ -367,8 +368,11 @@ def test_no_process_is_left_behind(number: signal.Signals, tmp_path: Path) -> No
     (tmp_path / "walk.py").write_text(head + walk)
     (tmp_path / "train.py").write_text(textwrap.dedent(TRAINER.format(tests=str(tmp_path))))
     command = [sys.executable, "-W", "ignore", str(tmp_path / "train.py")]
+    heeded = functools.partial(
+        signal.signal, signal.SIGINT, signal.SIG_DFL
+    )  # where tests run in the background it is not
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heeded
     ) as trainer:
         try:
             assert trainer.stdout is not None and trainer.stderr is not None

@@ -312,6 +312,7 @@ REWRITES += [
             + EACH_GROUP.format(name="other", write=f"{GROUP_RATE} = 0.0"),
             **READ,
         },
+        notes=("other: its class is not known to take a tensor learning rate",),
     ),
 ]
 NOOPS += [

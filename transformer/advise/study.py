@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from transformer.advise.heat import Heat, Heats, is_network
+from transformer.dataflow.access import access
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import method, names_in, parameters, statements, walk
@@ -44,6 +45,13 @@ class _View(Roles):
             if kind in self.tree.classes and is_network(self.tree, self.tree.classes[kind]):
                 found[name] = None
         return tuple(found)
+
+    @cached_property
+    def variant(self) -> frozenset[str]:
+        """Names that loops of the scope bind: advice is given on scripts without a training loop, too."""
+        loops = [s for s in statements(self._scope.body) if isinstance(s, (ast.For, ast.While))]
+        inner = (s for loop in loops for s in (loop, *statements(loop.body)))
+        return frozenset(name for s in inner for name in access(s).binds)
 
     def _made(self) -> dict[str, str]:
         made: dict[str, str] = {}
