@@ -1,6 +1,7 @@
 """Registry, README and `explain` agree, because all of them come from the registry."""
 
 import ast
+import dataclasses
 import importlib.resources
 import pkgutil
 import re
@@ -16,6 +17,7 @@ import docs
 from transformer import TransformInfo, all_transforms, cli
 from transformer.advise import RULES, Rule
 from transformer.conversion.first_state import read, recognise
+from transformer.conversion.settings import settings_of
 from transformer.syntax.diagnostics import CODES, Code
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +57,14 @@ def test_the_transform_that_contributors_are_shown_works() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(README.read_bytes()) <= 10_000
+
+
+def test_page_of_settings_shows_every_key(tmp_path: Path) -> None:
+    shown = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "settings.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert shown is not None
+    (tmp_path / "pyproject.toml").write_text(shown[1], encoding="utf-8")
+    chosen = settings_of(tmp_path)
+    assert {f.name for f in dataclasses.fields(chosen) if getattr(chosen, f.name) is None} == {"select"}
 
 
 def test_page_of_speeds_shows_the_results() -> None:
