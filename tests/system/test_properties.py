@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,13 +22,16 @@ UNRELATED = ("unrelated = 3", "print('unrelated')", "if len('unrelated') > 20:\n
 few = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
+with_all = partial(convert, tune=True, measure=True, distribute=True, workers=True, checkpoint=True)
+
+
 def applied(conversion: Conversion) -> list[str]:
     assert conversion.converted, conversion.diagnostics
     ast.parse(conversion.source)
     return [s.transform.name for s in conversion.steps if s.applied]
 
 
-EXPECTED = applied(convert(ORIGINAL, tune=True, measure=True))
+EXPECTED = applied(with_all(ORIGINAL))
 
 
 def renamed(source: str, names: dict[str, str]) -> str:
@@ -47,6 +51,7 @@ def test_the_template_is_fully_converted() -> None:
         "auxiliary-update",
         "float-arrays",
         "channels-last",
+        "async-envs",
     ]
     assert left == expected, (
         "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host, "
@@ -58,7 +63,7 @@ def test_the_template_is_fully_converted() -> None:
 @given(st.lists(FREE, min_size=len(RENAMED), max_size=len(RENAMED), unique=True))
 def test_names_do_not_matter(fresh: list[str]) -> None:
     names = dict(zip(RENAMED, fresh, strict=True))
-    assert applied(convert(renamed(ORIGINAL, names), tune=True, measure=True)) == EXPECTED
+    assert applied(with_all(renamed(ORIGINAL, names))) == EXPECTED
 
 
 def statement_lines(source: str) -> list[int]:
@@ -75,7 +80,7 @@ def test_unrelated_statements_do_not_matter(line: int, statement: str) -> None:
     indent = re.match(r" *", lines[line - 1])
     assert indent is not None
     lines.insert(line - 1, "".join(f"{indent[0]}{part}\n" for part in statement.splitlines()))
-    skipped = set(EXPECTED) - set(applied(convert("".join(lines), tune=True, measure=True)))
+    skipped = set(EXPECTED) - set(applied(with_all("".join(lines))))
     # Between the shuffle and the slices, or inside the loop over time, a statement may hold back that transform alone,
     # and those that work on what it makes.
     assert skipped <= {"shuffle", "gae-hoist", "cudagraphs"}, skipped
@@ -104,4 +109,4 @@ def test_the_order_of_independent_statements_does_not_matter(pair: tuple[ast.stm
     a, b = lines[first.lineno - 1 : first.end_lineno], lines[second.lineno - 1 : second.end_lineno]
     between = lines[first.end_lineno : second.lineno - 1]
     swapped = [*lines[: first.lineno - 1], *b, *between, *a, *lines[second.end_lineno :]]
-    assert applied(convert("".join(swapped), tune=True, measure=True)) == EXPECTED
+    assert applied(with_all("".join(swapped))) == EXPECTED
