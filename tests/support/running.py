@@ -1,6 +1,7 @@
 """Running scripts with `lean-convert run` in processes of their own; conversions may be made by hand."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,11 @@ from transformer.run.cache import key_of, open_cache
 from transformer.run.harness.program import Facts
 
 COMMAND = (sys.executable, "-m", "transformer", "run")
+
+
+def heed_interrupts() -> None:
+    """Let SIGINT end a process that is begun: where tests run in the background of a shell, it is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass
@@ -58,7 +64,7 @@ class Runner:
         """The same, begun."""
         return subprocess.Popen(
             [*COMMAND, *map(str, args)], env=self.environment, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_interrupts,
         )  # fmt: skip
 
     def _run(self, command: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,5 @@
 """The vector environment that --env-workers puts in SyncVectorEnv's place: the same bits, and an orderly end."""
 
-import functools
 import importlib
 import multiprocessing
 import os
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from running import heed_interrupts
 
 from transformer.syntax.templates import render
 from transformer.transforms.scaling.async_envs import MODULES, RESULTS
@@ -368,12 +368,8 @@ def test_no_process_is_left_behind(number: signal.Signals, tmp_path: Path) -> No
     (tmp_path / "walk.py").write_text(head + walk)
     (tmp_path / "train.py").write_text(textwrap.dedent(TRAINER.format(tests=str(tmp_path))))
     command = [sys.executable, "-W", "ignore", str(tmp_path / "train.py")]
-    heeded = functools.partial(
-        signal.signal, signal.SIGINT, signal.SIG_DFL
-    )  # where tests run in the background it is not
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heeded
-    ) as trainer:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, start_new_session=True, preexec_fn=heed_interrupts, **pipes) as trainer:
         try:
             assert trainer.stdout is not None and trainer.stderr is not None
             pids = [int(word) for word in trainer.stdout.readline().split()]
