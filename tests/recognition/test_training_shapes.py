@@ -627,9 +627,8 @@ AGENTS_OF = [
 ]
 
 QUICK = (
-    "lists that are full", "two objects of the class", "update() is called from two places", "update() is replaced",
-    "an object that holds the object", "a function makes it", "a class of the file", "a list of several",
-    "a second loss under a condition", "which training changes", "is a name there that is read", "dictionaries",
+    "lists that are full", "update() is called from two places", "update() is replaced", "a function makes it",
+    "a class of the file", "a second loss under a condition", "is a name there that is read", "dictionaries",
 )  # fmt: skip
 """Those that are not marked slow."""
 

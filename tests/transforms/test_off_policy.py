@@ -492,7 +492,15 @@ def test_noise_of_what_may_be_no_tensor_is_left_alone(spread: str) -> None:
     assert "no network draws" in reason("sampling", noisy(spread))
 
 
-@pytest.mark.parametrize("source", [replay(), replay(**TWO), with_rows(), replay(**TUNED), from_library(), noisy()])
+@pytest.mark.parametrize(
+    "source",
+    [
+        replay(),
+        from_library(),
+        noisy(),
+        *(pytest.param(s, marks=pytest.mark.slow) for s in (replay(**TWO), with_rows(), replay(**TUNED))),
+    ],
+)
 def test_the_converted_script_is_equal(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(STANDINS))
     script = tmp_path / "script.py"
