@@ -50,6 +50,7 @@ def test_the_template_is_fully_converted() -> None:
         "narrow-observations",
         "auxiliary-update",
         "float-arrays",
+        "plain-sizes",
         "channels-last",
         "async-envs",
     ]

@@ -1,0 +1,130 @@
+"""Keep the number of actions as a plain int in networks, where compiled functions take it for a size."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.name_lookups import texts_of
+from transformer.syntax.query import bind_arguments, method, pairwise, walk
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Tree
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.networks.attributes import SPACES
+
+INFO = TransformInfo(
+    name="plain-sizes",
+    brief="sizes in compiled functions are plain ints",
+    summary="keep the number of actions as a plain int in networks, where compiled functions take it for a size",
+    applies=(
+        "to an attribute of a network that is a space's number of actions, where all that reads it are sizes that "
+        "tensors and layers are made with"
+    ),
+    safety=(
+        "The number is the same; gymnasium's Discrete spaces have it as numpy.int64. torch.compile makes tensors of "
+        "numpy's numbers and cannot take a tensor for a size, so that it leaves the function eager (seen with torch "
+        "2.13). In tensors' shapes and layers' sizes either form gives the same."
+    ),
+    costs="torch.compile leaves the function eager: write int(envs.single_action_space.n).",
+    needs=("flags", "compile"),
+    before="self.n = envs.single_action_space.n",
+    after="self.n = int(envs.single_action_space.n)",
+)
+
+SHAPED = frozenset("view reshape expand repeat".split())
+"""Methods of tensors whose arguments are sizes."""
+
+
+def apply(state: State) -> Rewrite:
+    """Write int() around what such attributes are set to.
+
+    Raises:
+        Skip: they are read as something else, too.
+    """
+    roles, tree = state.roles, state.tree
+    found = [(target, value) for cls in roles.network_classes for target, value in _set_to_actions(roles, cls)]
+    shapes = [(target, value) for target, value in found if any(_shapes(tree, n) for n in _reads(tree, target.attr))]
+    if not shapes:
+        raise NotNeeded("no network takes the number of actions of a space for a size")
+    edits = Edits(state.source)
+    for target, value in shapes:
+        other = next((n for n in _reads(tree, target.attr) if not _is_size(tree, n)), None)
+        if other is not None:
+            raise Skip(f"line {other.lineno} reads {tree.text(other)} for something else than a size")
+        if target.attr in texts_of(tree):
+            raise Skip(f"the script may read {target.attr} by its name, which stands in a text")
+        edits.substitute(value, f"int({tree.text(value)})")
+    return Rewrite(edits)
+
+
+def _set_to_actions(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[ast.Attribute, ast.expr]]:
+    """The attributes of the object that its constructor sets to a space's number of actions."""
+    tree = roles.tree
+    constructor = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
+    if constructor is None:
+        return
+    for stmt in walk(constructor):
+        for target, value in pairwise(stmt) if isinstance(stmt, ast.Assign) else []:
+            if isinstance(target, ast.Attribute) and tree.class_of_self(target.value, constructor) is cls:
+                if _is_number(tree, value) or _is_given(roles, cls, constructor, value):
+                    yield target, value
+
+
+def _is_given(roles: Roles, cls: ast.ClassDef, constructor: ast.FunctionDef, value: ast.expr) -> bool:
+    """Whether a value is a parameter for which all that makes the object give such a number."""
+    tree = roles.tree
+    if not isinstance(value, ast.Name) or any(
+        isinstance(n, ast.Name) and n.id == value.id and not isinstance(n.ctx, ast.Load) for n in walk(constructor)
+    ):
+        return False
+    uses = [n for n in tree.of(ast.Name) if n.id == cls.name]
+    for use in uses:
+        call = tree.parents[use]
+        if not isinstance(call, ast.Call) or call.func is not use:
+            return False
+        bound = bind_arguments(constructor, call, use)
+        given = bound.given.get(value.id) if bound is not None else None
+        if isinstance(given, ast.Name):
+            given = roles.only_value(given.id)
+        if given is None or not _is_number(tree, given):
+            return False
+    return bool(uses)
+
+
+def _is_number(tree: Tree, value: ast.expr) -> bool:
+    """Whether an expression is a space's number of actions: `envs.single_action_space.n`."""
+    return isinstance(value, ast.Attribute) and value.attr == "n" and tree.last_name(value.value) in SPACES
+
+
+def _reads(tree: Tree, attribute: str) -> list[ast.Attribute]:
+    """What reads an attribute of that name, but for spaces' numbers."""
+    named = [n for n in tree.of(ast.Attribute) if n.attr == attribute and isinstance(n.ctx, ast.Load)]
+    return [n for n in named if not _is_number(tree, n)]
+
+
+def _given_to(tree: Tree, read: ast.expr) -> ast.Call | None:
+    """The call that a number is an argument of, alone or in a product or sum."""
+    whole: ast.AST = read
+    while isinstance(parent := tree.parents[whole], ast.BinOp) and isinstance(
+        parent.op, (ast.Mult, ast.Add, ast.Sub, ast.FloorDiv)
+    ):
+        whole = parent
+    return parent if isinstance(parent, ast.Call) and whole in parent.args else None
+
+
+def _shapes(tree: Tree, read: ast.expr) -> bool:
+    """Whether a number is one of the sizes of a shape."""
+    call = _given_to(tree, read)
+    return call is not None and method(call) in SHAPED
+
+
+def _is_size(tree: Tree, read: ast.expr) -> bool:
+    """Whether a number is taken for a size, for which a plain int is as good."""
+    call = _given_to(tree, read)
+    layer = call is not None and (tree.qualified(call.func) or "").startswith("torch.nn.")
+    return layer or _shapes(tree, read)
+
+
+TRANSFORM = Transform(INFO, apply, ALL)
