@@ -87,8 +87,8 @@ bench: $(STAMP) ## what a conversion, its verification and its start cost: secon
 	$(BIN)/python benchmarks/verify_cost.py
 	$(BIN)/python benchmarks/run_cost.py fixtures/gym_classic_discrete.py fixtures/gymnasium_continuous.py
 
-bench-speed: $(STAMP) ## how fast converted scripts train (15 minutes, nothing else running); LEANRL=checkout of theirs
-	$(BIN)/python benchmarks/speed.py $(if $(LEANRL),--leanrl $(LEANRL))
+bench-speed: $(STAMP) ## how fast converted scripts train (25 minutes, nothing else running); LEANRL=, CLEANRL= checkouts
+	$(BIN)/python benchmarks/speed.py $(if $(LEANRL),--leanrl $(LEANRL)) $(if $(CLEANRL),--cleanrl $(CLEANRL))
 	$(BIN)/python tests/tools/docs.py
 
 waits: $(STAMP) ## how often scripts wait for a CUDA device, on an emulated one (8 minutes)

@@ -1,14 +1,15 @@
 """The speed benchmark: cleanrl's published scripts, converted, against themselves and against LeanRL's.
 
-    python benchmarks/speed.py [--leanrl CHECKOUT]
+    python benchmarks/speed.py [--leanrl CHECKOUT] [--cleanrl CHECKOUT]
 
 Writes results/speed-cpu.json (speed-gpu.json where there is a CUDA device), a plot of each script, and speed.md, which
-is made of these files alone. About 14 minutes on two cores; the machine should have nothing else to do.
+is made of these files alone. About 25 minutes on two cores; the machine should have nothing else to do.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from transformer.bench import plots, show
 from transformer.bench.bench import Task, bench
 from transformer.bench.contenders import RUNGS, Contender, line_up
 from transformer.bench.measure import Length
+from transformer.bench.warm_up import past_warm_up
+from transformer.migrate.to_envpool import migrate
 from transformer.commands.script_runs import Bars
 from transformer.verify.run import Run
 
@@ -35,10 +38,20 @@ BURNIN = {"cpu": 2, "gpu": 23}
 """Iterations. On a GPU, a function that is called once in each is captured after 20 calls."""
 
 
-def contenders(row: Row, scripts: Path, checkout: Path | None, cuda: bool) -> Iterator[Contender]:
-    """The original, the rungs, and LeanRL's script by hand."""
-    original = Run(scripts / row.script, row.args)
+def contenders(row: Row, scripts: Path, checkout: Path | None, cuda: bool, folder: Path) -> Iterator[Contender]:
+    """The original, the rungs, those with other environments, and LeanRL's script by hand; files go to `folder`."""
+    path = os.pathsep.join(filter(None, (str(scripts.parent), os.environ.get("PYTHONPATH"))))
+    original = Run(scripts / row.script, row.args, environment={"PYTHONPATH": path})
     yield from line_up(original, None, (), RUNGS)
+    rungs = list(dict.fromkeys(goal.rung for device, goal in row.goals.items() if (device == "gpu") == cuda))
+    if row.workers:
+        yield from (c for c in line_up(original, None, (), rungs, env_workers=row.workers)[1:] if "worker" in c.name)
+    if row.migrated:
+        migrated = Path(tempfile.mkdtemp(dir=folder), row.script)
+        migrated.write_text(migrate(original.script.read_text(encoding="utf-8")).source, encoding="utf-8")
+        game = replace(original, script=migrated, args=(*row.args, *row.migrated))
+        for rung in line_up(game, None, (), rungs)[1:]:
+            yield replace(rung, name=f"{rung.name}, migrated to envpool", other=True)
     if row.leanrl is None:
         return
     if checkout is None:
@@ -71,6 +84,7 @@ def concise(measured: dict[str, Any]) -> dict[str, Any]:
 
 @click.command()
 @click.option("--leanrl", "checkout", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="CHECKOUT")
+@click.option("--cleanrl", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="CHECKOUT")
 @click.option("--row", "keys", multiple=True, type=click.Choice([r.key for r in ROWS]), help="Only this script.")
 @click.option("--rounds", default=2, show_default=True)
 @click.option("--turns", default=8, show_default=True)
@@ -81,8 +95,19 @@ def concise(measured: dict[str, Any]) -> dict[str, Any]:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder to write to; the page is made only of the one in this repository.",
 )
-def main(checkout: Path | None, keys: tuple[str, ...], rounds: int, turns: int, seconds: float, results: Path) -> None:
-    """Measure, write the results, and make the page."""
+def main(
+    checkout: Path | None,
+    cleanrl: Path | None,
+    keys: tuple[str, ...],
+    rounds: int,
+    turns: int,
+    seconds: float,
+    results: Path,
+) -> None:
+    """Measure, write the results, and make the page.
+
+    LeanRL's scripts, and those of cleanrl's repository, are measured where there is a CHECKOUT of theirs.
+    """
     cuda = has_cuda()
     device = "gpu" if cuda else "cpu"
     console = Console(stderr=True)
@@ -93,10 +118,15 @@ def main(checkout: Path | None, keys: tuple[str, ...], rounds: int, turns: int, 
     with tempfile.TemporaryDirectory() as folder, Bars(console) as bars:
         scripts = fetch_cleanrl.fetch(Path(folder))
         for row in (r for r in ROWS if (r.key in keys or not keys) and device in r.goals):
-            taking_part = list(contenders(row, scripts, checkout, cuda))
+            if row.repository and cleanrl is None:
+                console.print(f"{row.title} is left out: it needs a checkout of cleanrl (--cleanrl)")
+                continue
+            published = cleanrl / "cleanrl" if row.repository and cleanrl is not None else scripts
+            taking_part = list(contenders(row, published, checkout, cuda, Path(folder)))
             length = Length(BURNIN[device], None, seconds, turns)
             other_rounds = None if cuda else row.leanrl_rounds
-            measured = bench(Task(taking_part, rounds, length, None, other_rounds), bars)
+            task = past_warm_up(Task(taking_part, rounds, length, None, other_rounds), None)
+            measured = bench(task, bars)
             show.print_benchmark(measured, console)
             rows[row.key] = concise(show.as_json(measured))
             plots.draw_json(rows[row.key], results / f"speed-{device}-{row.key}.png")

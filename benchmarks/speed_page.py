@@ -20,15 +20,17 @@ _INTRODUCTION = """\
 # Speed
 
 How fast the converted scripts train, on the scripts of cleanrl 1.2.0 with their default arguments, and how fast
-[LeanRL](https://github.com/meta-pytorch/LeanRL)'s scripts do, which were written by hand to the same end.
-`make bench-speed` measures all of it (LEANRL=CHECKOUT for LeanRL's scripts) and writes this page; the figures are
-those of [`lean-convert bench`](../docs/bench.md), which defines each of them.
+[LeanRL](https://github.com/meta-pytorch/LeanRL)'s scripts do, which were written by hand to the same end. Off-policy
+scripts are those of cleanrl's repository, and learn from an earlier step on, as `verify` has them. `make bench-speed` measures all of it
+(LEANRL=CHECKOUT for LeanRL's scripts, CLEANRL=CHECKOUT for cleanrl's) and writes this page; the figures are those of
+[`lean-convert bench`](../docs/bench.md), which defines each of them.
 
 - Every script is a process of its own with an empty compile cache. Once all are warm, they train in turns of a few
   seconds, while the others wait. Ratios are to the unmodified original in the same turn; they are the medians of all
   turns, and `±` is half the 95% interval of that median.
 - A ratio above 1 is in steady state. *Pays off after* says when the longer start is made up for.
-- Converted scripts keep all of the original's logging; LeanRL's log less, every tenth iteration.
+- Converted scripts keep all of the original's logging; LeanRL's log less, every tenth iteration. *By hand* is what
+  LeanRL published for an H100; on a CPU it was measured here with their scripts mended, before this project began.
 - Figures depend on the machine. Compare ratios, not steps per second; and not a CPU's with a GPU's.
 """
 
@@ -62,7 +64,11 @@ def readme_table() -> str:
     ]
     for device, name in DEVICES.items():
         measured = load(device)["rows"]
-        for row in (r for r in ROWS if device in r.goals):
+        rows = [r for r in ROWS if device in r.goals]
+        if not measured:
+            lines.append(f"| {' | '.join([f'all {len(rows)}', name, NOT_YET, *[''] * 6])} |")
+            continue
+        for row in rows:
             benchmark = measured.get(row.key)
             cells = [NOT_YET, *[""] * 6] if benchmark is None else _readme_cells(row.goals[device], benchmark)
             lines.append(f"| {' | '.join([row.title, name, *cells])} |")

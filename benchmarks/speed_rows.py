@@ -23,7 +23,7 @@ class Row:
     key: str
     title: str
     script: str
-    """File in cleanrl's package."""
+    """File in cleanrl's package; or in its repository, with `repository`."""
     args: tuple[str, ...]
     leanrl: str | None
     """LeanRL's version of it."""
@@ -31,6 +31,12 @@ class Row:
     """In how many rounds that takes part on a CPU; in all where None."""
     goals: dict[str, Goal]
     """By `cpu` and `gpu`."""
+    repository: bool = False
+    """Whether it is the repository's script, where the package's asks for buffers and environments of old packages."""
+    workers: tuple[int, ...] = ()
+    """Numbers of worker processes for the environments, with which the goal's rung is measured, too."""
+    migrated: tuple[str, ...] = ()
+    """Where what `lean-convert migrate` makes of it takes part, converted: its arguments beside the others."""
 
 
 ROWS = (
@@ -66,5 +72,68 @@ ROWS = (
             "cpu": Goal("1.7", 1.75, 2.2, "compile"),
             "gpu": Goal("6.8 published", 7.0, 10.0, "compile + cudagraphs"),
         },
+    ),
+    Row(
+        "td3",
+        "TD3, HalfCheetah-v4",
+        "td3_continuous_action.py",
+        ("--env-id", "HalfCheetah-v4"),
+        None,
+        None,
+        {"cpu": Goal("0.39", 1.45, 1.53, "compile"), "gpu": Goal("3.4 published", 3.4, 4.0, "compile + cudagraphs")},
+        repository=True,
+    ),
+    Row(
+        "sac",
+        "SAC, HalfCheetah-v4",
+        "sac_continuous_action.py",
+        ("--env-id", "HalfCheetah-v4"),
+        None,
+        None,
+        {"cpu": Goal("0.66", 1.65, 1.7, "compile"), "gpu": Goal("5.7 published", 5.7, 7.0, "compile + cudagraphs")},
+        repository=True,
+    ),
+    Row(
+        "dqn",
+        "DQN, CartPole-v1",
+        "dqn.py",
+        (),
+        None,
+        None,
+        {"cpu": Goal("0.73", 1.4, 1.5, "compile"), "gpu": Goal("-", 1.4, 2.0, "compile + cudagraphs")},
+        repository=True,
+    ),
+    Row(
+        "c51",
+        "C51, CartPole-v1",
+        "c51.py",
+        (),
+        None,
+        None,
+        {"cpu": Goal("-", 1.3, 1.5, "flags off"), "gpu": Goal("-", 1.3, 2.0, "compile + cudagraphs")},
+        repository=True,
+    ),
+    Row(
+        "cheetahs",
+        "continuous, HalfCheetah-v4, 4 envs",
+        "ppo_continuous_action.py",
+        ("--env-id", "HalfCheetah-v4", "--num-envs", "4"),
+        None,
+        None,
+        {"cpu": Goal("-", 2.0, 2.4, "compile"), "gpu": Goal("-", 3.0, 4.0, "compile + cudagraphs")},
+        repository=True,
+        workers=(1,),
+    ),
+    Row(
+        "atari",
+        "Atari, Breakout, SyncVectorEnv, 8 envs",
+        "ppo_atari.py",
+        ("--env-id", "ale_py:BreakoutNoFrameskip-v4", "--num-steps", "32"),
+        None,
+        None,
+        {"cpu": Goal("-", 1.5, 2.0, "compile"), "gpu": Goal("-", 3.0, 4.0, "compile + cudagraphs")},
+        repository=True,
+        workers=(1,),
+        migrated=("--env-id", "Breakout-v5"),
     ),
 )

@@ -25,7 +25,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_results(results: Path) -> None:
-    assert speed_page.readme_table().count("not measured yet") == len(speed_page.readme_table().splitlines()) - 2
+    assert speed_page.readme_table().count("not measured yet") == len(speed_page.DEVICES)
     assert "Not measured yet. No CUDA device was at hand." in speed_page.page()
 
 
@@ -38,7 +38,7 @@ def test_with_results_of_a_cpu(results: Path) -> None:
     assert lines["continuous, HalfCheetah-v4", "CPU"] == (
         "| continuous, HalfCheetah-v4 | CPU | 500 | 0.95x | 2.00x | not run | 1.33x | 40 s | 76 s / 36,000 steps |"
     )
-    assert "not measured yet" in lines["continuous, HalfCheetah-v4", "GPU"]
+    assert "not measured yet" in lines[f"all {sum('gpu' in r.goals for r in ROWS)}", "GPU"]
     assert "not measured yet" in lines["discrete MLP, CartPole-v1, 4 envs", "CPU"]
     page = speed_page.page()
     for part in (
@@ -87,28 +87,39 @@ def test_who_takes_part(tmp_path: Path) -> None:
     names = ["original", *RUNGS, speed.BY_HAND]
     assert row.leanrl is not None
 
-    without = list(speed.contenders(row, fixtures, None, cuda=False))
+    without = list(speed.contenders(row, fixtures, None, False, tmp_path))
     assert [c.name for c in without] == names
     assert without[-1].reason == "no checkout of LeanRL was given (--leanrl)"
 
     script = tmp_path / "leanrl" / row.leanrl
     script.parent.mkdir()
     script.write_text("another version\n")
-    assert (
-        "holds 0 times, not once: import wandb"
-        in list(speed.contenders(row, fixtures, tmp_path, cuda=False))[-1].reason
-    )
+    last = list(speed.contenders(row, fixtures, tmp_path, False, tmp_path))[-1]
+    assert "holds 0 times, not once: import wandb" in last.reason
 
     script.write_text("".join(f"{mend.old}\n" for mend in mend_leanrl.MENDS[row.leanrl]))
     for cuda, flags in ((False, ("--compile",)), (True, ("--compile", "--cudagraphs"))):
-        last = list(speed.contenders(row, fixtures, tmp_path, cuda))[-1]
+        last = list(speed.contenders(row, fixtures, tmp_path, cuda, tmp_path))[-1]
         assert (last.name, last.reason, last.run.args) == (speed.BY_HAND, "", flags)
         assert last.run.source is not None
         assert "requires_grad_(False)" in last.run.source
 
 
-def test_without_a_leanrl_script_nothing_stands_against() -> None:
-    (row,) = (r for r in ROWS if r.leanrl is None)
+def test_without_a_leanrl_script_nothing_stands_against(tmp_path: Path) -> None:
+    row = next(r for r in ROWS if r.leanrl is None)
     row = replace(row, script="gym_classic_discrete.py")
     fixtures = Path(__file__).parent.parent.parent / "fixtures"
-    assert [c.name for c in speed.contenders(row, fixtures, None, cuda=False)] == ["original", *RUNGS]
+    assert [c.name for c in speed.contenders(row, fixtures, None, False, tmp_path)] == ["original", *RUNGS]
+
+
+def test_with_other_environments(tmp_path: Path) -> None:
+    """Worker processes, and what `migrate` makes of the script, on the goal's rung."""
+    row = replace(ROWS[0], script="gym_classic_discrete.py", leanrl=None, workers=(1, 2))
+    fixtures = Path(__file__).parent.parent.parent / "fixtures"
+    names = [c.name for c in speed.contenders(row, fixtures, None, False, tmp_path)]
+    assert names == ["original", *RUNGS, "compile, 1 env worker", "compile, 2 env workers"]
+    row = replace(row, script="atari_wrappers.py", workers=(), migrated=("--env-id", "Breakout-v5"))
+    atari = Path(__file__).parent.parent / "migrate" / "data"
+    *_, last = speed.contenders(row, atari, None, False, tmp_path)
+    assert last.name == "compile, migrated to envpool" and last.run.source is not None
+    assert "envpool.make(" in last.run.source and last.run.args == (*row.args, *row.migrated, "--compile")
