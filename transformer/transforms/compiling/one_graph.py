@@ -94,7 +94,9 @@ def apply(state: State) -> Rewrite:
     flag = state.history.flags["compile"]
     late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy"
     branching = _branches(roles, passes)
-    plain = len(passes) == 1 and passes[0].is_plain and not (any(clipped) or late or alone or branching)
+    plain = all(len(found) == 1 and found[0].is_plain for found in by_update.values())
+    plain = plain and not (any(clipped) or late or branching)
+    only = plain and len(passes) == 1 and not alone
     setups: list[tuple[_Pass, str]] = []
     for definition, found in by_update.items():
         # One of several functions is named after its optimizer, and so is what it calls
@@ -116,12 +118,13 @@ def apply(state: State) -> Rewrite:
             made = f"{names} = {traceable}({', '.join(given)})"
             own = one.optimizers[0]
             eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
-            setups.append((one, f"{eager}\nif {flag}:\n    {made}" if plain else made))
+            setups.append((one, f"{eager}\nif {flag}:\n    {made}" if only else made))
     code = render(
         "traceable" if plain else "traceable_several",
         traceable=traceable,
         flag=flag,
         alone=alone,
+        only=only,
         several=any(len(found) > 1 for found in by_update.values()),
         shared=any(len(one.steps) > 1 for one in passes),
         clipped=any(clipped),
