@@ -92,7 +92,9 @@ def main(folder: Path) -> None:
     print(__doc__.split("\n\n")[-1].strip() + "\n")
     print(f"torch {torch.__version__}, gloo, {os.cpu_count()} cores, load {load:.1f} when this was begun.", end=" ")
     if load > QUIET:
-        print("Other work ran beside it,\nso the figures show orders of magnitude, and ratios of two of them little more.")
+        print(
+            "Other work ran beside it,\nso the figures show orders of magnitude, and ratios of two of them little more."
+        )
     print()
     print("| message | parameters | all-reduce, 2 processes | per iteration of 16 updates |\n|-|-|-|-|")
     for case, seconds in zip(CASES.values(), reduced, strict=True):

@@ -21,9 +21,9 @@ _INTRODUCTION = """\
 
 How fast the converted scripts train, on the scripts of cleanrl 1.2.0 with their default arguments, and how fast
 [LeanRL](https://github.com/meta-pytorch/LeanRL)'s scripts do, which were written by hand to the same end. Off-policy
-scripts are those of cleanrl's repository, and learn from an earlier step on, as `verify` has them. `make bench-speed` measures all of it
-(LEANRL=CHECKOUT for LeanRL's scripts, CLEANRL=CHECKOUT for cleanrl's) and writes this page; the figures are those of
-[`lean-convert bench`](../docs/bench.md), which defines each of them.
+scripts are those of cleanrl's repository, and learn from an earlier step on, as `bench` has them. `make bench-speed`
+measures all of it (LEANRL=CHECKOUT for LeanRL's scripts, CLEANRL=CHECKOUT for cleanrl's) and writes this page; the
+figures are those of [`lean-convert bench`](../docs/bench.md), which defines each of them.
 
 - Every script is a process of its own with an empty compile cache. Once all are warm, they train in turns of a few
   seconds, while the others wait. Ratios are to the unmodified original in the same turn; they are the medians of all
