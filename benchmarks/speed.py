@@ -29,8 +29,8 @@ from transformer.bench.bench import Task, bench
 from transformer.bench.contenders import RUNGS, Contender, line_up
 from transformer.bench.measure import Length
 from transformer.bench.warm_up import past_warm_up
-from transformer.migrate.to_envpool import migrate
 from transformer.commands.script_runs import Bars
+from transformer.migrate.to_envpool import migrate
 from transformer.verify.run import Run
 
 BY_HAND = "LeanRL, mended"
@@ -114,7 +114,8 @@ def main(
     began = time.monotonic()
     results.mkdir(exist_ok=True, parents=True)
     path = results / f"speed-{device}.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() and keys else {}
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() and keys else {"rows": {}, "minutes": 0}
+    rows, minutes = known["rows"], known["minutes"]
     with tempfile.TemporaryDirectory() as folder, Bars(console) as bars:
         scripts = fetch_cleanrl.fetch(Path(folder))
         for row in (r for r in ROWS if (r.key in keys or not keys) and device in r.goals):
@@ -130,7 +131,7 @@ def main(
             show.print_benchmark(measured, console)
             rows[row.key] = concise(show.as_json(measured))
             plots.draw_json(rows[row.key], results / f"speed-{device}-{row.key}.png")
-            written = {"minutes": round((time.monotonic() - began) / 60, 1), "rows": rows}
+            written = {"minutes": round(minutes + (time.monotonic() - began) / 60, 1), "rows": rows}
             path.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     console.print(f"written: {path}, after {(time.monotonic() - began) / 60:.1f} minutes")
     if results == speed_page.RESULTS:

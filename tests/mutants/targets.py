@@ -60,4 +60,11 @@ TARGETS = (
             " --eval-every 2 --max-grad-norm 0.7 --eval-seeds 7 8".split()
         ),
     ),
+    Target(
+        "twin_critics.py",
+        tuple(
+            "--seed 3 --total-timesteps 216 --learning-starts 180 --batch-size 16 --buffer-size 150 --tau 0.1"
+            " --actor-every 3".split()
+        ),
+    ),
 )
