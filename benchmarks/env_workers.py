@@ -156,8 +156,9 @@ def page(result: dict[str, Any]) -> str:
         "",
         "Written by `python benchmarks/env_workers.py`, whose head says what is measured: milliseconds that a step of",
         "all environments keeps the script's own thread waiting, the median of its turns and in brackets the fastest.",
-        f"Measured on {machine['processor']}, {machine['cores']} cores, under a load of {low:.1f} to {high:.1f}: other",
-        "processes ran beside these, so that single figures are worth little.",
+        f"Measured on {machine['processor']}, {machine['cores']} cores, under a load of {low:.1f} to {high:.1f}"
+        f"{': other' if high > 3 else '.'}",
+        *(["processes ran beside these, so that single figures are worth little."] if high > 3 else []),
         "",
         "| environments | SyncVectorEnv | AsyncVectorEnv | 1 worker | 2 workers | same bits as SyncVectorEnv |",
         "|-|-|-|-|-|-|",

@@ -15,6 +15,8 @@ RESULTS = HERE / "results"
 PAGE = HERE / "speed.md"
 NOT_YET = "not measured yet"
 DEVICES = {"cpu": "CPU", "gpu": "GPU"}
+RUNG = {"cpu": "compile", "gpu": "compile + cudagraphs"}
+"""By device: what the README's warm-up is that of."""
 
 _INTRODUCTION = """\
 # Speed
@@ -57,31 +59,31 @@ def load(device: str) -> dict[str, Any]:
 
 def readme_table() -> str:
     """One line for each script and device: ratios to the original, and what the speed costs."""
-    lines = [
-        "| script | on | original, steps/s | flags off | `--compile` | `--compile --cudagraphs` | LeanRL by hand "
-        "| warm-up | pays off after |",
-        "|-|-|-|-|-|-|-|-|-|",
-    ]
+    heads = ["script", "on", "original, steps/s", "flags off", "`--compile`"]
+    graphs = bool(load("gpu")["rows"])
+    heads += ["`--compile --cudagraphs`"] * graphs + ["LeanRL by hand", "warm-up", "pays off after"]
+    lines = [f"| {' | '.join(heads)} |", "|-" * len(heads) + "|"]
     for device, name in DEVICES.items():
         measured = load(device)["rows"]
-        rows = [r for r in ROWS if device in r.goals]
+        rows = [r for r in ROWS if device in r.goals and r.readme]
+        not_yet = [NOT_YET, *[""] * (len(heads) - 3)]
         if not measured:
-            lines.append(f"| {' | '.join([f'all {len(rows)}', name, NOT_YET, *[''] * 6])} |")
+            lines.append(f"| {' | '.join(['all', name, *not_yet])} |")
             continue
         for row in rows:
             benchmark = measured.get(row.key)
-            cells = [NOT_YET, *[""] * 6] if benchmark is None else _readme_cells(row.goals[device], benchmark)
+            cells = not_yet if benchmark is None else _readme_cells(RUNG[device], benchmark, graphs)
             lines.append(f"| {' | '.join([row.title, name, *cells])} |")
     return "\n".join(lines)
 
 
-def _readme_cells(goal: Goal, benchmark: dict[str, Any]) -> list[str]:
+def _readme_cells(rung: str, benchmark: dict[str, Any], graphs: bool) -> list[str]:
     by_name = {r["name"]: r for r in benchmark["results"]}
-    best = by_name[goal.rung]
+    best = by_name[rung]
     others = [r for r in benchmark["results"] if r["name"].startswith("LeanRL")]
     return [
         f"{by_name['original']['steps_per_second']['median']:,.0f}",
-        *(_ratio(by_name[rung]) for rung in ("flags off", "compile", "compile + cudagraphs")),
+        *(_ratio(by_name[rung]) for rung in ("flags off", "compile", *["compile + cudagraphs"] * graphs)),
         _ratio(others[0]) if others else "",
         f"{best['warmup_seconds']['median']:.0f} s" if best["status"] == "measured" else "",
         _pays_off(best),

@@ -31,6 +31,8 @@ class Row:
     """In how many rounds that takes part on a CPU; in all where None."""
     goals: dict[str, Goal]
     """By `cpu` and `gpu`."""
+    readme: bool = True
+    """Whether the README's table has it, too."""
     repository: bool = False
     """Whether it is the repository's script, where the package's asks for buffers and environments of old packages."""
     workers: tuple[int, ...] = ()
@@ -122,6 +124,7 @@ ROWS = (
         None,
         {"cpu": Goal("-", 2.0, 2.4, "compile"), "gpu": Goal("-", 3.0, 4.0, "compile + cudagraphs")},
         repository=True,
+        readme=False,
         workers=(1,),
     ),
     Row(
@@ -133,6 +136,7 @@ ROWS = (
         None,
         {"cpu": Goal("-", 1.5, 2.0, "compile"), "gpu": Goal("-", 3.0, 4.0, "compile + cudagraphs")},
         repository=True,
+        readme=False,
         workers=(1,),
         migrated=("--env-id", "Breakout-v5"),
     ),
