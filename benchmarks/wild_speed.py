@@ -41,7 +41,7 @@ PAGE = HERE / "wild_speed.md"
 RUNGS = (FLAGS_OFF, "compile")
 BURN_IN = 2
 """Iterations of rollout and update; of scripts that learn from stored steps, warm_up.py knows."""
-LIMIT = 1800.0
+LIMIT = 1800
 """Seconds that a process may live: it waits while the others compile and have their turns."""
 
 INTRODUCTION = (
@@ -53,7 +53,9 @@ INTRODUCTION = (
 )
 
 
-def measured(script: wild.Script, converted: str, root: Path, packages: Path, turns: int) -> dict[str, Any]:
+def measured(
+    script: wild.Script, converted: str, root: Path, packages: Path, turns: int, limit: float
+) -> dict[str, Any]:
     """One script, its conversion, and this under --compile: the benchmark's JSON without single turns.
 
     Raises:
@@ -67,7 +69,7 @@ def measured(script: wild.Script, converted: str, root: Path, packages: Path, tu
     with tempfile.TemporaryDirectory() as folder, wild_run.environment(path, root, text, script, packages):
         output = Path(folder, path.name)
         output.write_text(converted + ending, encoding="utf-8")
-        original = Run(path, (*script.args, *quiet), text + ending, timeout=LIMIT)
+        original = Run(path, (*script.args, *quiet), text + ending, timeout=limit)
         contenders = line_up(original, output, (), RUNGS)
         length = Length(BURN_IN, None, 1.0, turns)
         return concise(show.as_json(bench(past_warm_up(Task(contenders, 1, length), None))))
@@ -203,6 +205,7 @@ def write_page() -> None:
 @click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
 @click.option("--minutes", type=float, help="Begin no further script after so many.")
 @click.option("--turns", default=6, show_default=True, help="Of one second each, whole iterations.")
+@click.option("--limit", default=LIMIT, show_default=True, help="Seconds that one process may live.")
 @click.option("--again", is_flag=True, help="Measure also what is known of the same conversion.")
 @click.option("--page", "only_page", is_flag=True, help="Make the page of what is known, and measure nothing.")
 def main(
@@ -212,6 +215,7 @@ def main(
     matching: str,
     minutes: float | None,
     turns: int,
+    limit: float,
     again: bool,
     only_page: bool,
 ) -> None:
@@ -235,7 +239,7 @@ def main(
             continue
         entry: dict[str, Any] = {"repository": script.repository, "path": script.path, "conversion": outcome.digest}
         try:
-            entry |= measured(script, outcome.source, root, directory / ".packages", turns)
+            entry |= measured(script, outcome.source, root, directory / ".packages", turns, limit)
         except (RunFailed, OSError) as failed:
             entry["reason"] = str(failed).strip().splitlines()[-1].replace(f"{HERE.parent}{os.sep}", "")[:200]
         keep(entry)

@@ -80,7 +80,7 @@ class Rowwise:
         if name.startswith("torch.distributions."):
             known = last in SAMPLED
         elif name.startswith("torch."):
-            known = last in FUNCTIONS or (last in ALONG and _inner(call, 1, last))
+            known = last in FUNCTIONS or (last in ALONG and _inner(call, 1, last)) or _joins_columns(call, last)
         elif isinstance(call.func, ast.Name):
             known = call.func.id == self._roles.history.sampler or call.func.id == "super"
         elif isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
@@ -123,6 +123,13 @@ class Rowwise:
         plain = isinstance(call.func, ast.Name) and call.func.id in ("int", "float", "len", "max", "min", "prod")
         method = isinstance(call.func, ast.Attribute) and not name  # np.array(shape).prod()
         return None if harmless or plain or method else f"line {call.lineno} makes it with {text}()"
+
+
+def _joins_columns(call: ast.Call, name: str) -> bool:
+    """Whether a call is `torch.cat([x, action], 1)`: matrices side by side; tensors of one dimension are an error."""
+    given = [k.value for k in call.keywords if k.arg in ("dim", "axis")] or call.args[1:2]
+    columns = bool(given) and ast.unparse(given[0]) == "1"
+    return columns and name in ("cat", "concat", "concatenate") and isinstance((*call.args, None)[0], (ast.List, ast.Tuple))
 
 
 def _inner(call: ast.Call, tensors: int, name: str) -> bool:
