@@ -128,8 +128,8 @@ class Rowwise:
 def _joins_columns(call: ast.Call, name: str) -> bool:
     """Whether a call is `torch.cat([x, action], 1)`: matrices side by side; tensors of one dimension are an error."""
     given = [k.value for k in call.keywords if k.arg in ("dim", "axis")] or call.args[1:2]
-    columns = bool(given) and ast.unparse(given[0]) == "1"
-    return columns and name in ("cat", "concat", "concatenate") and isinstance((*call.args, None)[0], (ast.List, ast.Tuple))
+    parts = call.args[0] if call.args and name in ("cat", "concat", "concatenate") else None
+    return isinstance(parts, (ast.List, ast.Tuple)) and bool(given) and ast.unparse(given[0]) == "1"
 
 
 def _inner(call: ast.Call, tensors: int, name: str) -> bool:
