@@ -198,13 +198,13 @@ def test_two_ranks_go_on_together_when_one_was_killed(tmp_path: Path) -> None:
     source = convert((FIXTURES / "distributed.py").read_text(encoding="utf-8"), checkpoint=True).source
     saving = "        if args.checkpoint_every and update >"
     assert source.count(saving) == 1
-    died = 'if update == 4 and os.environ["RANK"] == os.environ.get("DYING"):'
+    dies = 'os.environ["RANK"] == os.environ.get("DYING") and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"'
+    died = f"if update == 4 and {dies}:"
     learned = "sum(p.double().sum() for p in agent.parameters()).item()"
     told = f'print(update, {learned}, file=open("told" + os.environ["RANK"], "a"))'
     source = source.replace(saving, f"        {told}\n        {died}\n            os.kill(os.getpid(), 9)\n{saving}")
     path = tmp_path / "ppo.py"
     path.write_text(source)
-    # Not by --max-restarts: torch 2.13 cannot connect two gloo ranks anew, whatever they run
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     options = ["--total-timesteps", "384", "--local-num-envs", "2", "--num-steps", "16", "--num-minibatches", "2"]
     told_by = []
@@ -224,4 +224,27 @@ def test_two_ranks_go_on_together_when_one_was_killed(tmp_path: Path) -> None:
     assert [line.split()[0] for line in second[1]] == ["3", "4", "5", "6"]
     assert second[0] == second[1]  # all ranks have the same parameters
     assert second[0][0] == first[0][2]  # those that were saved
+    assert not any((tmp_path / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+def test_torchrun_restarts_two_ranks_when_one_was_killed(tmp_path: Path) -> None:
+    """Where the launcher keeps no store of its own from one try to the next, as docs/checkpoint.md says."""
+    source = convert((FIXTURES / "gymnasium_continuous.py").read_text(), distribute=True, checkpoint=True).source
+    saving = "        if args.checkpoint_every and "
+    assert source.count(saving) == 1
+    counter = source.partition(saving)[2].split()[0]
+    dies = f'{counter} == 4 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"'
+    path = tmp_path / "ppo.py"
+    path.write_text(source.replace(saving, f"        if {dies}:\n            os.kill(os.getpid(), 9)\n{saving}"))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    options = "--env-id Hopper-v4 --total-timesteps 384 --num-envs 2 --num-steps 32 --num-minibatches 4".split()
+    done = subprocess.run(
+        [*torchrun, path, *options, "--update-epochs", "1", "--eval-episodes", "1", "--checkpoint-every", "2"],
+        capture_output=True, text=True, cwd=tmp_path, check=False, timeout=200,
+        env={**os.environ, **RUN, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("goes on with iteration 3") == 1
+    assert "exitcode: -9" in done.stderr
     assert not any((tmp_path / "checkpoints").iterdir())
