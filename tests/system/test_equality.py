@@ -121,7 +121,12 @@ def test_compiled_conversion_trains_to_the_end(fixture: str, tmp_path: Path) -> 
     assert all(without_numbers(line) in printed for line in prints), "permutations are others, so numbers are, too"
     if any(s.transform.name == "one-graph" and s.applied for s in conversion(fixture).steps):
         assert breaks_in_update(script, result.stderr) == []
-        assert fixture == "uneven_minibatches.py" or "Recompiling function update" not in result.stderr
+        assert result.stderr.count("Recompiling function update") <= ANEW.get(fixture, 0)
+
+
+ANEW = {"uneven_minibatches.py": 2, "target_kl.py": 1}
+"""How often update() is compiled anew: for the size of the last minibatch; for a number that the script changes, which is
+a constant in the first graph."""
 
 
 def without_numbers(text: str) -> str:
