@@ -45,7 +45,7 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.In: (ast.NotIn,),
     ast.NotIn: (ast.In,),
 }
-SYMMETRIC = ("torch.max", "torch.min", "np.logical_or", "np.logical_and")
+SYMMETRIC = ("torch.max", "torch.min", "np.logical_or", "np.logical_and", "F.mse_loss")
 """Functions of arguments in any order."""
 SHAPED_LIKE = ("expand_as", "zeros_like", "empty_like")
 """Functions that read nothing of an argument but shape and dtype."""

@@ -101,7 +101,7 @@ class Range:
         """Verify the converted script, and record the original with each configuration's arguments.
 
         Raises:
-            AssertionError: they are not equal, or are not run under stress.
+            AssertionError: they are not equal, or are not run under stress; the other stress is that of scripts with switches.
         """
         self.target = target
         self.text = canonical(target.converted.read_text(encoding="utf-8"))
@@ -111,11 +111,12 @@ class Range:
         with in_forks():
             found = verify(Task(Run(target.original, target.arguments), self.text, up_to=RUNGS[2]))
         bad = [f"{rung.name}: {rung.findings} {rung.reason}" for rung in found.rungs if rung.status not in SAME]
-        assert len(found.stress) == 2 and not bad, f"{target.name}: {bad}"
+        assert found.stress and not bad, f"{target.name}: {bad}"
         self._configurations = {
             "base": Stress(found.args, None),
-            **dict(zip(("stress", "other stress"), found.stress, strict=True)),
+            **dict(zip(("stress", "other stress"), found.stress, strict=False)),
         }
+        self.places = [place for place in PLACES if place.name in self._configurations]
         self._originals: dict[tuple[str, bool], Recording] = {}
 
     @property
@@ -130,7 +131,7 @@ class Range:
             place: observe(
                 self._run(place, self.text, place.flags), uncompiled=place.rung != REFACTORED, **self._how(place)
             )
-            for place in PLACES
+            for place in self.places
         }
 
     @cached_property
@@ -150,7 +151,7 @@ class Range:
     def outcome(self, mutant: Mutant) -> Outcome:
         """Run a mutant in all places where its statement runs, until it is killed."""
         source = mutant.applied(self.text)
-        places = [place for place in PLACES if mutant.line in self.observed[place].lines]
+        places = [place for place in self.places if mutant.line in self.observed[place].lines]
         for runs, place in enumerate(places, start=1):
             try:
                 found = self._differences(place, source)

@@ -63,8 +63,8 @@ TARGETS = (
     Target(
         "twin_critics.py",
         tuple(
-            "--seed 3 --total-timesteps 216 --learning-starts 180 --batch-size 16 --buffer-size 150 --tau 0.1"
-            " --actor-every 3".split()
+            "--env-id Hopper-v4 --seed 5 --total-timesteps 216 --learning-starts 180 --batch-size 16 --buffer-size 150"
+            " --tau 0.1 --actor-every 3".split()
         ),
     ),
 )

@@ -125,8 +125,8 @@ def test_compiled_conversion_trains_to_the_end(fixture: str, tmp_path: Path) -> 
 
 
 ANEW = {"uneven_minibatches.py": 2, "target_kl.py": 1}
-"""How often update() is compiled anew: for the size of the last minibatch; for a number that the script changes, which is
-a constant in the first graph."""
+"""How often update() is compiled anew: for the size of the last minibatch; for a number that the script changes, and
+which the first graph holds as a constant."""
 
 
 def without_numbers(text: str) -> str:
