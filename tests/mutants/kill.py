@@ -101,7 +101,7 @@ class Range:
         """Verify the converted script, and record the original with each configuration's arguments.
 
         Raises:
-            AssertionError: they are not equal, or are not run under stress; the other stress is that of scripts with switches.
+            AssertionError: they are not equal, or are not run under stress. Only scripts with switches have the other.
         """
         self.target = target
         self.text = canonical(target.converted.read_text(encoding="utf-8"))
