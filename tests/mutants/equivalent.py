@@ -36,14 +36,14 @@ PURE_METHODS = frozenset(
     "abs actor actor_mean argmax bool chunk clamp clone copy cpu critic cuda detach dim exp expand_as flatten float "
     "get_value get_wrapper_attr int is_compiling item items join keys log log_prob entropy long max mean min numpy "
     "parameters prod ravel "
-    "reshape sigmoid split sqrt squeeze std sum tanh to tolist type unsqueeze values var view".split()
+    "reshape sigmoid split sqrt squeeze state_dict std sum tanh to tolist type unsqueeze values var view".split()
 )
 """Methods of tensors, arrays, dictionaries, texts, distributions and networks that change and draw nothing."""
 PURE_FUNCTIONS = frozenset(
-    "Categorical Normal TensorDict all any gae get_value dict enumerate float hasattr int isinstance len list max min "
-    "range reversed sorted str sum tuple type vars zip inspect.unwrap nn.Parameter np.array np.logical_or np.mean "
-    "np.prod np.stack np.var np.zeros optim.Adam torch.compiler.is_compiling torch.cuda.is_current_stream_capturing "
-    "torch.cuda.is_initialized tqdm.tqdm "
+    "Categorical F.mse_loss Normal Ring TensorDict actor all any critic_a critic_b gae get_value dict enumerate float "
+    "hasattr int isinstance len list max min policy range slow_a slow_actor slow_b reversed sorted str sum tuple type "
+    "vars zip inspect.unwrap nn.Parameter np.array np.logical_or np.mean np.prod np.stack np.var np.zeros optim.Adam "
+    "torch.compiler.is_compiling torch.cuda.is_current_stream_capturing torch.cuda.is_initialized tqdm.tqdm "
     "os.path.basename os.path.splitext torch.Tensor torch.abs torch.as_tensor torch.cat torch.clamp "
     "torch.cuda.is_available torch.device torch.exp torch.max torch.mean torch.min torch.ones torch.stack "
     "torch.tensor torch.zeros torch.zeros_like time.time".split()
@@ -52,7 +52,7 @@ PURE_FUNCTIONS = frozenset(
 terminal, which nobody compares."""
 SETTING = frozenset("random.seed np.random.seed torch.manual_seed nn.init.zeros_ torch.nn.init.constant_".split())
 """Functions whose second call with the same arguments changes nothing any more."""
-SETTING_METHODS = frozenset("copy_ fill_ zero_grad".split())
+SETTING_METHODS = frozenset("copy_ fill_ load_state_dict seed zero_grad zero_grad_actor zero_grad_critic".split())
 SHAPE_ONLY = frozenset("torch.zeros_like torch.empty_like".split())
 """Functions that read nothing of their argument but shape, dtype and device."""
 

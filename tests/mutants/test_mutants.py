@@ -116,6 +116,8 @@ def test_a_dropped_with_leaves_its_block(found: list[Mutant]) -> None:
         ("y += x", "repeat", False),
         ("random.seed(args.seed)", "repeat", True),
         ("random.seed(next(seeds))", "repeat", False),
+        ("slow.load_state_dict(actor.state_dict())", "repeat", True),
+        ("slow.load_state_dict(mixed(actor))", "repeat", False),
         ("optimizer.step()", "repeat", False),
         ("unread = (x, 2)", "drop", True),
         ("unread = draw(x)", "drop", False),
