@@ -145,7 +145,7 @@ VARIATIONS = [
             "minibatch": edited("minibatch", "b_obs[mb_inds]", "{k: o[mb_inds] for k, o in b_obs.items()}"),
         },
         {
-            "evaluate-once": "torch.cat(), which may mix the rows",
+            "evaluate-once": "picks x['place']",
             "cudagraphs": "next_obs, which it is given, is not known to be a tensor",
         },
     ),

@@ -171,8 +171,9 @@ def _by_hand(job: Job) -> int:
 
 def _not_emulated(error: BaseException) -> bool:
     """Whether a script ends with this because its CUDA device is an emulated one, or as it wants none, or another."""
-    refuses = isinstance(error, SystemExit) and isinstance(error.code, str) and not emulated_device.DeviceTensor.made
-    return refuses or emulated_device.falls_short(error)
+    text = isinstance(error, SystemExit) and isinstance(error.code, str)
+    refuses = text or (isinstance(error, AssertionError) and "needs a CUDA device" in str(error))
+    return (refuses and not emulated_device.DeviceTensor.made) or emulated_device.falls_short(error)
 
 
 def run_as_main(
