@@ -253,8 +253,7 @@ class Roles:
         """Whether a loop may be that of a policy's update, and no other training: there is one who acts, or a ratio."""
         acts = any(name.startswith("torch.distributions") for name in self.tree.imports.values())
         acts = acts or any(node.attr == "log_prob" for node in self.tree.of(ast.Attribute))
-        ratio = any(calls_method(node, "exp") or self.tree.calls(node, "torch.exp") for node in walk(loop))
-        return bool(self.env_steps or self.is_update(self.optimizer_steps[0]) or acts or ratio)
+        return bool(self.env_steps or self.is_update(self.optimizer_steps[0]) or acts or self._has_ratio(loop))
 
     def _minibatch_loops(self, opt: ast.Call, outer: AbstractSet[Loop]) -> tuple[Loop, ...]:
         """The loops around an optimizer's step but outer ones and those over several optimizers, innermost first."""
@@ -311,18 +310,27 @@ class Roles:
     def _sharing(self, steps: Sequence[ast.Call]) -> tuple[Loop, ast.Call, ast.Call] | None:
         """The innermost loop with a step of an environment and of an optimizer in it, and these two.
 
-        Of optimizers one that is stepped in a loop of its own there comes before one that is stepped once per rollout.
+        Of optimizers one that is stepped in a loop of its own there comes before one that is stepped once per rollout,
+        and of such loops the one of the policy's loss, with a ratio in it, before those of other losses.
         """
-        best: tuple[tuple[int, bool], Loop, ast.Call, ast.Call] | None = None
+        best: tuple[tuple[int, bool, bool], Loop, ast.Call, ast.Call] | None = None
         for step in steps:
             for opt in self.optimizer_steps:
                 around = self.tree.loops_around(opt)
                 common = [x for x in self.tree.loops_around(step) if x in around]
                 if common:
-                    rank = len(self.tree.loops_around(common[0])), around[0] is not common[0]
+                    own = around[0] is not common[0]
+                    rank = len(self.tree.loops_around(common[0])), own, own and self._optimizes_policy(opt)
                     if best is None or rank > best[0]:
                         best = rank, common[0], step, opt
         return best[1:] if best else None
+
+    def _optimizes_policy(self, opt: ast.Call) -> bool:
+        """Whether an optimizer's step is update(), or stands in a loop that computes a ratio."""
+        return self.is_update(opt) or self._has_ratio(self.tree.loops_around(opt)[0])
+
+    def _has_ratio(self, loop: Loop) -> bool:
+        return any(calls_method(node, "exp") or self.tree.calls(node, "torch.exp") for node in walk(loop))
 
     @cached_property
     def _helper_steps(self) -> tuple[ast.Call, ...]:

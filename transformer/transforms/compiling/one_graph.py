@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import scope_access
@@ -76,15 +76,13 @@ def apply(state: State) -> Rewrite:
             and (tree.qualified(node) or "").startswith("torch.")
         ):
             raise Skip(f"line {node.lineno} sets {tree.text(node)}")
-    updates = {tree.definition(name): name for name in state.history.all_updates}
+    updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}
     by_update = {definition: _plain_update(roles, definition) for definition in updates}
     passes = [one for found in by_update.values() for one in found]
     for definition, found in by_update.items():
         for name in (name for one in found for name in one.optimizers):
             _check_optimizer(roles, name, definition, by_update)
-    stepped = [name for one in passes for name in one.optimizers]
-    if again := next((name for name in stepped if stepped.count(name) > 1), None):
-        raise Skip(f"{again} is stepped more than once")
+    shared = _is_shared(by_update)
     clipped = [
         _also_clipped(roles, definition, found, alone=len(passes) == 1) for definition, found in by_update.items()
     ]
@@ -96,14 +94,19 @@ def apply(state: State) -> Rewrite:
     branching = _branches(roles, passes)
     plain = all(len(found) == 1 and found[0].is_plain for found in by_update.values())
     plain = plain and not (any(clipped) or late or branching)
-    only = plain and len(passes) == 1 and not alone
-    setups: list[tuple[_Pass, str]] = []
+    if shared and not plain:
+        raise Skip(f"{passes[0].optimizers[0]} is stepped in several phases, and not plainly in all")
+    only = plain and (shared or len(passes) == 1) and not alone
+    setups: list[tuple[_Pass, list[str], str]] = []
     for definition, found in by_update.items():
         # One of several functions is named after its optimizer, and so is what it calls
-        suffix = updates[definition].removeprefix("update") if len(updates) > 1 else ""
+        suffix = updates[definition].removeprefix("update") if len(updates) > 1 and not shared else ""
         for one in found:
-            zero_grad, backward = (tree.names.fresh(n + suffix) for n in ("zero_grad", "backward"))
-            steps = [tree.names.fresh("optimizer_step" + suffix) for _ in one.steps]
+            if shared and setups:
+                zero_grad, backward, *steps = setups[0][1]
+            else:
+                zero_grad, backward = (tree.names.fresh(n + suffix) for n in ("zero_grad", "backward"))
+                steps = [tree.names.fresh("optimizer_step" + suffix) for _ in one.steps]
             written.update((zero_grad, backward, *steps))
             edits.substitute(one.zero_grads[0], f"{zero_grad}()")
             for call in (*one.zero_grads[1:], *one.backwards[:-1]):
@@ -118,7 +121,8 @@ def apply(state: State) -> Rewrite:
             made = f"{names} = {traceable}({', '.join(given)})"
             own = one.optimizers[0]
             eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
-            setups.append((one, f"{eager}\nif {flag}:\n    {made}" if only else made))
+            if not (shared and setups):
+                setups.append((one, names.split(", "), f"{eager}\nif {flag}:\n    {made}" if only else made))
     code = render(
         "traceable" if plain else "traceable_several",
         traceable=traceable,
@@ -139,7 +143,36 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, replace(state.history, on_device=state.history.on_device | written, traced=True))
 
 
-def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> list[ast.stmt]:
+def _further(roles: Roles) -> list[str]:
+    """The functions of further training phases that can be traced, too; gradients in another are used outside."""
+    found, history = [], roles.history
+    definitions = [roles.tree.definition(name) for name in (*history.all_updates, *history.auxiliary)]
+    for name in history.auxiliary:
+        definition = roles.tree.definition(name)
+        try:
+            for one in _plain_update(roles, definition):
+                for optimizer in one.optimizers:
+                    _check_optimizer(roles, optimizer, definition, definitions)
+        except Skip:
+            continue
+        found.append(name)
+    return found
+
+
+def _is_shared(by_update: Mapping[ast.FunctionDef, list[_Pass]]) -> bool:
+    """Whether several functions step one optimizer, each in one plain pass.
+
+    Raises:
+        Skip: an optimizer is stepped more than once otherwise.
+    """
+    stepped = [name for found in by_update.values() for one in found for name in one.optimizers]
+    again = next((name for name in stepped if stepped.count(name) > 1), None)
+    if again is not None and (set(stepped) != {again} or any(len(found) > 1 for found in by_update.values())):
+        raise Skip(f"{again} is stepped more than once")
+    return again is not None
+
+
+def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, list[str], str]]) -> list[ast.stmt]:
     """Make the functions above the training loop; where an optimizer is not always made, below what makes it.
 
     Returns:
@@ -149,13 +182,12 @@ def _set_up(roles: Roles, edits: Edits, setups: list[tuple[_Pass, str]]) -> list
         Skip: there, what makes the functions is not defined yet.
     """
     always, elsewhere = [], list[ast.stmt]()
-    for one, text in setups:
+    for one, names, text in setups:
         made = [o.stmt for o in roles.optimizers if o.name in one.optimizers]
         perhaps = [stmt for stmt in made if stmt not in roles.setup and roles.tree.scope_of(stmt) is roles.scope]
         if not perhaps:
             always.append(text)
         elif len(made) == 1 and (test := _condition(roles, perhaps[0])) is not None:
-            names = text.partition(" = ")[0].split(", ")
             always.append(f"{' = '.join(names)} = None\nif {roles.tree.text(test)}:\n{textwrap.indent(text, '    ')}")
         elif len(made) > 1 or not isinstance(roles.scope, ast.Module):
             raise Skip(f"line {perhaps[0].lineno} makes an optimizer that is not always there")
