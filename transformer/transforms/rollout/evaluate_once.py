@@ -92,9 +92,23 @@ def apply(state: State) -> Rewrite:
     observations = _whole(records, step.observation, same)
     actions = _whole(records, step.targets[step.place], [".flatten()"] if step.flat else [])
     late = _late(roles, rollout, step, records)
-    _check_sizes(roles, [observations, actions], list(late))
-    _check_untouched(state.tree, rollout, step, records[observations][0])
-    return _rewrite(state, rollout, step, records, observations, actions, late)
+    values = _values(roles, rollout, step, records)
+    if not late and not values:
+        raise NotNeeded("the steps record nothing of the policy's but the actions")
+    _check_sizes(roles, [observations, actions], [*late, *(key for value in values for key in value.keys)])
+    _check_untouched(state.tree, rollout, step, [records[observations][0], *(value.stmt for value in values)])
+    return _rewrite(state, rollout, step, records, observations, actions, late, values)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A further call for the step's observations, whose result is only recorded: `value = agent.get_value(next_obs)`."""
+
+    stmt: ast.Assign
+    name: str
+    call: ast.Call
+    keys: tuple[str, ...]
+    """What is recorded of it."""
 
 
 MODES = ("autocast", "set_default_dtype", "set_default_tensor_type")
@@ -129,9 +143,7 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
     stmt = tree.statement(calls[0])
     if len(calls) > 1 or rollout not in tree.loops_around(calls[0]):
         raise Skip(f"line {calls[-1].lineno} calls the policy outside the steps, or for a second time")
-    around = [n for n in tree.ancestors(stmt) if isinstance(n, ast.With) and rollout in tree.ancestors(n)]
-    for item in (i for block in around for i in block.items):
-        entered = item.context_expr
+    for entered in _entered(tree, stmt, rollout):
         if not isinstance(entered, ast.Call) or not tree.calls(entered, *NO_GRAD):
             raise Skip(
                 f"line {entered.lineno} enters {tree.text(entered)}, in which one call for all steps would not be"
@@ -154,6 +166,58 @@ def _find_step(roles: Roles, rollout: ast.For) -> Step:
         raise Skip(why)
     assert isinstance(stmt, ast.Assign)
     return Step(stmt, names, call.args[0].id, parameter, place, _draws_numbers(roles, method, parameter))
+
+
+def _entered(tree: Tree, stmt: ast.stmt, rollout: ast.For) -> list[ast.expr]:
+    """The contexts of a step that a statement stands in."""
+    around = [n for n in tree.ancestors(stmt) if isinstance(n, ast.With) and rollout in tree.ancestors(n)]
+    return [item.context_expr for block in around for item in block.items]
+
+
+def _values(roles: Roles, rollout: ast.For, step: Step, records: Records) -> list[Value]:
+    """The calls of known networks for the observations, whose results can wait for the end of the rollout."""
+    tree, found = roles.tree, list[Value]()
+    live = Liveness.of(roles.scope.body, NONE, roles.counted).after[rollout]
+    recording = {id(stmt): key for key, (stmt, _) in records.items()}
+    for stmt in statements(rollout.body):
+        call = stmt.value if isinstance(stmt, ast.Assign) else None
+        target = stmt.targets[0] if isinstance(stmt, ast.Assign) else None
+        if not isinstance(stmt, ast.Assign) or not isinstance(call, ast.Call) or not isinstance(target, ast.Name):
+            continue
+        if len(stmt.targets) > 1 or [ast.unparse(a) for a in (*call.args, *call.keywords)] != [step.observation]:
+            continue
+        name, entered = target.id, _entered(tree, stmt, rollout)
+        if name in live or not entered or not all(tree.calls(e, *NO_GRAD) for e in entered):
+            continue
+        uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and n is not target]
+        keys = {key for n in uses if is_read(n) and (key := recording.get(id(tree.statement(n))))}
+        if len(keys) != len(uses) or not keys or any(_needs_more(roles, rollout, records, k, name) for k in keys):
+            continue
+        block, leaving = tree.block(stmt), {stmt, *(records[key][0] for key in keys)}
+        if any(set(tree.block(s)) <= leaving for s in leaving) or rollout not in tree.loops_around(stmt)[:1]:
+            continue
+        if any(isinstance(n, ast.If) for n in tree.ancestors(stmt) if rollout in tree.ancestors(n)) or not block:
+            continue
+        if _evaluates(roles, call):
+            found.append(Value(stmt, name, call, tuple(sorted(keys))))
+    return found
+
+
+def _evaluates(roles: Roles, call: ast.Call) -> bool:
+    """Whether a call computes each row of a batch by itself, cheaply, and draws nothing."""
+    cls, method = Results(roles, call).called
+    if cls is None or method is None or _convolves(roles.tree, cls):
+        return False
+    draws = any(_is_draw(roles, n) for n in walk(method))
+    return not draws and not Rowwise(roles, cls).obstacle(method.name) and Capture(roles).obstacle_of_call(call) is None
+
+
+def _needs_more(roles: Roles, rollout: ast.For, records: Records, key: str, name: str) -> bool:
+    """Whether what is recorded under a key hangs on more than a name, or is used in the step."""
+    value = records[key][1]
+    others = names_in([value]) & roles.variant - {name}
+    called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in walk(value))
+    return bool(others) or called or sum(names_entry(roles, n, key) for n in walk(rollout)) > 1
 
 
 def _convolves(tree: Tree, cls: ast.ClassDef) -> str | None:
@@ -237,7 +301,7 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
     """The keys of what can wait for the end of the rollout, each with the result that it is made of.
 
     Raises:
-        Skip: a step uses more than the actions, or records nothing else.
+        Skip: a step uses more than the actions.
     """
     found: dict[str, str] = {}
     live = Liveness.of(roles.scope.body, NONE, roles.counted).after[rollout]
@@ -254,17 +318,12 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
             line = other.lineno if other is not None else step.stmt.lineno
             raise Skip(f"{name} (line {line}) is used for more than to be recorded")
         for key in keys:
-            stmt, value = records[key]
-            names = names_in([value]) & roles.variant - {name}
-            called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in walk(value))
-            read = sum(names_entry(roles, n, key) for n in walk(rollout))
-            if names or called or read > 1 or step.targets.count(name) > 1:
+            stmt, _ = records[key]
+            if _needs_more(roles, rollout, records, key, name) or step.targets.count(name) > 1:
                 raise Skip(f"what line {stmt.lineno} records is used in the step, or hangs on more than {name}")
             if len(roles.tree.block(stmt)) == 1:
                 raise Skip(f"line {stmt.lineno} stands alone in its block")
             found[key] = name
-    if not found:
-        raise NotNeeded("the steps record nothing of the policy's but the actions")
     return found
 
 
@@ -280,13 +339,14 @@ def _check_sizes(roles: Roles, whole: list[str], late: list[str]) -> None:
         raise Skip("what is recorded is not known to have a row per environment")
 
 
-def _check_untouched(tree: Tree, rollout: ast.For, step: Step, record: ast.Assign) -> None:
-    """What the policy sees must be what is recorded.
+def _check_untouched(tree: Tree, rollout: ast.For, step: Step, others: list[ast.Assign]) -> None:
+    """What the policy sees, and what is called beside it, must be what is recorded.
 
     Raises:
         Skip: something may change it, or the actions, in between.
     """
-    first, last = sorted((record.lineno, step.stmt.lineno))
+    lines = [step.stmt.lineno, *(stmt.lineno for stmt in others)]
+    first, last = min(lines), max(lines)
     action = step.targets[step.place]
     for stmt in statements(rollout.body):
         binds = access(stmt).binds
@@ -314,6 +374,7 @@ def _rewrite(
     observations: str,
     actions: str,
     late: dict[str, str],
+    values: list[Value],
 ) -> Rewrite:
     tree = state.tree
     facts, names, text, edits = state.history, tree.names, tree.text, Edits(state.source)
@@ -331,18 +392,21 @@ def _rewrite(
         ),
         gap=1 if nested else 2,
     )
-    eager = [text(step.stmt), *(text(records[key][0]) for key in late)]
+    recorded_late = [*late, *(key for value in values for key in value.keys)]
+    eager = [text(stmt) for stmt in (step.stmt, *(v.stmt for v in values), *(records[key][0] for key in recorded_late))]
     drawn = f"{step.targets[step.place]} = {act}({step.observation})"
     indented = "\n".join(f"    {line}" for line in eager)
     edits.replace(step.stmt, f"if {flag}:\n    {drawn}\nelse:\n{indented}")
-    for key in late:
-        edits.remove(records[key][0])
+    for stmt in (*(value.stmt for value in values), *(records[key][0] for key in recorded_late)):
+        edits.remove(stmt)
     kept = set(late.values())
     edits.after(
         rollout,
         render(
             "evaluate_once",
-            first=next(iter(late)),
+            first=recorded_late[0],
+            policy=bool(late),
+            values=[(value.name, text(value.call.func)) for value in values],
             targets=", ".join(name if name in kept else "_" for name in step.targets),
             method=facts.policy_target,
             transitions=facts.transitions,
@@ -351,8 +415,8 @@ def _rewrite(
             actions=actions,
             parameter=step.parameter,
             rows=names.fresh("rows"),
-            results=list(dict.fromkeys(late.values())),
-            records=[text(records[key][0]) for key in late],
+            results=[*dict.fromkeys(late.values()), *(value.name for value in values)],
+            records=[text(records[key][0]) for key in recorded_late],
         ),
     )
     return Rewrite(edits, replace(facts, act=act))

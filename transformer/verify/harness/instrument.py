@@ -39,6 +39,15 @@ def compile_with_hooks(
 class _Router(ast.NodeTransformer):
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
+        self._late = False
+        """Whether a block is visited that evaluates what the rollout's steps left out."""
+
+    def visit_If(self, node: ast.If) -> ast.If:
+        """`if "values" not in transition:`."""
+        before, self._late = self._late, self._late or _asks_for_entry(node.test)
+        self.generic_visit(node)
+        self._late = before
+        return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         """A vector environment of the script's own is left as it is: what it does inside is not the training's."""
@@ -49,7 +58,7 @@ class _Router(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         called = node.func
-        if TOGETHER in self._names and _of_all_steps(node):
+        if TOGETHER in self._names and _of_all_steps(node, 1 if self._late else 2):
             node.args = [_listed(a) for a in node.args]
             for keyword in node.keywords:
                 keyword.value = _listed(keyword.value)
@@ -73,10 +82,17 @@ def _listed(value: ast.expr) -> ast.expr:
     return value.args[0]
 
 
-def _of_all_steps(node: ast.Call) -> bool:
-    """Whether each of two arguments or more concatenates one entry of each of the same steps."""
+def _asks_for_entry(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(left=ast.Constant(), ops=[ast.NotIn()], comparators=[ast.Name()]):
+            return True
+    return False
+
+
+def _of_all_steps(node: ast.Call, least: int) -> bool:
+    """Whether each of at least so many arguments concatenates one entry of each of the same steps."""
     steps = [_steps(v) for v in (*node.args, *(k.value for k in node.keywords))]
-    return len(steps) > 1 and len({*steps}) == 1 and None not in steps
+    return len(steps) >= least and len({*steps}) == 1 and None not in steps
 
 
 def _steps(value: ast.expr) -> str | None:
