@@ -60,6 +60,63 @@ CONTINUOUS = {
 }
 
 
+SEPARATE = {
+    "agent": PARTS["agent"].replace("probs.entropy(), self.critic(x)", "probs.entropy()"),
+    "act": """
+        with torch.no_grad():
+            action, logprob, _ = agent.get_action_and_value(next_obs)
+            value = agent.get_value(next_obs)
+            values[step] = value.flatten()
+    """,
+    "minibatch": edited(
+        "minibatch",
+        "_, newlogprob, entropy, newvalue = agent.get_action_and_value(b_obs[mb_inds], b_actions.long()[mb_inds])",
+        "_, newlogprob, entropy = agent.get_action_and_value(b_obs[mb_inds], b_actions.long()[mb_inds])\n"
+        "newvalue = agent.get_value(b_obs[mb_inds])",
+    ),
+}
+"""The value is computed by a call of its own."""
+
+
+def separate(old: str, new: str, part: str = "act") -> dict[str, str]:
+    assert SEPARATE[part].count(old) == 1, old
+    return {**SEPARATE, part: SEPARATE[part].replace(old, new)}
+
+
+def test_a_value_of_its_own_waits_too() -> None:
+    step = turn("evaluate-once", script(SEPARATE))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert 'value = agent.get_value(torch.cat([t["obs"] for t in transitions]))' in step.after
+    before, _, after = step.after.partition("if args.compile:\n                    action = act(next_obs)\n")
+    assert after.split("\n\n")[0].count("value = agent.get_value(next_obs)") == 1
+    assert "agent.get_value(next_obs)" not in before
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        separate("value = agent.get_value(next_obs)", "value = agent.get_value(next_obs * 2)"),
+        separate("values[step] = value.flatten()", "values[step] = value.flatten()\n            print(value)"),
+        separate("value = agent.get_value(next_obs)", "value = agent.get_value(next_obs) + 1"),
+        separate("return self.critic(x)", "return self.critic(x - x.mean(0))", part="agent"),
+        separate("return self.critic(x)", "return self.critic(x + torch.randn_like(x))", part="agent"),
+        {**SEPARATE, "flatten": PARTS["flatten"] + "\nprint(value)"},
+    ],
+    ids=["of something else", "used", "changed", "mixes rows", "draws", "read after the rollout"],
+)
+def test_a_value_of_its_own_that_cannot_wait(parts: dict[str, str]) -> None:
+    step = turn("evaluate-once", script(parts))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "get_value(torch.cat(" not in step.after
+
+
+def test_a_value_that_stands_alone_under_no_grad() -> None:
+    alone = separate("            value =", "        with torch.no_grad():\n            value =")
+    step = turn("evaluate-once", script(alone))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "get_value(torch.cat(" not in step.after
+
+
 def test_the_steps_draw_actions_only() -> None:
     step = turn("evaluate-once", script({}))
     assert isinstance(step.outcome, Applied), step.outcome
@@ -89,7 +146,7 @@ def trained(text: str, monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[li
     return list(space["agent"].parameters()), rows
 
 
-@pytest.mark.parametrize("parts", [{}, CONTINUOUS], ids=["discrete", "continuous"])
+@pytest.mark.parametrize("parts", [{}, CONTINUOUS, SEPARATE], ids=["discrete", "continuous", "separate"])
 def test_the_results_are_those_of_the_steps(parts: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     conversion = convert(script(parts))
     assert "evaluate-once" in {s.transform.name for s in conversion.steps if s.applied}

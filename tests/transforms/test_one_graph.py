@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from cases import NoOp, turn
-from scripts import edited, script
+from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
 
@@ -390,6 +390,63 @@ def test_names_that_are_taken() -> None:
     assert isinstance(step.outcome, Applied), step.outcome
     assert "zero_grad, backward_1, optimizer_step = traceable_1(optimizer)" in step.after
     assert "    backward_1(loss)" in step.after
+
+
+FURTHER = """
+for epoch in range(2):
+    np.random.shuffle(b_inds)
+    for first in range(0, args.batch_size, args.minibatch_size):
+        rows = b_inds[first : first + args.minibatch_size]
+        further_loss = ((agent.get_value(b_obs[rows]).view(-1) - b_returns[rows]) ** 2).mean()
+        <further>
+"""
+PHASE = {**PLAIN, "further": "optimizer.zero_grad()\nfurther_loss.backward()\noptimizer.step()"}
+LATER = {**PHASE, "report": PLAIN["report"] + FURTHER}
+SOONER = {**PHASE, "flatten": PARTS["flatten"] + "\nb_inds = np.arange(args.batch_size)" + FURTHER}
+"""The same optimizer fits the values below or above the policy's minibatches, with no gradient for the actor."""
+
+
+@pytest.mark.parametrize("parts", [LATER, SOONER], ids=["later", "sooner"])
+def test_phases_of_one_optimizer_share_its_functions(parts: dict[str, str]) -> None:
+    step = turn("one-graph", script(parts), (*UPDATE, "auxiliary-update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert step.after.count("= traceable(optimizer)") == 1
+    for name in ("zero_grad()", "optimizer_step()", "backward(further_loss)", "backward(loss)"):
+        assert step.after.count(f"\n    {name}\n") == (1 if "loss" in name else 2), name
+    update = step.after.partition("def update(")[2].partition("\ndef ")[0]
+    assert "ratio" in update
+    assert "further_loss" not in update
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        "optimizer.zero_grad()\nfurther_loss.backward()\nprint(agent.actor.weight.grad)\noptimizer.step()",
+        "further_loss.backward()\noptimizer.step()",
+        "optimizer.zero_grad()\nfurther_loss.backward(retain_graph=True)\noptimizer.step()",
+        "optimizer.zero_grad()\nfurther_loss.backward()\nif first:\n    optimizer.step()",
+        "for _ in range(2):\n    optimizer.zero_grad()\n    further_loss.backward()\n    optimizer.step()",
+    ],
+)
+def test_phases_of_one_optimizer_that_are_not_plain(further: str) -> None:
+    step = turn("one-graph", script({**LATER, "further": further}), (*UPDATE, "auxiliary-update"))
+    assert isinstance(step.outcome, Skipped)
+    assert "uses gradients outside of the minibatch too" in step.outcome.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [LATER, SOONER], ids=["later", "sooner"])
+def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path) -> None:
+    """The actor has no gradient in one of the phases: its moments and its count of steps stay what they were."""
+    original, converted = tmp_path / "ppo.py", tmp_path / "out.py"
+    original.write_text(script(parts), encoding="utf-8")
+    converted.write_text(convert(original.read_text(encoding="utf-8")).source, encoding="utf-8")
+    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    compiled = next(r for r in json.loads(result.stdout)["rungs"] if r["name"] == "compile")
+    assert compiled["status"] == "equal"
+    assert {c["what"].partition(":")[0] for c in compiled["compared"]} >= {"update", "update_auxiliary"}
 
 
 @pytest.mark.slow
