@@ -102,7 +102,7 @@ def apply(state: State) -> Rewrite:
 
 @dataclass(frozen=True)
 class Value:
-    """A further call for the step's observations, whose result is only recorded: `value = agent.get_value(next_obs)`."""
+    """A further call for the observations, whose result is only recorded: `value = agent.get_value(next_obs)`."""
 
     stmt: ast.Assign
     name: str
