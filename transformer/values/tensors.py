@@ -25,6 +25,9 @@ HOST_FUNCTIONS = frozenset(
 NETWORK_METHODS = frozenset("parameters named_parameters state_dict load_state_dict train eval to modules".split())
 """Methods of a network that compute nothing with it."""
 
+CASTS = frozenset("bfloat16 bool double float half int long".split())
+"""Methods that neither numbers nor arrays of numpy have: what is computed and cast so is a tensor."""
+
 NESTED = 4
 """So often an argument of a function's call may be what the function returned, or the function call itself."""
 
@@ -352,6 +355,8 @@ class Tensors:
         function = self._torch_function(node)
         if function is not None:
             return function == "Tensor" or (function not in HOST_FUNCTIONS and not function[:1].isupper())
+        if node.func.attr in CASTS and isinstance(node.func.value, (ast.Compare, ast.BinOp)):
+            return True
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
 
     def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:
