@@ -60,6 +60,18 @@ UNDERSTOOD: dict[str, tuple[dict[str, str], dict[str, int]]] = {
         below("kept = [optimizer.state_dict()]\ntorch.save(kept, 'x')"),
         {"writes": 1, "reads": 1},
     ),
+    "saved by a function of the file": (
+        below("save({'o': optimizer.state_dict()}, 'x')", "def save(state, path):\n    torch.save(state, path)"),
+        {"writes": 1, "reads": 1},
+    ),
+    "saved by a name that another function reads something else by": (
+        below(
+            "save()\nshow({})",
+            "def save():\n    kept = optimizer.state_dict()\n    torch.save(kept, 'x')\n"
+            "def show(kept):\n    print(kept)",
+        ),
+        {"writes": 1, "reads": 1},
+    ),
     "loaded": (above("optimizer.load_state_dict(torch.load('x'))"), {"writes": 1, "reads": 1, "loads": 1}),
     "loaded in a function": (
         above("f(optimizer)", "def f(o):\n    o.load_state_dict(torch.load('x'))"),
@@ -131,6 +143,18 @@ OBSTACLES: dict[str, tuple[dict[str, str], str]] = {
     "printed in the loop": (below("print(optimizer)"), "prints the optimizer"),
     "printed in the loop as text": (below("print(f'{optimizer}')"), "prints the optimizer"),
     "its state under a name": (below("kept = optimizer.state_dict()\nkeep(kept)"), "reads its state"),
+    "its state in a function that keeps it": (
+        below("save(optimizer.state_dict())", "def save(state):\n    torch.save(state, 'x')\n    kept.append(state)"),
+        "reads its state",
+    ),
+    "its state in a function that hides it": (
+        below("save(optimizer.state_dict())", "@wrapped\ndef save(state):\n    torch.save(state, 'x')"),
+        "reads its state",
+    ),
+    "its state among others": (
+        below("save(*[optimizer.state_dict()])", "def save(state):\n    torch.save(state, 'x')"),
+        "reads its state",
+    ),
     "its state under two names": (below("a = b = optimizer.state_dict()"), "reads its state"),
     "its state by itself": (below("optimizer.state_dict()"), "reads its state"),
     "its state somewhere": (below("keep(optimizer.state_dict())"), "reads its state"),

@@ -153,20 +153,30 @@ class Uses:
         """Whether a value is only written to a file by torch: at once, or under a name that is for nothing else."""
         for outer in self._tree.ancestors(node):
             if isinstance(outer, ast.Call):
-                return self._tree.calls(outer, "torch.save")
+                return self._tree.calls(outer, "torch.save") or self._saves(outer, node)
             if isinstance(outer, ast.Assign):
                 target = outer.targets[0]
                 if len(outer.targets) > 1 or not isinstance(target, ast.Name):
                     return False
-                reads = [
-                    n
-                    for n in self._tree.nodes
-                    if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Load)
-                ]
-                return all(self._tree.calls(self._tree.parents[n], "torch.save") for n in reads)
+                return self._is_for_saving(target.id, self._tree.scope_of(outer))
             if not isinstance(outer, (ast.Dict, ast.Tuple, ast.List)):
                 break
         return False
+
+    def _saves(self, call: ast.Call, inside: ast.AST) -> bool:
+        """Whether a call is of a function of the file that only writes what it is given to a file by torch."""
+        function = self._tree.function_called(call)
+        bound = bind_arguments(function, call) if function is not None and not function.decorator_list else None
+        if function is None or bound is None:
+            return False
+        taking = [p for p, value in bound.given.items() if any(n is inside for n in walk(value))]
+        return bool(taking) and all(self._is_for_saving(p, function) for p in taking)
+
+    def _is_for_saving(self, name: str, scope: Scope) -> bool:
+        """Whether a variable of a scope is only given to torch.save()."""
+        reads = [n for n in self._tree.of(ast.Name) if n.id == name and isinstance(n.ctx, ast.Load)]
+        own = [n for n in reads if self._roles.is_ours(n, scope)]
+        return all(self._tree.calls(self._tree.parents[n], "torch.save") for n in own)
 
     def _groups(self, node: ast.Attribute, parent: ast.AST) -> None:
         """`optimizer.param_groups` must be used in a way that is understood."""
