@@ -72,6 +72,10 @@ UNDERSTOOD: dict[str, tuple[dict[str, str], dict[str, int]]] = {
         ),
         {"writes": 1, "reads": 1},
     ),
+    "saved by a name that was something else before": (
+        below("kept = {}\nprint(kept['o'])\nkept = optimizer.state_dict()\ntorch.save(kept, 'x')"),
+        {"writes": 1, "reads": 1},
+    ),
     "loaded": (above("optimizer.load_state_dict(torch.load('x'))"), {"writes": 1, "reads": 1, "loads": 1}),
     "loaded in a function": (
         above("f(optimizer)", "def f(o):\n    o.load_state_dict(torch.load('x'))"),
@@ -153,6 +157,10 @@ OBSTACLES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "its state among others": (
         below("save(*[optimizer.state_dict()])", "def save(state):\n    torch.save(state, 'x')"),
+        "reads its state",
+    ),
+    "its state under a name that a later turn reads": (
+        below("if iteration > 1:\n    print(kept)\nkept = optimizer.state_dict()\ntorch.save(kept, 'x')"),
         "reads its state",
     ),
     "its state under two names": (below("a = b = optimizer.state_dict()"), "reads its state"),

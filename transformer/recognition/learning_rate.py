@@ -158,7 +158,7 @@ class Uses:
                 target = outer.targets[0]
                 if len(outer.targets) > 1 or not isinstance(target, ast.Name):
                     return False
-                return self._is_for_saving(target.id, self._tree.scope_of(outer))
+                return self._is_for_saving(target.id, self._tree.scope_of(outer), outer)
             if not isinstance(outer, (ast.Dict, ast.Tuple, ast.List)):
                 break
         return False
@@ -172,11 +172,14 @@ class Uses:
         taking = [p for p, value in bound.given.items() if any(n is inside for n in walk(value))]
         return bool(taking) and all(self._is_for_saving(p, function) for p in taking)
 
-    def _is_for_saving(self, name: str, scope: Scope) -> bool:
-        """Whether a variable of a scope is only given to torch.save()."""
-        reads = [n for n in self._tree.of(ast.Name) if n.id == name and isinstance(n.ctx, ast.Load)]
+    def _is_for_saving(self, name: str, scope: Scope, bound: ast.stmt | None = None) -> bool:
+        """Whether a variable of a scope, or what a statement there binds to it, is only given to torch.save()."""
+        tree, before = self._tree, self._roles.reaching(scope).before
+        reads = [n for n in tree.of(ast.Name) if n.id == name and isinstance(n.ctx, ast.Load)]
         own = [n for n in reads if self._roles.is_ours(n, scope)]
-        return all(self._tree.calls(self._tree.parents[n], "torch.save") for n in own)
+        if bound is not None:
+            own = [n for n in own if tree.scope_of(n) is not scope or bound in before(name, tree.statement(n))]
+        return all(tree.calls(tree.parents[n], "torch.save") for n in own)
 
     def _groups(self, node: ast.Attribute, parent: ast.AST) -> None:
         """`optimizer.param_groups` must be used in a way that is understood."""
