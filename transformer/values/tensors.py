@@ -25,7 +25,7 @@ HOST_FUNCTIONS = frozenset(
 NETWORK_METHODS = frozenset("parameters named_parameters state_dict load_state_dict train eval to modules".split())
 """Methods of a network that compute nothing with it."""
 
-CASTS = frozenset("bfloat16 bool double float half int long".split())
+CASTS = names("tensor", dtype="cast") - names("array") - {"to"}
 """Methods that neither numbers nor arrays of numpy have: what is computed and cast so is a tensor."""
 
 NESTED = 4
