@@ -28,7 +28,8 @@ INFO = TransformInfo(
     summary="under --compile, compute the rollout's values and log-probabilities in one call after it",
     applies=(
         "where a step uses nothing but the actions, and the policy is a network of known modules that treats each row "
-        "by itself, draws nothing else, and of which nothing but parameters' values is known to change in training"
+        "by itself, draws nothing else, and of which nothing but parameters' values is known to change in training; "
+        "also to further calls of such networks for the observations, as of `agent.get_value(next_obs)`"
     ),
     safety=(
         "Without --compile nothing changes. The steps use nothing but the actions; the rest is only recorded. The "
