@@ -36,9 +36,9 @@ INFO = TransformInfo(
         "A gradient that appears or vanishes is still set anew, at the price of a graph break. Where optimizers take "
         "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
         "all others are cleared before they are used. Gradients of losses whose backward passes follow each other are "
-        "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they did. "
-        "Phases of training that step the same optimizer, each plainly, share these functions: each overwrites all of "
-        "its gradients, or clears them."
+        "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they "
+        "did. Phases of training that step the same optimizer, each plainly, share these functions: each overwrites "
+        "all of its gradients, or clears them."
     ),
     costs=(
         "The graph breaks at backward() and step(), at half the gain: write zero_grad(), backward() and "
