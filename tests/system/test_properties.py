@@ -53,6 +53,7 @@ def test_the_template_is_fully_converted() -> None:
         "plain-sizes",
         "channels-last",
         "async-envs",
+        "fused-envs",
     ]
     assert left == expected, (
         "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host, "
