@@ -98,6 +98,8 @@ def test_one_expression(old: str, new: str) -> None:
 
 
 HEADERS = """\
+class I(Plain, of(a), metaclass=J):
+    i = 1
 with open(a) as f, lock(b):
     while f:
         c = 1; d = 2
@@ -111,7 +113,7 @@ except make(Error):
 """
 
 
-@pytest.mark.parametrize("old", ["lock(b)", "kind(a)", "open(a)"])
+@pytest.mark.parametrize("old", ["lock(b)", "kind(a)", "open(a)", "of(a)"])
 def test_an_expression_in_a_header(old: str) -> None:
     def substitute(edits: Edits, statements: dict[str, ast.stmt]) -> None:
         nodes = (n for s in statements.values() for n in ast.walk(s) if isinstance(n, ast.Call))

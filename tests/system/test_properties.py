@@ -22,7 +22,7 @@ UNRELATED = ("unrelated = 3", "print('unrelated')", "if len('unrelated') > 20:\n
 few = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
-with_all = partial(convert, tune=True, measure=True, distribute=True, workers=True, checkpoint=True)
+with_all = partial(convert, tune=True, measure=True, distribute=True, workers=True, checkpoint=True, fuse_envs=True)
 
 
 def applied(conversion: Conversion) -> list[str]:
@@ -53,6 +53,7 @@ def test_the_template_is_fully_converted() -> None:
         "plain-sizes",
         "channels-last",
         "async-envs",
+        "fused-envs",
     ]
     assert left == expected, (
         "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host, "

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from running import heed_interrupts
+from same_bits import same
 
 from transformer.syntax.templates import render
 from transformer.transforms.scaling.async_envs import MODULES, RESULTS
@@ -78,21 +79,6 @@ class Walk(gymnasium.Env):  # type: ignore[misc, name-defined]
 def walks(count: int, trick: Any = None, of: Sequence[int] | None = None) -> list[Callable[[], Walk]]:
     """Functions that make walks; only those `of` these places do the trick."""
     return [lambda i=i: Walk(i, trick if of is None or i in of else None) for i in range(count)]  # type: ignore[misc]
-
-
-def same(left: Any, right: Any) -> bool:
-    """Whether types, dtypes, shapes and bits are equal."""
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, dict):
-        return list(left) == list(right) and all(same(left[key], right[key]) for key in left if key != "t")
-    if isinstance(left, (list, tuple)):
-        return len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, np.ndarray):
-        alike = left.dtype == right.dtype and left.shape == right.shape
-        objects = left.dtype == object
-        return alike and (all(map(same, left.flat, right.flat)) if objects else left.tobytes() == right.tobytes())
-    return bool(left == right or (left != left and right != right))
 
 
 def assert_same(make: Callable[[type], Any], actions: Sequence[Any], seed: Any = 3) -> None:
@@ -362,7 +348,7 @@ if __name__ == "__main__":
 def test_no_process_is_left_behind(number: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "emitted.py").write_text(emitted())
     here = Path(__file__).read_text()
-    walk = here[here.index("class Walk") : here.index("def same")]
+    walk = here[here.index("class Walk") : here.index("def assert_same")]
     needed = "import os", "import gymnasium", "import numpy as np", "from collections.abc import Callable, Sequence"
     head = "\n".join([*needed, "from typing import Any", "", ""])
     (tmp_path / "walk.py").write_text(head + walk)

@@ -79,8 +79,12 @@ class SyncVector:
     """Whether their infos are a list, as gym 0.23 had it, and a step has four results."""
 
 
-def find_sync_vector(roles: Roles) -> SyncVector | None:
+def find_sync_vector(roles: Roles, offered: Collection[str] = SAME_ELSEWHERE) -> SyncVector | None:
     """The SyncVectorEnv that is made above the training loop; None where none is.
+
+    Args:
+        roles: of the script.
+        offered: the attributes that the script may use of it.
 
     Raises:
         Unshown: it is made or used in a way that is not known to be the same for another vector environment.
@@ -100,7 +104,7 @@ def find_sync_vector(roles: Roles) -> SyncVector | None:
     name = targets[0].id
     for node in tree.of(ast.Name):
         if node.id == name and roles.is_ours(node):
-            _check_use(roles, node, node.id, 0)
+            _check_use(roles, node, node.id, offered, 0)
     return SyncVector(call, stmt, call.args[0], _infos_are_listed(tree, call, name))
 
 
@@ -113,7 +117,7 @@ def _wraps(tree: Tree, value: ast.expr, inner: ast.expr) -> bool:
     return value is inner
 
 
-def _check_use(roles: Roles, name: ast.Name, of: str, depth: int) -> None:
+def _check_use(roles: Roles, name: ast.Name, of: str, offered: Collection[str], depth: int) -> None:
     """A use of the environments is the same for another vector environment.
 
     Raises:
@@ -121,7 +125,7 @@ def _check_use(roles: Roles, name: ast.Name, of: str, depth: int) -> None:
     """
     tree, parent = roles.tree, roles.tree.parents[name]
     stmt = tree.statement(name)
-    if isinstance(parent, ast.Attribute) and isinstance(parent.ctx, ast.Load) and parent.attr in SAME_ELSEWHERE:
+    if isinstance(parent, ast.Attribute) and isinstance(parent.ctx, ast.Load) and parent.attr in offered:
         return
     if isinstance(stmt, ast.Assign) and stmt in roles.setup and [ast.unparse(t) for t in stmt.targets] == [of]:
         read = next((n for n in walk(stmt.value) if isinstance(n, ast.Name) and n.id == of), None)
@@ -135,7 +139,7 @@ def _check_use(roles: Roles, name: ast.Name, of: str, depth: int) -> None:
         if function is not None and parameter is not None:
             for inside in walk(function):
                 if isinstance(inside, ast.Name) and inside.id == parameter:
-                    _check_use(roles, inside, parameter, depth + 1)
+                    _check_use(roles, inside, parameter, offered, depth + 1)
             return
     raise Unshown(f"line {name.lineno} uses {tree.text(parent) if isinstance(parent, ast.Attribute) else name.id}")
 

@@ -116,6 +116,8 @@ class History:
     """
     tensor_env: str | None = None
     """The environment, as written, where its steps are known to take and return torch tensors."""
+    env_chunk: str | None = None
+    """The class that steps one process's part of the environments; None where none has been written."""
     rank: str | None = None
     """The name for the number of this process among those that torchrun started; None where there is one process."""
     asked: Asked = Asked()

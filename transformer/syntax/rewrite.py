@@ -394,7 +394,7 @@ class _Rebuild:
         return suite.with_changes(body=lines, footer=[*rest, *suite.footer])
 
     def _header(self, stmt: ast.stmt, edits: list[tuple[ast.expr, str]], node: Any) -> dict[str, Any]:
-        """Edits in a header: the loop's iterable or target, a test, a with item."""
+        """Edits in a header: the loop's iterable or target, a test, a with item, a base of a class."""
         source = self._source
         changes: dict[str, Any] = {}
         for name in ("iter", "test", "target", "subject"):
@@ -417,6 +417,13 @@ class _Rebuild:
                     new = cst.parse_expression(source.tree.splice(item.context_expr, inside))
                     items[i] = items[i].with_changes(item=new)
                     changes["items"] = items
+        if isinstance(stmt, ast.ClassDef):
+            bases = list(node.bases)
+            for i, base in enumerate(stmt.bases):
+                inside = [e for e in edits if _within(source, e[0], base)]
+                if inside:
+                    bases[i] = bases[i].with_changes(value=cst.parse_expression(source.tree.splice(base, inside)))
+                    changes["bases"] = bases
         return changes
 
 

@@ -23,6 +23,7 @@ from transformer.transforms.rollout import (
 from transformer.transforms.scaling import async_envs, checkpoint, distribute
 from transformer.transforms.tuning import (
     channels_last,
+    fused_envs,
     measure,
     on_device,
     transfers,
@@ -69,6 +70,7 @@ ORDER: tuple[Transform, ...] = (
     distribute.TRANSFORM,
     checkpoint.TRANSFORM,
     async_envs.TRANSFORM,
+    fused_envs.TRANSFORM,
     tune_host.TRANSFORM,
     measure.TRANSFORM,
 )

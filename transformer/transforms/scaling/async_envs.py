@@ -63,7 +63,7 @@ def apply(state: State) -> Rewrite:
     if count is not None and count < 2:
         raise NotNeeded("there is a single environment")
     for module, name in (*((m, m) for m in MODULES), ("numpy", "np"), ("torch", "torch")):
-        if tree.names.taken(name) and not _is_module(tree, name, module):
+        if tree.names.taken(name) and not is_module(tree, name, module):
             raise Skip(f"the name {name} stands for something else")
     edits = Edits(state.source)
     flag = add_flag(state, edits, "env_workers")
@@ -71,12 +71,13 @@ def apply(state: State) -> Rewrite:
         raise Skip("the script defines no arguments that --env-workers could join")
     sync = tree.text(found.call.func)
     workers = tree.names.fresh("WorkerVectorEnv")
+    chunk = tree.names.fresh("EnvChunk")
     code = render(
-        "env_workers", name=workers, chunk=tree.names.fresh("EnvChunk"), wait=tree.names.fresh("wait_for"), sync=sync,
+        "env_workers", name=workers, chunk=chunk, wait=tree.names.fresh("wait_for"), sync=sync,
         vector_env=f"{sync.rpartition('.')[0]}.VectorEnv".removeprefix("."), listed=found.listed,
         dtypes=", ".join(RESULTS[:1] + RESULTS[1:] * (1 if found.listed else 2)),
     )  # fmt: skip
-    edits.before(_anchor(tree, found.stmt), code, gap=2)
+    edits.before(first_definition(tree, found.stmt), code, gap=2)
     env_fns = tree.text(found.env_fns)
     if not isinstance(found.env_fns, ast.Name):
         named = tree.names.fresh("env_fns")
@@ -89,7 +90,7 @@ def apply(state: State) -> Rewrite:
         add_imports(tree.root, edits, f"from {tree.imports[sync].rpartition('.')[0]} import VectorEnv")
     return Rewrite(
         edits,
-        replace(state.history, flags={**state.history.flags, "env_workers": flag}),
+        replace(state.history, flags={**state.history.flags, "env_workers": flag}, env_chunk=chunk),
         notes=("what packages' environments share among themselves is not looked at: `lean-convert verify` compares",),
     )
 
@@ -100,14 +101,14 @@ def _chosen(tree: Tree, stmt: ast.Assign, call: ast.Call, workers: str, env_fns:
     return tree.splice(stmt, [(call, chosen if stmt.value is call else f"({chosen})")])
 
 
-def _anchor(tree: Tree, stmt: ast.stmt) -> ast.stmt:
+def first_definition(tree: Tree, stmt: ast.stmt) -> ast.stmt:
     """The statement above which a class of the module can stand: the first definition or block."""
     around = (stmt, *tree.ancestors(stmt))
     defined = (s for s in tree.root.body if s in around or (hasattr(s, "body") and not isinstance(s, ast.If)))
     return next(defined)
 
 
-def _is_module(tree: Tree, name: str, module: str) -> bool:
+def is_module(tree: Tree, name: str, module: str) -> bool:
     """Whether a name is an imported module and nothing else in the file."""
     return tree.imports.get(name) == module and name not in tree.bound
 

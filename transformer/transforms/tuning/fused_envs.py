@@ -1,0 +1,119 @@
+"""Step gymnasium's SyncVectorEnv and its costly wrappers with fewer calls of numpy around single rows."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.recognition.arguments import holds_options
+from transformer.recognition.environment import SAME_ELSEWHERE, SYNC, Unshown, find_sync_vector
+from transformer.state import State
+from transformer.syntax.imports import add_imports
+from transformer.syntax.query import walk
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.scaling.async_envs import first_definition, is_module
+
+INFO = TransformInfo(
+    name="fused-envs",
+    brief="environment steps with fewer numpy calls",
+    option="fuse_envs",
+    summary="step SyncVectorEnv and the wrappers that normalise and count with fewer calls of numpy",
+    applies=(
+        "where training steps a SyncVectorEnv of gymnasium that is made above the training loop of a list of functions "
+        "and used for what it offers; and where the script puts no method of its own into wrappers or gymnasium. At "
+        "run time it is for gymnasium 0.29.1, observations that are one array, and wrappers whose type is exactly "
+        "RecordEpisodeStatistics, NormalizeObservation or NormalizeReward; all else is stepped as before"
+    ),
+    safety=(
+        "The wrappers that the script made stay, with all that they keep, so `envs.envs[0].obs_rms` is what it was. Of "
+        "a single row the mean is the row and the variance zero, or NaN where it is not finite; what is left is the "
+        "same arithmetic in the same order. Episodes end by the wrappers' own code, resets too, and an unusual "
+        "observation or reward goes through it as well."
+    ),
+    costs="Around each step of an environment, numpy is called some thirty times for a row of a few numbers.",
+    needs=(),
+    before="envs = gym.vector.SyncVectorEnv([make_env(i) for i in range(args.num_envs)])",
+    after="envs = FusedVectorEnv([make_env(i) for i in range(args.num_envs)])",
+)
+
+WRAPPERS = {
+    "RecordEpisodeStatistics": "step_recorded",
+    "NormalizeObservation": "step_normalized",
+    "NormalizeReward": "step_rescaled",
+}
+"""The wrappers that are stepped by another method, and its name; those that a script does not name are left out."""
+OFFERED = SAME_ELSEWHERE | frozenset("envs call get_attr metadata".split())
+"""What may be used of the environments: they and their wrappers are where they were."""
+STEERED = frozenset("step normalize update returns".split())
+"""What the emitted methods stand in for, or take to be what wrappers make it."""
+
+
+def apply(state: State) -> Rewrite:
+    """Derive a class above the script's own, and make it in SyncVectorEnv's place: in workers, too.
+
+    Raises:
+        Skip: there is no such environment, or it is not shown that only its steps count.
+    """
+    tree, roles = state.tree, state.roles
+    made = [n for s in roles.setup for n in walk(s) if isinstance(n, ast.Call) and tree.calls(n, SYNC[0])]
+    if not made:
+        raise NotNeeded("training makes no SyncVectorEnv of gymnasium above its loop")
+    if "env_workers" not in state.history.flags:  # which asks for less than this
+        try:
+            find_sync_vector(roles, OFFERED)
+        except Unshown as unknown:
+            raise Skip(str(unknown)) from None
+    _check_steered(state)
+    for name, module in (("types", "types"), ("np", "numpy")):
+        if tree.names.taken(name) and not is_module(tree, name, module):
+            raise Skip(f"the name {name} stands for something else")
+    edits = Edits(state.source)
+    sync = tree.text(made[0].func)
+    gym = sync.removesuffix(".vector.SyncVectorEnv")
+    if gym == sync:  # imported by its own name
+        gym = "gymnasium"
+        if tree.names.taken(gym) and not is_module(tree, gym, gym):
+            raise Skip(f"the name {gym} stands for something else")
+        add_imports(tree.root, edits, "import gymnasium")
+    fused = tree.names.fresh("FusedVectorEnv")
+    wrappers = {name: step for name, step in WRAPPERS.items() if name in tree.mentioned}
+    moments = wrappers.keys() & {"NormalizeObservation", "NormalizeReward"}
+    code = render("fused_envs", name=fused, sync=sync, gym=gym, wrappers=wrappers, moments=moments)
+    edits.before(first_definition(tree, tree.statement(made[0])), code, gap=2)
+    in_workers = [b for c in tree.of(ast.ClassDef) if c.name == state.history.env_chunk for b in c.bases]
+    for place in (*(call.func for call in made), *in_workers):
+        edits.substitute(place, fused)
+    aliased = () if tree.imports.get("np") == "numpy" else ("import numpy as np",)
+    add_imports(tree.root, edits, *aliased, *(("import types",) if wrappers else ()))
+    return Rewrite(edits)
+
+
+def _check_steered(state: State) -> None:
+    """Nobody but the wrappers' own classes says what the methods of gymnasium's do.
+
+    Raises:
+        Skip: the script may put another in the place of one.
+    """
+    tree = state.tree
+    for node in tree.of(ast.Attribute):
+        if isinstance(node.ctx, ast.Load):
+            continue
+        own = tree.class_of_self(node.value, tree.scope_of(node)) is not None
+        if (node.attr in STEERED and not own) or (tree.qualified(node) or "").startswith("gymnasium."):
+            raise Skip(f"line {node.lineno} changes {ast.unparse(node)}")
+    for call in tree.of(ast.Call):
+        if tree.names.builtin(call.func) == "setattr" and len(call.args) == 3 and _may_steer(tree, call):
+            raise Skip(f"line {call.lineno} may change a wrapper")
+
+
+def _may_steer(tree: Tree, call: ast.Call) -> bool:
+    """Whether `setattr(value, name, ...)` may change what the emitted methods rely on."""
+    value, name, _ = call.args
+    if isinstance(name, ast.Constant):
+        return name.value in STEERED
+    return not holds_options(tree, value, tree.scope_of(call))
+
+
+TRANSFORM = Transform(INFO, apply, BOTH)
