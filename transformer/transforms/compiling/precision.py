@@ -13,7 +13,7 @@ from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling.flags import add_flag
 from transformer.values.networks.attributes import Unknown
 from transformer.values.networks.heads import Heads
@@ -57,8 +57,8 @@ def apply(state: State) -> Rewrite:
     """Put the update's forward passes under autocast, and other linear layers in the heads' place.
 
     Raises:
-        Skip: a network is not known, or the script chooses its own precision.
-        NotNeeded: there is no matrix product but the heads'.
+        Skip: a network is not known, there is no product of matrices but the heads', or the script chooses its own
+            precision.
     """
     tree, roles = state.tree, state.roles
     _check_own(state)
@@ -71,7 +71,7 @@ def apply(state: State) -> Rewrite:
     if not calling:
         raise Skip("update() calls no network by its name")
     if not heads.others:
-        raise NotNeeded("the networks compute no matrix products but those of their heads")
+        raise Skip("no layer but the heads computes a product of matrices")
     _check_shown(roles)
     edits = Edits(state.source)
     flag = add_flag(state, edits, "precision")
@@ -122,15 +122,16 @@ def _check_shown(roles: Roles) -> None:
         parent = tree.parents[name]
         if name.id not in roles.modules or not isinstance(name.ctx, ast.Load) or isinstance(parent, ast.Attribute):
             continue
-        of_torch = isinstance(parent, ast.Call) and name in parent.args and _is_of_torch(tree, parent)
+        of_torch = isinstance(parent, ast.Call) and name in parent.args and _keeps_it(tree, parent)
         called = isinstance(parent, ast.Call) and (parent.func is name or tree.function_called(parent) is not None)
         if not (of_torch or called or isinstance(parent, (ast.Assign, ast.Tuple, ast.List))):
             raise Skip(f"line {name.lineno} uses {name.id} as a whole, and the classes of its layers with it")
 
 
-def _is_of_torch(tree: Tree, call: ast.Call) -> bool:
+def _keeps_it(tree: Tree, call: ast.Call) -> bool:
+    """Whether a function neither prints nor saves what it is given."""
     name = tree.qualified(call.func) or ""
-    return name.startswith("torch.") and name != "torch.save"
+    return (name.startswith("torch.") and name != "torch.save") or name == "copy.deepcopy"
 
 
 def _device_type(roles: Roles) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
+    bind_arguments,
     calls_method,
     first_parameter,
     is_read,
-    names_in,
     parameters,
     statements,
     walk,
@@ -47,6 +48,7 @@ class Heads:
         self._seen: set[tuple[ast.FunctionDef, bool]] = set()
         self._heads: dict[ast.Call, None] = {}
         self._classes: dict[ast.ClassDef, None] = {}
+        self._makers: dict[ast.FunctionDef, None] = {}
 
     @property
     def found(self) -> list[ast.Call]:
@@ -56,7 +58,7 @@ class Heads:
     @property
     def others(self) -> list[ast.Call]:
         """The calls that make the networks' other layers with matrix products."""
-        calls = (n for cls in self._classes for n in walk(cls) if isinstance(n, ast.Call))
+        calls = (n for made in (*self._classes, *self._makers) for n in walk(made) if isinstance(n, ast.Call))
         return [call for call in calls if self._layer(call) in PRODUCTS and call not in self._heads]
 
     def add(self, function: ast.FunctionDef) -> list[ast.stmt]:
@@ -89,12 +91,18 @@ class Heads:
             node = self._tree.parents[node]
         parent = self._tree.parents[node]
         called = isinstance(parent, ast.Call) and parent.func is node
-        if isinstance(node, ast.Attribute) and (not called or node.attr in OF_MODULE):
+        if isinstance(node, ast.Attribute) and (node.attr in OF_MODULE if called else self._is_tensor(name, node)):
             return None
         if called and (node is name or (isinstance(node, ast.Attribute) and node.value is name)):
             assert isinstance(parent, ast.Call)
             return parent
         raise Unknown(f"line {name.lineno} uses {name.id} in another way than by its methods")
+
+    def _is_tensor(self, name: ast.Name, read: ast.Attribute) -> bool:
+        """Whether an attribute of a network that is read is a parameter, and none of its layers."""
+        first = self._tree.parents[name]
+        assert isinstance(first, ast.Attribute)
+        return first.attr not in self._modules(self._class_of(name)) or read.attr in ("weight", "bias")
 
     def _class_of(self, name: ast.Name) -> ast.ClassDef:
         made = [value for _, value in self._roles.assignments(name.id)]
@@ -186,13 +194,15 @@ class Heads:
         return all(map(inside_layer, reads))
 
     def _modules(self, cls: ast.ClassDef) -> frozenset[str]:
-        """The attributes that hold layers, or networks of further classes of the file."""
+        """The attributes that hold layers, or may."""
         kept = (pair for method in _methods(cls) for pair in kept_by(method))
         return frozenset(name for name, value in kept if value is not None and self._makes_module(value))
 
     def _makes_module(self, value: ast.expr) -> bool:
-        made = any(self._layer(node) not in ("", "Parameter") for node in walk(value))
-        return made or any(isinstance(n, ast.Name) and n.id in self._tree.classes for n in walk(value))
+        """Whether a value may hold layers: something is called, and is not known to make tensors and numbers."""
+        calls = [n for n in walk(value) if isinstance(n, ast.Call) and self._layer(n) != "Parameter"]
+        names = [self._tree.qualified(call.func) or ast.unparse(call.func) for call in calls]
+        return any(n.startswith("torch.nn.") or not n.startswith(("torch.", "numpy.", "math.")) for n in names)
 
     def _attribute(self, cls: ast.ClassDef, name: str, line: int) -> None:
         """Take in the last linear layer of what an attribute holds."""
@@ -203,36 +213,45 @@ class Heads:
             assert value is not None
             self._last_linear(value, name)
 
-    def _last_linear(self, value: ast.expr, name: str) -> None:
-        value = without_methods(value, ("to",))
+    def _last_linear(self, value: ast.expr, name: str, depth: int = 8) -> None:
+        value = without_methods(value, ("to", "requires_grad_"))
         layer = self._layer(value)
         if isinstance(value, ast.Call) and layer == "Linear":
             self._heads[value] = None
             return
-        if isinstance(value, ast.Call) and not any(isinstance(a, ast.Starred) for a in value.args):
-            parts = [a for a in value.args if self._layer(a) not in OTHERS] if layer == "Sequential" else []
-            if not parts and self._is_passed_on(value):  # by a function that initialises it
-                parts = value.args[:1]
-            if parts:
-                self._last_linear(parts[-1], name)
-                return
-        raise Unknown(f"line {value.lineno}: what {name} returns is not what a linear layer gives")
+        if layer == "Sequential" and isinstance(value, ast.Call):
+            starred = any(isinstance(a, ast.Starred) for a in value.args)
+            parts = [] if starred else [a for a in value.args if self._layer(a) not in OTHERS][-1:]
+        else:
+            parts = self._returned(value)
+        if not parts or not depth:
+            raise Unknown(f"line {value.lineno}: what {name} returns is not what a linear layer gives")
+        for part in parts:
+            self._last_linear(part, name, depth - 1)
+
+    def _returned(self, call: ast.expr) -> list[ast.expr]:
+        """What a function of the file may return for a call, as `mlp(2, 1)` or `layer_init(nn.Linear(2, 1))`."""
+        function = self._tree.function_called(call) if isinstance(call, ast.Call) else None
+        matched = bind_arguments(function, call) if function is not None and isinstance(call, ast.Call) else None
+        if function is None or matched is None:
+            return []
+        self._makers[function] = None
+        found = list[ast.expr | None]()
+        for value in (s.value for s in statements(function.body) if isinstance(s, ast.Return)):
+            name = value.id if isinstance(value, ast.Name) else ""
+            bound = [s for s in statements(function.body) if name in access(s).binds]
+            if bound:
+                plain = all(isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) for s in bound)
+                found += [s.value for s in bound if isinstance(s, ast.Assign)] if plain else [None]
+                found += [None] if name in parameters(function) else []
+            else:
+                found.append(matched.given.get(name) if name else value)
+        return [] if None in found else [value for value in found if value is not None]
 
     def _layer(self, node: ast.AST) -> str:
         """The name of torch's module that a call makes."""
         qualified = self._tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
         return qualified.rpartition(".")[2] if qualified.startswith("torch.nn.") and qualified.count(".") == 2 else ""
-
-    def _is_passed_on(self, call: ast.Call) -> bool:
-        """Whether a function of the file returns its first argument."""
-        function = self._tree.function_called(call)
-        if function is None or not call.args or not parameters(function):
-            return False
-        first = parameters(function)[0]
-        returned = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
-        same = all(isinstance(value, ast.Name) and value.id == first for value in returned)
-        bound = (n for n in walk(function) if isinstance(n, ast.Name) and not is_read(n))
-        return bool(returned) and same and first not in names_in(list(bound))
 
 
 def _methods(cls: ast.ClassDef) -> Iterator[ast.FunctionDef]:
