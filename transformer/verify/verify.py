@@ -292,17 +292,27 @@ class _Comparison:
         return self._named(rung)
 
     def with_precision(self, name: str) -> Rung:
-        """The rung of the converted script in other arithmetic, whose functions are compared with float32's.
+        """The rung of the converted script in other arithmetic.
 
-        They are those that torch.compile is given, and are compiled only where the rung's name says so.
+        With that taken away its bits must be the original's. With it, the functions that torch.compile is given are
+        compared with float32's; they are compiled only where the rung's name says so.
+
+        Raises:
+            CannotVerify: the original does not repeat itself.
         """
         precision, flags = name.rpartition(" ")[2], find_flags(self._task.converted)
-        options = flags.options(["compile", PRECISION])
+        options = flags.options(["compile"])
         if options is None:
             return Rung(name, "not run", reason="the converted script has no flag for compile")
         if precision == "tf32" and not self.original.versions["cuda"]:
             return Rung(name, "not run", reason="there is no CUDA device here, and TF32 is its arithmetic")
-        run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options, precision))
+        args = (*self.run.args, flags.by_rung[PRECISION], precision)
+        run = replace(self.run, source=self._task.converted, args=args)
+        if name == precision:
+            taken_away = self._recorded(name, run, in_float32=True)
+            if taken_away.status != "equal":
+                return taken_away
+        run = replace(run, args=(*args, *options))
         try:
             lockstep = self._lockstep(name, run, uncompiled=name == precision, in_float32=True)
         except RunFailed as failure:
@@ -374,7 +384,7 @@ class _Comparison:
             self._emulated_original = self._record("original, emulated", self.run, emulated=True)
         return self._emulated_original
 
-    def _recorded(self, name: str, run: Run, emulated: bool = False) -> Rung:
+    def _recorded(self, name: str, run: Run, emulated: bool = False, *, in_float32: bool = False) -> Rung:
         """A rung on which bits must be equal.
 
         Raises:
@@ -382,7 +392,7 @@ class _Comparison:
         """
         original = self._original_on(emulated)
         try:
-            converted = self._record(name, run, uncompiled=UNCOMPILED in name, emulated=emulated)
+            converted = self._record(name, run, uncompiled=UNCOMPILED in name, emulated=emulated, in_float32=in_float32)
         except RunFailed as failure:
             return _failed(name, failure)
         converted = without_options(

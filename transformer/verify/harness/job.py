@@ -55,4 +55,4 @@ class Job:
     every: int = 1
     """lockstep: compare each so-manieth call, beside the ones that always are."""
     in_float32: bool = False
-    """lockstep: whether the eager functions compute in float32, without autocast and TF32."""
+    """record, lockstep: whether the script, or its eager functions, compute in float32, without autocast and TF32."""

@@ -11,13 +11,14 @@ import dis
 import functools
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from types import FrameType, ModuleType
 from typing import Any
 
 import torch
 
+from .arithmetic import float32
 from .environments import EnvironmentSteps
 from .errors import SMALL, Error, errors
 from .imports import patch_on_import
@@ -190,26 +191,13 @@ class Checked:
         """Call the eager function, and eager forms of the functions that it calls."""
         self._mode.inside_reference = True
         try:
-            with _float32() if self._mode.in_float32 else nullcontext():
+            with float32() if self._mode.in_float32 else nullcontext():
                 return self.eager(*args, **kwargs)
         finally:
             self._mode.inside_reference = False
 
     def _fault(self, text: str) -> None:
         self._mode.journal.add("faults", self.name, self.calls, text)
-
-
-@contextmanager
-def _float32() -> Iterator[None]:
-    """Within it, `torch.autocast` changes nothing, and products of float32 matrices are computed in float32."""
-    real, before = torch.autocast, torch.get_float32_matmul_precision()
-    torch.autocast = lambda device_type, *_, **__: real(device_type, enabled=False)
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.autocast = real
-        torch.set_float32_matmul_precision(before)
 
 
 def _differences(
