@@ -35,7 +35,7 @@ def slow_but_each(nth: int, values: Sequence[object]) -> list[object]:
 
 @cache
 def whole() -> Conversion:
-    return convert(script(), tune=True, distribute=True, workers=True, checkpoint=True)
+    return convert(script(), tune=True, distribute=True, workers=True, checkpoint=True, precision=True)
 
 
 def comments(source: str) -> Counter[str]:

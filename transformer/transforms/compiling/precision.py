@@ -37,11 +37,11 @@ INFO = TransformInfo(
     needs=("flags", "update"),
     before=(
         "self.actor = nn.Linear(512, envs.single_action_space.n)\n...\n"
-        "def update(b_obs, mb_inds, ...):\n    logits, newvalue = agent(b_obs[mb_inds])\n    ..."
+        "def update(b_obs, mb_inds):\n    logits, newvalue = agent(b_obs[mb_inds])\n    ..."
     ),
     after=(
         "self.actor = Head(512, envs.single_action_space.n)\n...\n"
-        "def update(b_obs, mb_inds, ...):\n"
+        "def update(b_obs, mb_inds):\n"
         '    with torch.autocast(device.type, torch.bfloat16, enabled=args.precision == "bf16"):\n'
         "        logits, newvalue = agent(b_obs[mb_inds])\n    ..."
     ),
