@@ -22,9 +22,7 @@ UNRELATED = ("unrelated = 3", "print('unrelated')", "if len('unrelated') > 20:\n
 few = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
-with_all = partial(
-    convert, tune=True, measure=True, distribute=True, workers=True, checkpoint=True, precision=True
-)
+with_all = partial(convert, tune=True, measure=True, distribute=True, workers=True, checkpoint=True, precision=True)
 
 
 def applied(conversion: Conversion) -> list[str]:
