@@ -167,6 +167,28 @@ NOOPS = [
         at="@ torch.eye(2)",
     ),
     NoOp(
+        "a distribution with a product of its own",
+        {
+            "third_party": "from torch.distributions import MultivariateNormal",
+            **agent(
+                "(self, x):\n        return self.critic(x)",
+                "(self, x):\n    return MultivariateNormal(self.critic(x), torch.eye(1)).mean",
+            ),
+        },
+        "line {line}: what MultivariateNormal does under autocast is not known",
+        at="return MultivariateNormal",
+    ),
+    NoOp(
+        "a property",
+        agent(
+            "def get_action_and_value(self, x, action=None):",
+            "@property\ndef scale(self):\n    return self.actor(torch.ones(1, 2))\n\n"
+            "def get_action_and_value(self, x, action=None):\n    x = x * self.scale",
+        ),
+        "line {line} uses self.scale otherwise than by calling it",
+        at="x * self.scale",
+    ),
+    NoOp(
         "layers that are not called by their names",
         agent("logits=self.actor(x)", "logits=list(self.actor)[0](x)"),
         "line {line} uses self.actor otherwise than by calling it",

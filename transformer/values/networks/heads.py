@@ -32,6 +32,8 @@ OWN_PRODUCTS = frozenset(
     "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d scaled_dot_product_attention".split()
 )
 """Functions and methods of torch that compute products of matrices."""
+DISTRIBUTIONS = frozenset("Distribution Categorical Normal Independent Bernoulli Beta LogNormal Laplace".split())
+"""torch's distributions that compute element by element."""
 OF_MODULE = frozenset("parameters named_parameters state_dict load_state_dict train eval zero_grad modules".split())
 """Methods of nn.Module that compute nothing."""
 
@@ -102,7 +104,9 @@ class Heads:
         """Whether an attribute of a network that is read is a parameter, and none of its layers."""
         first = self._tree.parents[name]
         assert isinstance(first, ast.Attribute)
-        return first.attr not in self._modules(self._class_of(name)) or read.attr in ("weight", "bias")
+        cls = self._class_of(name)
+        computed = self._modules(cls) | {method.name for method in _methods(cls)}
+        return first.attr not in computed or read.attr in ("weight", "bias")
 
     def _class_of(self, name: ast.Name) -> ast.ClassDef:
         made = [value for _, value in self._roles.assignments(name.id)]
@@ -127,7 +131,8 @@ class Heads:
             if self._is_product(node):
                 raise Unknown(f"line {node.lineno} computes a product of matrices by itself")
             module, _, name = (self._tree.qualified(node) or "").rpartition(".")
-            if module == "torch.nn" and name not in MODULES | {"init", "functional", "utils"}:
+            whole = module.startswith("torch.distributions") and name[:1].isupper() and name not in DISTRIBUTIONS
+            if whole or (module == "torch.nn" and name not in MODULES | {"init", "functional", "utils"}):
                 raise Unknown(f"line {node.lineno}: what {ast.unparse(node)} does under autocast is not known")
 
     def _is_product(self, node: ast.AST) -> bool:
@@ -169,7 +174,7 @@ class Heads:
             if isinstance(call, ast.Call) and call.func is node:
                 if not self._feeds_layers(call, method, own, modules):
                     self._enter(cls, node.attr, node.lineno)
-            elif node.attr in modules:
+            elif node.attr in modules | {m.name for m in _methods(cls)}:
                 raise Unknown(f"line {node.lineno} uses {ast.unparse(node)} otherwise than by calling it")
 
     def _is_whole(self, name: ast.Name) -> bool:
