@@ -189,6 +189,15 @@ NOOPS = [
         at="x * self.scale",
     ),
     NoOp(
+        "a product in a function",
+        {
+            **agent("logits=self.actor(x)", "logits=turned(self.actor(x))"),
+            "functions": "def turned(x):\n    return x.matmul(torch.eye(2))\n\n",
+        },
+        "line {line} computes a product of matrices by itself",
+        at="x.matmul",
+    ),
+    NoOp(
         "layers that are not called by their names",
         agent("logits=self.actor(x)", "logits=list(self.actor)[0](x)"),
         "line {line} uses self.actor otherwise than by calling it",

@@ -47,10 +47,9 @@ class Heads:
 
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
-        self._seen: set[tuple[ast.FunctionDef, bool]] = set()
+        self._seen: set[ast.FunctionDef] = set()
         self._heads: dict[ast.Call, None] = {}
         self._classes: dict[ast.ClassDef, None] = {}
-        self._makers: dict[ast.FunctionDef, None] = {}
 
     @property
     def found(self) -> list[ast.Call]:
@@ -60,7 +59,7 @@ class Heads:
     @property
     def others(self) -> list[ast.Call]:
         """The calls that make the networks' other layers with matrix products."""
-        calls = (n for made in (*self._classes, *self._makers) for n in walk(made) if isinstance(n, ast.Call))
+        calls = (n for n in self._roles.reached(self._classes) if isinstance(n, ast.Call))
         return [call for call in calls if self._layer(call) in PRODUCTS and call not in self._heads]
 
     def add(self, function: ast.FunctionDef) -> list[ast.stmt]:
@@ -122,12 +121,12 @@ class Heads:
         return cls
 
     def _check(self, cls: ast.ClassDef) -> None:
-        """Nothing in a class computes a product of matrices but torch's layers.
+        """Nothing in a class, or in a function that it may call, computes a product of matrices but torch's layers.
 
         Raises:
             Unknown: something may.
         """
-        for node in (n for n in walk(cls) if isinstance(n, ast.expr)):
+        for node in (n for n in self._roles.reached([cls]) if isinstance(n, ast.expr)):
             if self._is_product(node):
                 raise Unknown(f"line {node.lineno} computes a product of matrices by itself")
             module, _, name = (self._tree.qualified(node) or "").rpartition(".")
@@ -146,7 +145,7 @@ class Heads:
         stmt = self._tree.statement(call)
         if not isinstance(stmt, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)):
             raise Unknown(f"line {call.lineno} calls a network in a statement with others inside")
-        if any(map(self._is_product, walk(stmt))):
+        if any(map(self._is_product, self._roles.reached([stmt]))):
             raise Unknown(f"line {call.lineno} computes a product of matrices, too")
         return stmt
 
@@ -160,9 +159,9 @@ class Heads:
 
     def _method(self, cls: ast.ClassDef, method: ast.FunctionDef) -> None:
         """Take in the layers whose results may be used for anything but as layers' inputs."""
-        if (method, True) in self._seen:
+        if method in self._seen:
             return
-        self._seen.add((method, True))
+        self._seen.add(method)
         own = first_parameter(method)
         if any(isinstance(n, ast.Name) and n.id in ("super", own) and self._is_whole(n) for n in walk(method)):
             raise Unknown(f"line {method.lineno}: {method.name}() uses the network as a whole")
@@ -240,7 +239,6 @@ class Heads:
         matched = bind_arguments(function, call) if function is not None and isinstance(call, ast.Call) else None
         if function is None or matched is None:
             return []
-        self._makers[function] = None
         found = list[ast.expr | None]()
         for value in (s.value for s in statements(function.body) if isinstance(s, ast.Return)):
             name = value.id if isinstance(value, ast.Name) else ""
