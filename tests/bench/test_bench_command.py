@@ -259,6 +259,22 @@ def test_worker_processes() -> None:
     assert found["compile, 4 env workers"] == ("--env-workers", "4", "--compile")
 
 
+def test_other_arithmetic() -> None:
+    rungs = ["flags off", "compile"]
+    contenders = line_up(Run(FIXTURE.with_name("target_kl.py")), None, (), rungs, precision=True)
+    found = {c.name: c.run.args for c in contenders}
+    assert list(found) == ["original", *rungs, "bf16", "compile + bf16", "tf32", "compile + tf32"]
+    assert found["compile + bf16"] == ("--precision", "bf16", "--compile")
+    assert [c.name for c in contenders if c.needs_cuda] == ["tf32", "compile + tf32"]
+    assert [c.name for c in line_up(Run(FIXTURE), None, (), rungs)] == ["original", *rungs]
+
+
+def test_other_arithmetic_that_there_is_not(original: Path, converted: Path) -> None:
+    result = run(original, converted, "--precision", *ONCE)
+    assert result.exit_code == 2
+    assert "--precision: the script has no such flag" in result.output
+
+
 def test_worker_processes_that_there_are_not(original: Path, converted: Path) -> None:
     result = run(original, converted, "--env-workers", "2", *ONCE)
     assert result.exit_code == 2

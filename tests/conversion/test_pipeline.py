@@ -35,7 +35,8 @@ def slow_but_each(nth: int, values: Sequence[object]) -> list[object]:
 
 @cache
 def whole() -> Conversion:
-    return convert(script(), tune=True, distribute=True, workers=True, checkpoint=True, fuse_envs=True)
+    everything = {"tune": True, "distribute": True, "workers": True, "checkpoint": True}
+    return convert(script(), **everything, fuse_envs=True, precision=True)
 
 
 def comments(source: str) -> Counter[str]:

@@ -22,7 +22,8 @@ UNRELATED = ("unrelated = 3", "print('unrelated')", "if len('unrelated') > 20:\n
 few = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
-with_all = partial(convert, tune=True, measure=True, distribute=True, workers=True, checkpoint=True, fuse_envs=True)
+EVERYTHING = ("tune", "measure", "distribute", "workers", "checkpoint", "fuse_envs", "precision")
+with_all = partial(convert, **dict.fromkeys(EVERYTHING, True))
 
 
 def applied(conversion: Conversion) -> list[str]:

@@ -10,7 +10,7 @@ from transformer.verify import Recording
 from transformer.verify.arguments import added_options, without_options
 from transformer.verify.recording import Moment, Print
 
-ADDED = frozenset({"compile", "measure_burnin"})
+ADDED = frozenset({"compile", "measure_burnin", "precision"})
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,9 @@ ADDED = frozenset({"compile", "measure_burnin"})
     [
         (["Namespace(seed=1, compile=False, measure_burnin=3)"], ["Namespace(seed=1)"]),
         (["{'compile': False, 'seed': 1}"], ["{'seed': 1}"]),
+        (["Args(precision='fp32', seed=1)"], ["Args(seed=1)"]),
+        (["Namespace(seed=1, precision='bf16')"], ["Namespace(seed=1)"]),
+        (["|seed|1|", "|precision|fp32|", "precision: 0.5"], ["|seed|1|", "precision: 0.5"]),
         (["│   seed=1,", "│   compile=False,", "│   measure_burnin=3", ")"], ["│   seed=1", ")"]),
         (["│   compile=False,", "│   seed=1", ")"], ["│   seed=1", ")"]),
         (["{", '  "compile": false,', '  "seed": 1,', '  "measure_burnin": 3', "}"], ["{", '  "seed": 1', "}"]),

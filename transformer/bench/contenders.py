@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transformer.conversion.of_file import convert_script
 from transformer.syntax import text
-from transformer.verify.flags import WORKERS, find_flags
+from transformer.verify.flags import PRECISION, PRECISIONS, WORKERS, find_flags
 from transformer.verify.run import Run
 
 ORIGINAL = "original"
@@ -43,8 +43,9 @@ def line_up(
     *,
     tune: bool = False,
     env_workers: Sequence[int] = (),
+    precision: bool = False,
 ) -> list[Contender]:
-    """The original first, then the rungs in their order, then the other scripts.
+    """The original first, then the rungs in their order, those in other arithmetic behind them, then the other scripts.
 
     Args:
         original: how to run the original.
@@ -54,6 +55,8 @@ def line_up(
         rungs: those of RUNGS that are wanted.
         tune: measure each rung of the original's conversion with --tune, too.
         env_workers: numbers of worker processes for the environments, to measure each rung with, too; 0 is without any.
+        precision: convert the original with --precision. Where the converted script has this option, its rungs are
+            measured in other arithmetic, too, behind all those in float32.
 
     Raises:
         CannotBench: there is a converted script to tune, the original cannot be converted, or a script is not Python
@@ -62,7 +65,12 @@ def line_up(
     """
     contenders = [Contender(ORIGINAL, original)]
     if rungs:
-        contenders += _rungs(original, _converted_source(original.script, converted), rungs)
+        asked = {"precision": True} if precision else {}
+        source = _converted_source(original.script, converted, **asked)
+        if precision and PRECISION not in find_flags(source).by_rung:
+            raise CannotBench("--precision: the script has no such flag; `lean-convert --precision -v` says why")
+        contenders += _rungs(original, source, rungs)
+        contenders += _in_other_arithmetic(original, source, rungs)
     if rungs and tune:
         if converted is not None:
             raise CannotBench("--tune converts the original itself: leave the converted script out")
@@ -74,6 +82,16 @@ def line_up(
             original, _converted_source(original.script, converted, workers=True), rungs, numbers
         )
     return contenders + [_other(original, described) for described in against]
+
+
+def _in_other_arithmetic(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contender]:
+    """The rungs in each precision but float32, where the script has an option for it; TF32 is CUDA's."""
+    option = find_flags(source).by_rung.get(PRECISION)
+    for precision in PRECISIONS if option is not None else ():
+        run = replace(original, args=(*original.args, str(option), precision))
+        for rung in _rungs(run, source, rungs):
+            name = precision if rung.name == FLAGS_OFF else f"{rung.name} + {precision}"
+            yield replace(rung, name=name, needs_cuda=rung.needs_cuda or precision == "tf32")
 
 
 def _with_workers(original: Run, source: str, rungs: Sequence[str], numbers: Sequence[int]) -> Iterator[Contender]:

@@ -58,6 +58,11 @@ def whole_numbers(_: click.Context, __: click.Parameter, value: str | None) -> t
 )
 @click.option("--tune", is_flag=True, help="Measure each rung with the tuning of the host, too.")
 @click.option(
+    "--precision",
+    is_flag=True,
+    help="Convert with --precision, and measure each rung in bf16 and tf32, too, in rows of their own.",
+)
+@click.option(
     "--env-workers",
     metavar="N,N...",
     callback=whole_numbers,
@@ -110,6 +115,7 @@ def bench(
     against_rounds: int | None,
     rungs: tuple[str, ...],
     tune: bool,
+    precision: bool,
     env_workers: tuple[int, ...],
     rounds: int,
     turns: int,
@@ -140,7 +146,9 @@ def bench(
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
         try:
-            contenders = line_up(run, converted, against, wanted, tune=tune, env_workers=env_workers)
+            contenders = line_up(
+                run, converted, against, wanted, tune=tune, env_workers=env_workers, precision=precision
+            )
             task = Task(contenders, rounds, length, threads, against_rounds, warm_cache)
             benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
             if plot is not None:

@@ -27,6 +27,10 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ("--distribute/--no-distribute", "Let the script train in several processes, which torchrun starts."),
         ("--workers/--no-workers", "Give the script --env-workers N: environments in N processes beside its own."),
         ("--checkpoint/--no-checkpoint", "Let the script save checkpoints, from which a killed run goes on."),
+        (
+            "--precision/--no-precision",
+            "Give the script --precision {fp32,bf16,tf32}, for other arithmetic.",
+        ),
         ("--fuse-envs/--no-fuse-envs", "Step SyncVectorEnv and known wrappers with fewer calls of numpy."),
         ("--measure/--no-measure", "Let the script show its steps per second in a progress bar."),
         (

@@ -45,6 +45,7 @@ def convert(
     distribute: bool = False,
     workers: bool = False,
     checkpoint: bool = False,
+    precision: bool = False,
     fuse_envs: bool = False,
     target: Target = "any",
     line_length: int = DEFAULT_LINE_LENGTH,
@@ -60,6 +61,7 @@ def convert(
         distribute: let the script train in several processes under torchrun.
         workers: let it step environments in worker processes.
         checkpoint: let the script save checkpoints, and go on from them.
+        precision: let its update compute in bfloat16 or TF32, behind a flag.
         fuse_envs: let it step SyncVectorEnv and known wrappers with fewer calls of numpy.
         target: what the converted script is to run on.
         line_length: columns that emitted lines may take.
@@ -71,8 +73,15 @@ def convert(
     Raises:
         SelectionError: `select`/`ignore` is impossible.
     """
-    options = {"tune": tune, "measure": measure, "distribute": distribute, "workers": workers, "checkpoint": checkpoint}
-    options["fuse_envs"] = fuse_envs
+    options = {
+        "tune": tune,
+        "measure": measure,
+        "distribute": distribute,
+        "workers": workers,
+        "checkpoint": checkpoint,
+        "precision": precision,
+        "fuse_envs": fuse_envs,
+    }
     asked = Asked(chosen_names(select, ignore, **options), target)
     if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
         return _marked(_convert(source[1:], asked, line_length, as_selected=select is not None))

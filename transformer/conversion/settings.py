@@ -59,6 +59,7 @@ class Settings:
     distribute: bool | None = _key(_truth)
     workers: bool | None = _key(_truth)
     checkpoint: bool | None = _key(_truth)
+    precision: bool | None = _key(_truth)
     fuse_envs: bool | None = _key(_truth)
     target: Target | None = field(default=None, metadata={"read": _one_target})
     line_length: int | None = _key(_columns)

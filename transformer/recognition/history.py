@@ -55,7 +55,7 @@ class History:
     target_updates: tuple[str, ...] = ()
     """Off-policy: functions without arguments or results that move the target networks' parameters."""
     flags: Mapping[str, str] = field(default_factory=dict)
-    """Flag name (compile; cudagraphs, measure_burnin, env_workers if asked for) to what reads it (`args.compile`)."""
+    """Flag name (compile; cudagraphs, measure_burnin, env_workers, precision if asked for) to its reader (`args.x`)."""
     unsteady: Mapping[str, str] = field(default_factory=dict)
     """Networks that are not known to change in nothing but their parameters' values, each with the reason."""
     restructured: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,15 @@ the functions' signatures follow from what the rewrites left; then the functions
 
 from transformer.transforms.advantages import gae, gae_hoist, last_step
 from transformer.transforms.base import Transform
-from transformer.transforms.compiling import compile, cudagraphs, flags, float_arrays, one_graph, plain_sizes
+from transformer.transforms.compiling import (
+    compile,
+    cudagraphs,
+    flags,
+    float_arrays,
+    one_graph,
+    plain_sizes,
+    precision,
+)
 from transformer.transforms.gathering import dissolve, inline
 from transformer.transforms.off_policy import acting, replay, scatter_rows, target_update, tensor_temperature
 from transformer.transforms.rollout import (
@@ -67,6 +75,7 @@ ORDER: tuple[Transform, ...] = (
     plain_sizes.TRANSFORM,
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
+    precision.TRANSFORM,
     distribute.TRANSFORM,
     checkpoint.TRANSFORM,
     async_envs.TRANSFORM,

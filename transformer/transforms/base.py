@@ -85,7 +85,7 @@ class TransformInfo:
     before: str
     after: str
     """A small before/after example, Python source."""
-    option: Literal["", "tune", "measure", "distribute", "workers", "checkpoint", "fuse_envs"] = ""
+    option: Literal["", "tune", "measure", "distribute", "workers", "checkpoint", "precision", "fuse_envs"] = ""
     """The option that asks for it; the core, which makes a script fast anywhere, is applied without one."""
     regroups: str = ""
     """What it computes in another order of arithmetic on purpose, so that bits differ there under the flags; `verify`

@@ -34,7 +34,8 @@ def without_options(recording: Recording, names: frozenset[str], *, on: bool = F
 
 def lines_without_options(prints: Iterable[Print], names: frozenset[str], *, on: bool) -> tuple[Print, ...]:
     """The same for printed lines."""
-    return tuple(_without(prints, names, r"[Ff]alse|[Tt]rue|\d+" if on else r"[Ff]alse|\d+") if names else prints)
+    values = r"[Ff]alse|\d+|['\"]?(?:fp|bf|tf)\d+\b['\"]?"
+    return tuple(_without(prints, names, rf"[Tt]rue|{values}" if on else values) if names else prints)
 
 
 def _options(source: str) -> frozenset[str]:
@@ -48,7 +49,7 @@ def _options(source: str) -> frozenset[str]:
 
 
 def _without(prints: Iterable[Print], names: frozenset[str], values: str) -> list[Print]:
-    shown = rf"""['"]?\b({"|".join(sorted(map(re.escape, names)))})\b['"]?\s*[=:|]\s*({values})\b"""
+    shown = rf"""['"]?\b({"|".join(sorted(map(re.escape, names)))})\b['"]?\s*[=:|]\s*({values})(?!\w)"""
     inside = re.compile(rf",\s*{shown}|{shown},\s*")
     alone = re.compile(rf"\W*{shown}\W*")
     kept: list[Print] = []

@@ -1,4 +1,4 @@
-"""Which options of a converted script switch on torch.compile, CUDA graphs, and worker processes."""
+"""Which options of a converted script switch on torch.compile, CUDA graphs, worker processes and other arithmetic."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ _MAKERS = {"compile": "compile", "CudaGraphModule": "cudagraphs"}
 
 WORKERS = "env workers"
 """The rung on which environments are stepped in worker processes; its option takes their number."""
+PRECISION = "precision"
+"""What the option for other arithmetic goes by, which takes one of PRECISIONS."""
+PRECISIONS = ("bf16", "tf32")
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class Flags:
 def find_flags(source: str) -> Flags:
     """Look for `if args.<flag>:` around calls of torch.compile and CudaGraphModule, whatever the flags' names.
 
-    Worker processes are found by `Class(...) if args.<flag> else ...`, where the class is a VectorEnv of the file's.
+    Other arithmetic is found by the flag that `torch.autocast(...)` compares with "bf16". Worker processes are found by
+    `Class(...) if args.<flag> else ...`, where the class is a VectorEnv of the file's.
     """
     by_rung: dict[str, str] = {}
     tree = ast.parse(source)
@@ -42,6 +46,10 @@ def find_flags(source: str) -> Flags:
         if isinstance(node, ast.IfExp) and isinstance(node.test, ast.Attribute) and isinstance(node.body, ast.Call):
             if ast.unparse(node.body.func) in of_file:
                 by_rung[WORKERS] = "--" + node.test.attr.replace("_", "-")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.autocast":
+            for compared in (k.value for k in node.keywords if isinstance(k.value, ast.Compare)):
+                if isinstance(compared.left, ast.Attribute) and ast.unparse(compared.comparators[0]) == "'bf16'":
+                    by_rung[PRECISION] = "--" + compared.left.attr.replace("_", "-")
         if isinstance(node, ast.If) and isinstance(node.test, ast.Attribute):
             for rung in _made_in(node.body):
                 by_rung.setdefault(rung, "--" + node.test.attr.replace("_", "-"))

@@ -56,6 +56,8 @@ def run_in_lockstep(
     every: int = EVERY,
     iterations: int | None = None,
     emulated: bool = False,
+    uncompiled: bool = False,
+    in_float32: bool = False,
     on_iteration: Callable[[int], None] | None = None,
 ) -> Lockstep:
     """Run a script whose arguments switch on compilation, and compare its fast functions on sampled calls.
@@ -65,13 +67,21 @@ def run_in_lockstep(
         every: compare each so-manieth call of a function, beside the first two and three after the warm-up.
         iterations: end the run after so many iterations; by itself where None.
         emulated: give it a CUDA device that is computed on the CPU.
+        uncompiled: compile nothing.
+        in_float32: let the eager functions compute in float32, without autocast and TF32.
         on_iteration: called with the number of finished iterations as it grows.
 
     Raises:
         RunFailed: the script ended with an error, or ran out of time.
         OSError: the script or the interpreter cannot be read or started.
     """
-    options: dict[str, Any] = {"every": every, "emulated": emulated, "values_limit": ACTIONS_LIMIT}
+    options: dict[str, Any] = {
+        "every": every,
+        "emulated": emulated,
+        "uncompiled": uncompiled,
+        "in_float32": in_float32,
+        "values_limit": ACTIONS_LIMIT,
+    }
     with run.under_harness("lockstep", on_iteration, iterations=iterations, **options) as scratch:
         lockstep = load_lockstep(*(output / "journal.json" for output in scratch.outputs))
         return replace(lockstep, logs=tuple(map(load_log, scratch.outputs)))

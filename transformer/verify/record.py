@@ -65,6 +65,7 @@ def record_run(
     watch: bool = False,
     episodes: Episodes | None = None,
     stepwise: bool = False,
+    in_float32: bool = False,
 ) -> Recording:
     """As `record`, for a run that is described already.
 
@@ -73,7 +74,7 @@ def record_run(
     a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
     recording tells which ways the training code took. Where `episodes` is given, episodes of environments that gym or
     gymnasium makes are cut short. Where training is `stepwise`, the clock stands still between steps of the
-    environment.
+    environment. With `in_float32`, autocast and TF32 change nothing.
     """
     options: dict[str, Any] = {
         "values_limit": values_limit,
@@ -83,6 +84,7 @@ def record_run(
         "watch": watch,
         "episodes": episodes,
         "stepwise": stepwise,
+        "in_float32": in_float32,
     }
     with run.under_harness("record", on_iteration, iterations=iterations, **options) as scratch:
         first, *peers = scratch.outputs

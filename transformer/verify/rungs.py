@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from transformer.transforms import ORDER as TRANSFORMS
@@ -17,10 +17,13 @@ from transformer.verify.tolerances import LOGGED, tolerance, within
 
 _REGROUPS = {transform.info.name: transform.info.regroups for transform in TRANSFORMS}
 
+OTHER_ARITHMETIC = "other arithmetic than float32, and not equal to it: compared by the tolerances of its dtype"
+
 NOTHING_HANDED = "with its flags on, the script hands nothing to torch.compile or CudaGraphModule"
 
-Status = Literal["equal", "emulated", "different", "not run", "failed"]
-"""`emulated`: equal on a CUDA device that is computed on the CPU. `failed`: the script ended with an error, so that
+Status = Literal["equal", "emulated", "close", "different", "not run", "failed"]
+"""`emulated`: equal on a CUDA device that is computed on the CPU. `close`: other arithmetic, which is not equal, and is
+as far from float32 as its dtype lets expect. `failed`: the script ended with an error, so that
 there was nothing to compare."""
 
 
@@ -107,6 +110,23 @@ def lockstep_rung(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] =
         reason = f"never called after its warm-up: {names}; more --iterations are needed"
         return Rung(name, "not run", rows, reason=reason, lockstep=lockstep, notes=notes)
     return Rung(name, "equal", rows, lockstep=lockstep, notes=notes)
+
+
+def precision_rung(name: str, lockstep: Lockstep, dtype: str) -> Rung:
+    """The rung on which functions that compute in other arithmetic must be about what they are in float32.
+
+    Args:
+        name: the rung's.
+        lockstep: all comparisons of calls.
+        dtype: the one whose tolerances are those of float32 here.
+    """
+    errors = [replace(e, dtype=dtype) if e.dtype == "float32" else e for e in lockstep.errors]
+    rung = lockstep_rung(name, replace(lockstep, errors=tuple(errors)))
+    if rung.status != "equal":
+        return rung
+    if not any(error.relative for error in errors):
+        return replace(rung, status="different", findings=("nothing differs from float32: the option does nothing",))
+    return replace(rung, status="close", notes=(OTHER_ARITHMETIC,))
 
 
 def _bit_row(quantity: Quantity, count: int, differences: list[Difference]) -> Row:

@@ -15,7 +15,14 @@ from transformer.verify.rungs import Row, Rung
 from transformer.verify.seeds import SeedsResult
 from transformer.verify.verify import Verification
 
-_STYLES = {"equal": "green", "emulated": "cyan", "different": "bold red", "not run": "yellow", "failed": "bold red"}
+_STYLES = {
+    "equal": "green",
+    "emulated": "cyan",
+    "close": "cyan",
+    "different": "bold red",
+    "not run": "yellow",
+    "failed": "bold red",
+}
 _FINDINGS_SHOWN = 8
 
 

@@ -12,15 +12,15 @@ from transformer.verify.arguments import added_options, lines_without_options, w
 from transformer.verify.compare import compare
 from transformer.verify.exercised import not_exercised, sites_of
 from transformer.verify.first_iteration import OTHER_CLOCK, compare_first_log
-from transformer.verify.flags import WORKERS, find_flags
+from transformer.verify.flags import PRECISION, PRECISIONS, WORKERS, find_flags
 from transformer.verify.harness.job import Episodes
 from transformer.verify.length import Length, find_length
-from transformer.verify.lockstep import EVERY, run_in_lockstep
+from transformer.verify.lockstep import EVERY, Lockstep, run_in_lockstep
 from transformer.verify.options import with_option
 from transformer.verify.record import record_run
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
-from transformer.verify.rungs import Rung, lockstep_rung, recorded_rung
+from transformer.verify.rungs import Rung, lockstep_rung, precision_rung, recorded_rung
 from transformer.verify.stress import STRESS_ITERATIONS, every_other_switch, most_that_run, stress_arguments
 
 ITERATIONS = 3
@@ -32,6 +32,8 @@ RUNGS = (REFACTORED, UNCOMPILED, f"{UNCOMPILED} + cudagraphs", "compile", "cudag
 """In the order in which they are climbed."""
 NUM_WORKERS = 2
 """Worker processes on the rung with some, which is climbed where the converted script has an option for them."""
+DTYPES = dict(zip(PRECISIONS, ("bfloat16", "float16"), strict=True))
+"""For each precision, climbed where the converted script has an option for it, the dtype whose tolerances it has."""
 SAME = ("equal", "emulated")
 """The statuses of a rung on which no difference was seen."""
 UNDER_STRESS = " (stress)"
@@ -153,6 +155,10 @@ class _Climb:
                 rungs += self._under_stress(comparison, UNCOMPILED in upper)
         for name in (name for name in upper if UNCOMPILED not in name):
             rungs.append(self._blocked(rungs, name) or self._usual.with_flags(name))
+        if PRECISION in find_flags(self._task.converted).by_rung:
+            names = [*PRECISIONS, *(f"compile + {p}" for p in PRECISIONS if "compile" in upper)]
+            for name in names:
+                rungs.append(self._blocked(rungs, name) or self._usual.with_precision(name))
         return Verification(
             tuple(rungs),
             self._usual.original,
@@ -285,6 +291,34 @@ class _Comparison:
             rung = Rung(WORKERS, "not run", reason=reason)
         return self._named(rung)
 
+    def with_precision(self, name: str) -> Rung:
+        """The rung of the converted script in other arithmetic.
+
+        With that taken away its bits must be the original's. With it, the functions that torch.compile is given are
+        compared with float32's; they are compiled only where the rung's name says so.
+
+        Raises:
+            CannotVerify: the original does not repeat itself.
+        """
+        precision, flags = name.rpartition(" ")[2], find_flags(self._task.converted)
+        options = flags.options(["compile"])
+        if options is None:
+            return Rung(name, "not run", reason="the converted script has no flag for compile")
+        if precision == "tf32" and not self.original.versions["cuda"]:
+            return Rung(name, "not run", reason="there is no CUDA device here, and TF32 is its arithmetic")
+        args = (*self.run.args, flags.by_rung[PRECISION], precision)
+        run = replace(self.run, source=self._task.converted, args=args)
+        if name == precision:
+            taken_away = self._recorded(name, run, in_float32=True)
+            if taken_away.status != "equal":
+                return taken_away
+        run = replace(run, args=(*args, *options))
+        try:
+            lockstep = self._lockstep(name, run, uncompiled=name == precision, in_float32=True)
+        except RunFailed as failure:
+            return _failed(name, failure)
+        return precision_rung(name, lockstep, DTYPES[precision])
+
     def with_flags(self, name: str) -> Rung:
         """A rung of the converted script with its flags on.
 
@@ -332,6 +366,12 @@ class _Comparison:
                 **options,
             )
 
+    def _lockstep(self, name: str, run: Run, **options: bool) -> Lockstep:
+        with self._progress.run(name + self.suffix, self._iterations) as on_iteration:
+            return run_in_lockstep(
+                run, every=self._task.every, iterations=self._stop_after, on_iteration=on_iteration, **options
+            )
+
     def _original_on(self, emulated: bool) -> Recording:
         """The original's recording on the device of a rung.
 
@@ -344,7 +384,7 @@ class _Comparison:
             self._emulated_original = self._record("original, emulated", self.run, emulated=True)
         return self._emulated_original
 
-    def _recorded(self, name: str, run: Run, emulated: bool = False) -> Rung:
+    def _recorded(self, name: str, run: Run, emulated: bool = False, *, in_float32: bool = False) -> Rung:
         """A rung on which bits must be equal.
 
         Raises:
@@ -352,7 +392,7 @@ class _Comparison:
         """
         original = self._original_on(emulated)
         try:
-            converted = self._record(name, run, uncompiled=UNCOMPILED in name, emulated=emulated)
+            converted = self._record(name, run, uncompiled=UNCOMPILED in name, emulated=emulated, in_float32=in_float32)
         except RunFailed as failure:
             return _failed(name, failure)
         converted = without_options(
@@ -376,14 +416,7 @@ class _Comparison:
         """
         original = self._original_on(emulated)
         try:
-            with self._progress.run(name + self.suffix, self._iterations) as on_iteration:
-                lockstep = run_in_lockstep(
-                    run,
-                    every=self._task.every,
-                    iterations=self._stop_after,
-                    emulated=emulated,
-                    on_iteration=on_iteration,
-                )
+            lockstep = self._lockstep(name, run, emulated=emulated)
         except RunFailed as failure:
             return _failed(name, failure)
         other = self._record("original by another clock", self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK)

@@ -11,6 +11,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 
 from . import NOT_EMULATED, emulated_device, emulated_streams
+from .arithmetic import float32
 from .by_hand import Ranks
 from .clock import VirtualClock
 from .environments import EnoughIterations, EnvironmentSteps, shorten_episodes
@@ -86,6 +88,7 @@ class Record(Log):
         self._events = Events(journal)
         self.hooks |= self._events.hooks
         self._episodes = job.episodes
+        self._arithmetic = float32() if job.in_float32 else nullcontext()
         os.register_at_fork(after_in_parent=lambda: journal.add("forks"))
         self._exercised = Exercised(journal)
         if job.watch:
@@ -105,6 +108,7 @@ class Record(Log):
         self._optimizers.install()
         self._clock.install()
         self._events.install()
+        self._arithmetic.__enter__()
         if self._episodes is not None:
             shorten_episodes(Episodes(*self._episodes))
         if self._uncompiled is not None:

@@ -38,7 +38,7 @@ class Job:
     watch: bool = False
     """record: write down which ways the training code took, too."""
     uncompiled: bool = False
-    """record: whether torch.compile and CudaGraphModule hand back the function itself."""
+    """record, lockstep: whether torch.compile and CudaGraphModule hand back the function itself."""
     episodes: Episodes | None = None
     """record: cut episodes short."""
     clock_rate: int = 1
@@ -54,3 +54,5 @@ class Job:
     """by_hand: the environments of each rank."""
     every: int = 1
     """lockstep: compare each so-manieth call, beside the ones that always are."""
+    in_float32: bool = False
+    """record, lockstep: whether the script, or its eager functions, compute in float32, without autocast and TF32."""

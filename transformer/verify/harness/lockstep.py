@@ -10,12 +10,15 @@ from __future__ import annotations
 import dis
 import functools
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from types import FrameType, ModuleType
 from typing import Any
 
 import torch
 
+from .arithmetic import float32
 from .environments import EnvironmentSteps
 from .errors import SMALL, Error, errors
 from .imports import patch_on_import
@@ -46,6 +49,8 @@ class Lockstep:
     def __init__(self, job: Job, journal: Journal) -> None:
         self.journal = journal
         self.every = job.every
+        self.in_float32 = job.in_float32
+        self._uncompiled = job.uncompiled
         self.inside_reference = False
         self._functions: list[Checked] = []
         self._before_first_step: set[Checked] = set()
@@ -71,7 +76,8 @@ class Lockstep:
             torch._inductor.config.fallback_random = True
             name = _assigned_name(sys._getframe(1))
             warmup = GRAPH_MODE_WARMUP if options.get("mode") in _GRAPH_MODES else COMPILE_WARMUP
-            return self.check(name, model, lambda fast: real(fast, **options), warmup)
+            make_fast = (lambda fast: fast) if self._uncompiled else lambda fast: real(fast, **options)
+            return self.check(name, model, make_fast, warmup)
 
         torch.compile = compile_checked
         patch_on_import({"tensordict.nn": self._patch_tensordict})
@@ -176,7 +182,8 @@ class Checked:
         self.trains = self.trains or not before.same_tensors(left)
         self._samples_only = before.same_tensors(left) and not before.same_random(left)
         replayed = self.calls > self.warmup
-        for kind, error in _differences(state, before, after, left, kept, expected):
+        differences = _differences_of_all if self._mode.in_float32 else _differences
+        for kind, error in differences(state, before, after, left, kept, expected):
             self._mode.journal.add("calls", self.name, self.calls, replayed, kind, *error)
         return result
 
@@ -184,7 +191,8 @@ class Checked:
         """Call the eager function, and eager forms of the functions that it calls."""
         self._mode.inside_reference = True
         try:
-            return self.eager(*args, **kwargs)
+            with float32() if self._mode.in_float32 else nullcontext():
+                return self.eager(*args, **kwargs)
         finally:
             self._mode.inside_reference = False
 
@@ -212,6 +220,40 @@ def _differences(
         if name not in changed or name not in theirs or not torch.equal(changed[name], theirs[name]):
             found += [("optimizer state", e) for e in errors(ours.get(name), theirs.get(name), name)]
     return found
+
+
+def _differences_of_all(
+    state: State, before: Snapshot, after: Snapshot, left: Snapshot, result: Any, expected: Any
+) -> list[tuple[str, Error]]:
+    """The same in other arithmetic, of all parameters together, and of all entries of one name in optimizers' states.
+
+    A single bias's gradient may be a sum that nearly cancels, of which rounding leaves little. Of a minibatch's samples
+    a few leave the clipping range by it, so that their share differs by hundredths: outputs count as at least 1.
+    """
+    found = [("output", e) for e in errors(result, expected, "output", small=1.0)]
+    changed = [
+        name
+        for name, start in before.tensors.items()
+        if not (torch.equal(start, after.tensors[name]) and torch.equal(start, left.tensors[name]))
+    ]
+    if changed:
+        ours, theirs = (
+            _joined({f"{name}: parameters": side.tensors[name] - before.tensors[name] for name in changed})
+            for side in (after, left)
+        )
+        found += [("parameter change", e) for e in errors(ours, theirs, "all")]
+        ours, theirs = (_joined(side.optimizer_tensors(state)) for side in (after, left))
+        found += [("optimizer state", e) for e in errors(ours, theirs, "all")]
+    return found
+
+
+def _joined(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Floating-point tensors that are named `parameter: key`, one flat tensor for each key."""
+    by_key = defaultdict[str, list[torch.Tensor]](list)
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point():
+            by_key[name.rpartition(": ")[2]].append(tensor.flatten())
+    return {key: torch.cat(parts) for key, parts in by_key.items()}
 
 
 def _assigned_name(frame: FrameType) -> str | None:

@@ -1,0 +1,77 @@
+"""The rungs in other arithmetic: not equal to float32, and close to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scripts import script
+
+from transformer import convert
+from transformer.verify.call_error import CallError
+from transformer.verify.flags import PRECISION, find_flags
+from transformer.verify.lockstep import Function, Lockstep
+from transformer.verify.run import Run
+from transformer.verify.rungs import OTHER_ARITHMETIC, precision_rung
+from transformer.verify.verify import REFACTORED, Task, verify
+
+CONVERTED = convert(script(), precision=True).source
+ERROR = CallError("update", 1, True, "output", "output", "float32", 8, 1e-2, 1e-2)
+
+
+def test_its_option_is_found() -> None:
+    assert find_flags(CONVERTED).options([PRECISION]) == ["--precision"]
+    assert find_flags(CONVERTED.replace("args.precision", "args.bits")).options([PRECISION]) == ["--bits"]
+    assert find_flags(convert(script()).source).options([PRECISION]) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ERROR, "close"),
+        (replace(ERROR, relative=1e-1), "different"),
+        (replace(ERROR, kind="parameter change", relative=1e-1), "close"),
+        (replace(ERROR, relative=0.0), "different"),
+        (replace(ERROR, relative=math.inf), "different"),
+        (replace(ERROR, dtype="int64", relative=1.0), "different"),
+    ],
+)
+def test_the_tolerances_of_its_dtype(error: CallError, status: str) -> None:
+    rung = precision_rung("bf16", Lockstep((Function("update", 9, 8),), (error,), (), 1, 1.0), "bfloat16")
+    assert rung.status == status
+    assert (rung.notes == (OTHER_ARITHMETIC,)) == (status == "close")
+
+
+def rungs(source: str, tmp_path: Path) -> dict[str, tuple[str, str]]:
+    """Status, and the first finding or the reason, of each rung."""
+    original = tmp_path / "ppo.py"
+    original.write_text(script(), encoding="utf-8")
+    task = Task(Run(original), source, iterations=3, up_to=REFACTORED, stress=False, every=1)
+    return {r.name: (r.status, "".join(r.findings[:1]) or r.reason) for r in verify(task).rungs}
+
+
+@pytest.mark.slow
+def test_close(tmp_path: Path) -> None:
+    found = rungs(CONVERTED, tmp_path)
+    assert found.pop("tf32")[0] in ("not run", "close")
+    assert found == {REFACTORED: ("equal", ""), "bf16": ("close", "")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        # What stands beside autocast is compared with the original
+        ("loss = pg_loss", 'loss = (2 if args.precision == "bf16" else 1) * pg_loss', "gradient norm"),
+        # An update whose results are of another dtype
+        ("return super().forward(x.to(self.weight.dtype))", "return super().forward(x)", ""),
+        ("torch.bfloat16", "torch.float32", "nothing differs from float32"),
+    ],
+    ids=["another loss", "heads that take bfloat16", "a flag that does nothing"],
+)
+def test_different(old: str, new: str, finding: str, tmp_path: Path) -> None:
+    assert CONVERTED.count(old) == 1
+    status, found = rungs(CONVERTED.replace(old, new), tmp_path)["bf16"]
+    assert status in ("different", "failed") and finding in found, found

@@ -1,0 +1,261 @@
+"""The heads of networks: the linear layers that give what an update computes with."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from transformer.dataflow.access import access
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import (
+    bind_arguments,
+    calls_method,
+    first_parameter,
+    is_read,
+    parameters,
+    statements,
+    walk,
+    without_methods,
+)
+from transformer.values.networks.attributes import Unknown, kept_by
+
+PRODUCTS = frozenset("Linear Conv1d Conv2d Conv3d".split())
+"""torch's modules that autocast computes in its own dtype."""
+OTHERS = frozenset(
+    "Tanh ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish GELU Softplus Softsign Sigmoid LogSigmoid Identity Flatten "
+    "Unflatten LayerNorm MaxPool1d MaxPool2d AvgPool2d".split()
+)
+"""Those that take whatever dtype they are given, and return float32 where they are given it."""
+MODULES = PRODUCTS | OTHERS | frozenset("Module Sequential ModuleList Parameter".split())
+OWN_PRODUCTS = frozenset(
+    "matmul mm bmm mv dot addmm addmv addbmm baddbmm einsum tensordot inner outer ger linear bilinear multi_dot "
+    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d scaled_dot_product_attention".split()
+)
+"""Functions and methods of torch that compute products of matrices."""
+DISTRIBUTIONS = frozenset("Distribution Categorical Normal Independent Bernoulli Beta LogNormal Laplace".split())
+"""torch's distributions that compute element by element."""
+OF_MODULE = frozenset("parameters named_parameters state_dict load_state_dict train eval zero_grad modules".split())
+"""Methods of nn.Module that compute nothing."""
+
+
+class Heads:
+    """The heads of the trained networks that functions call, as the calls of nn.Linear that make them.
+
+    All that a network returns is computed from heads' results, so it is float32 where these are; what else its layers
+    compute goes into layers only.
+    """
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._tree = roles, roles.tree
+        self._seen: set[ast.FunctionDef] = set()
+        self._heads: dict[ast.Call, None] = {}
+        self._classes: dict[ast.ClassDef, None] = {}
+
+    @property
+    def found(self) -> list[ast.Call]:
+        """The calls that make heads, in the order of the text."""
+        return sorted(self._heads, key=lambda call: (call.lineno, call.col_offset))
+
+    @property
+    def others(self) -> list[ast.Call]:
+        """The calls that make the networks' other layers with matrix products."""
+        calls = (n for n in self._roles.reached(self._classes) if isinstance(n, ast.Call))
+        return [call for call in calls if self._layer(call) in PRODUCTS and call not in self._heads]
+
+    def add(self, function: ast.FunctionDef) -> list[ast.stmt]:
+        """Take in the networks that a function calls; returns the statements that call them.
+
+        Raises:
+            Unknown: a network may return something else than what heads and float32 give.
+        """
+        found: dict[ast.stmt, None] = {}
+        for name in walk(function):
+            if not isinstance(name, ast.Name) or not is_read(name):
+                continue
+            if name.id == self._roles.history.policy:
+                raise Unknown(f"line {name.lineno} calls the rollout's {name.id}()")
+            if name.id in self._roles.modules and (call := self._called(name)) is not None:
+                cls = self._class_of(name)
+                method = "forward" if call.func is name else call.func.attr if calls_method(call) else ""
+                self._enter(cls, method, call.lineno)
+                found[self._plain(call)] = None
+        return list(found)
+
+    def _called(self, name: ast.Name) -> ast.Call | None:
+        """The call of a network or of a method of it; None where it is only asked for parameters, or its mode is set.
+
+        Raises:
+            Unknown: the network is used in another way.
+        """
+        node: ast.AST = name
+        while isinstance(self._tree.parents[node], ast.Attribute):
+            node = self._tree.parents[node]
+        parent = self._tree.parents[node]
+        called = isinstance(parent, ast.Call) and parent.func is node
+        if isinstance(node, ast.Attribute) and (node.attr in OF_MODULE if called else self._is_tensor(name, node)):
+            return None
+        if called and (node is name or (isinstance(node, ast.Attribute) and node.value is name)):
+            assert isinstance(parent, ast.Call)
+            return parent
+        raise Unknown(f"line {name.lineno} uses {name.id} in another way than by its methods")
+
+    def _is_tensor(self, name: ast.Name, read: ast.Attribute) -> bool:
+        """Whether an attribute of a network that is read is a parameter, and none of its layers."""
+        first = self._tree.parents[name]
+        assert isinstance(first, ast.Attribute)
+        cls = self._class_of(name)
+        computed = self._modules(cls) | {method.name for method in _methods(cls)}
+        return first.attr not in computed or read.attr in ("weight", "bias")
+
+    def _class_of(self, name: ast.Name) -> ast.ClassDef:
+        made = [value for _, value in self._roles.assignments(name.id)]
+        constructor = self._tree.constructor(made[0]) if len(made) == 1 else None
+        if constructor is None:
+            raise Unknown(f"{name.id} is not made once, of a class of this file")
+        cls = self._tree.classes[ast.unparse(constructor.func)]
+        for used in self._tree.used_classes(cls):
+            self._check(used)
+            self._classes[used] = None
+        if [self._tree.qualified(base) for base in cls.bases] != ["torch.nn.Module"]:
+            raise Unknown(f"line {cls.lineno}: {cls.name} is derived from something else than nn.Module")
+        return cls
+
+    def _check(self, cls: ast.ClassDef) -> None:
+        """Nothing in a class, or in a function that it may call, computes a product of matrices but torch's layers.
+
+        Raises:
+            Unknown: something may.
+        """
+        for node in (n for n in self._roles.reached([cls]) if isinstance(n, ast.expr)):
+            if self._is_product(node):
+                raise Unknown(f"line {node.lineno} computes a product of matrices by itself")
+            module, _, name = (self._tree.qualified(node) or "").rpartition(".")
+            whole = module.startswith("torch.distributions") and name[:1].isupper() and name not in DISTRIBUTIONS
+            if whole or (module == "torch.nn" and name not in MODULES | {"init", "functional", "utils"}):
+                raise Unknown(f"line {node.lineno}: what {ast.unparse(node)} does under autocast is not known")
+
+    def _is_product(self, node: ast.AST) -> bool:
+        """Whether a product of matrices, or the name of what computes one."""
+        if isinstance(node, ast.BinOp):
+            return isinstance(node.op, ast.MatMult)
+        return isinstance(node, (ast.Name, ast.Attribute)) and self._tree.last_name(node) in OWN_PRODUCTS
+
+    def _plain(self, call: ast.Call) -> ast.stmt:
+        """The simple statement of a call."""
+        stmt = self._tree.statement(call)
+        if not isinstance(stmt, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)):
+            raise Unknown(f"line {call.lineno} calls a network in a statement with others inside")
+        if any(map(self._is_product, self._roles.reached([stmt]))):
+            raise Unknown(f"line {call.lineno} computes a product of matrices, too")
+        return stmt
+
+    def _enter(self, cls: ast.ClassDef, name: str, line: int) -> None:
+        """Take in what a method returns, or a layer that is called in its place."""
+        method = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None)
+        if method is not None:
+            self._method(cls, method)
+        else:
+            self._attribute(cls, name, line)
+
+    def _method(self, cls: ast.ClassDef, method: ast.FunctionDef) -> None:
+        """Take in the layers whose results may be used for anything but as layers' inputs."""
+        if method in self._seen:
+            return
+        self._seen.add(method)
+        own = first_parameter(method)
+        if any(isinstance(n, ast.Name) and n.id in ("super", own) and self._is_whole(n) for n in walk(method)):
+            raise Unknown(f"line {method.lineno}: {method.name}() uses the network as a whole")
+        modules = self._modules(cls)
+        for node in walk(method):
+            if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or node.value.id != own:
+                continue
+            call = self._tree.parents[node]
+            if isinstance(call, ast.Call) and call.func is node:
+                if not self._feeds_layers(call, method, own, modules):
+                    self._enter(cls, node.attr, node.lineno)
+            elif node.attr in modules | {m.name for m in _methods(cls)}:
+                raise Unknown(f"line {node.lineno} uses {ast.unparse(node)} otherwise than by calling it")
+
+    def _is_whole(self, name: ast.Name) -> bool:
+        return is_read(name) and not isinstance(self._tree.parents[name], ast.Attribute)
+
+    def _feeds_layers(self, call: ast.Call, method: ast.FunctionDef, own: str | None, modules: frozenset[str]) -> bool:
+        """Whether a result is the input of layers, and nothing else."""
+
+        def inside_layer(node: ast.AST) -> bool:
+            return any(
+                calls_method(outer, *modules) and ast.unparse(outer.func.value) == own and outer is not node
+                for outer in self._tree.ancestors(node)
+            )
+
+        if inside_layer(call):
+            return True
+        stmt = self._tree.parents[call]
+        target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
+        if not isinstance(target, ast.Name):
+            return False
+        reads = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == target.id and is_read(n)]
+        return all(map(inside_layer, reads))
+
+    def _modules(self, cls: ast.ClassDef) -> frozenset[str]:
+        """The attributes that hold layers, or may."""
+        kept = (pair for method in _methods(cls) for pair in kept_by(method))
+        return frozenset(name for name, value in kept if value is not None and self._makes_module(value))
+
+    def _makes_module(self, value: ast.expr) -> bool:
+        """Whether a value may hold layers: something is called, and is not known to make tensors and numbers."""
+        calls = [n for n in walk(value) if isinstance(n, ast.Call) and self._layer(n) != "Parameter"]
+        names = [self._tree.qualified(call.func) or ast.unparse(call.func) for call in calls]
+        return any(n.startswith("torch.nn.") or not n.startswith(("torch.", "numpy.", "math.")) for n in names)
+
+    def _attribute(self, cls: ast.ClassDef, name: str, line: int) -> None:
+        """Take in the last linear layer of what an attribute holds."""
+        made = [value for method in _methods(cls) for kept, value in kept_by(method) if kept == name]
+        if not made or None in made:
+            raise Unknown(f"line {line}: what {name} of {cls.name} is is not known")
+        for value in made:
+            assert value is not None
+            self._last_linear(value, name)
+
+    def _last_linear(self, value: ast.expr, name: str, depth: int = 8) -> None:
+        value = without_methods(value, ("to", "requires_grad_"))
+        layer = self._layer(value)
+        if isinstance(value, ast.Call) and layer == "Linear":
+            self._heads[value] = None
+            return
+        if layer == "Sequential" and isinstance(value, ast.Call):
+            starred = any(isinstance(a, ast.Starred) for a in value.args)
+            parts = [] if starred else [a for a in value.args if self._layer(a) not in OTHERS][-1:]
+        else:
+            parts = self._returned(value)
+        if not parts or not depth:
+            raise Unknown(f"line {value.lineno}: what {name} returns is not what a linear layer gives")
+        for part in parts:
+            self._last_linear(part, name, depth - 1)
+
+    def _returned(self, call: ast.expr) -> list[ast.expr]:
+        """What a function of the file may return for a call, as `mlp(2, 1)` or `layer_init(nn.Linear(2, 1))`."""
+        function = self._tree.function_called(call) if isinstance(call, ast.Call) else None
+        matched = bind_arguments(function, call) if function is not None and isinstance(call, ast.Call) else None
+        if function is None or matched is None:
+            return []
+        found = list[ast.expr | None]()
+        for value in (s.value for s in statements(function.body) if isinstance(s, ast.Return)):
+            name = value.id if isinstance(value, ast.Name) else ""
+            bound = [s for s in statements(function.body) if name in access(s).binds]
+            if bound:
+                plain = all(isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) for s in bound)
+                found += [s.value for s in bound if isinstance(s, ast.Assign)] if plain else [None]
+                found += [None] if name in parameters(function) else []
+            else:
+                found.append(matched.given.get(name) if name else value)
+        return [] if None in found else [value for value in found if value is not None]
+
+    def _layer(self, node: ast.AST) -> str:
+        """The name of torch's module that a call makes."""
+        qualified = self._tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+        return qualified.rpartition(".")[2] if qualified.startswith("torch.nn.") and qualified.count(".") == 2 else ""
+
+
+def _methods(cls: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    return (stmt for stmt in cls.body if isinstance(stmt, ast.FunctionDef))
