@@ -149,6 +149,29 @@ class TestText:
         assert "layers" not in found.text.replace("# From layers.py", "")
         assert printed(tmp_path, found.text) == printed(tmp_path, train)
 
+    def test_what_is_imported_in_one_statement_is_executed_in_its_order(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "import first, agent, last\nprint(agent.n, first, last.m)\n",
+            "agent.py": "print('agent')\nn = 1\n",
+            "first.py": "print('first')\n",
+            "last.py": "print('last')\nm = 2\n",
+        }
+        found = join(tmp_path, files, "agent.py", "last.py")
+        assert printed(tmp_path, found.text) == printed(tmp_path, files["train.py"])
+
+    def test_names_in_formatted_texts(self, tmp_path: Path) -> None:
+        train = 'from agent import answer as reply\nimport agent\nprint(f"{reply()} é {agent.answer():>{reply()}}")\n'
+        files = {"train.py": train, "agent.py": "def answer():\n    return 7\n"}
+        found = join(tmp_path, files)
+        assert printed(tmp_path, found.text) == printed(tmp_path, files["train.py"])
+
+    def test_form_feeds_end_no_line(self, tmp_path: Path) -> None:
+        agent = "x = 'a\x0cb'\n\x0c\ndef unneeded():\n    pass\n\n\ndef answer():\n    return x\n"
+        files = {"train.py": "from agent import answer\nprint(answer())\n", "agent.py": agent}
+        found = join(tmp_path, files)
+        assert "unneeded" not in found.text
+        assert printed(tmp_path, found.text) == printed(tmp_path, files["train.py"])
+
     def test_packages_and_relative_imports(self, tmp_path: Path) -> None:
         files = {
             "train.py": "from nets.agent import answer\nfrom nets import layers\nprint(answer(), layers.BASE)\n",
@@ -315,6 +338,10 @@ REFUSED = {
             "agent.py:2: LC009 `from __future__ import annotations` stands in train.py alone, and annotations mean "
             "something else"
         ],
+    ),
+    "a name that is printed": (
+        {"train.py": 'from agent import Agent as A\nprint(f"{A=}")\n', "agent.py": AGENT},
+        ["train.py:2: LC009 `A` is written in a way that is not rewritten"],
     ),
     "no Python": ({"train.py": TRAIN, "agent.py": "x = (\n"}, ["agent.py:1: LC001 syntax error: "]),
 }

@@ -50,7 +50,7 @@ def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
 def warnings(gathered: Gathered) -> Iterator[Diagnostic]:
     """What a reader should know of the one file."""
     classes = _classes(gathered)
-    for file in gathered.all_files:
+    for file in (*gathered.all_files, *gathered.reached):
         for call in _pickling(file.tree):
             if isinstance(call.args[0], (ast.Name, ast.Attribute)) and _seen(file.tree, call.args[0], classes) is None:
                 why = f"if `{ast.unparse(call.args[0])}` holds an object of a class that was in another file, it is"
@@ -146,8 +146,8 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
         around = file.tree.parents[node]
         if not isinstance(around, ast.Attribute) or not isinstance(around.ctx, ast.Load):
             yield refusal(file, node, f"the module `{bound}` is used otherwise than for its names")
-        elif around.lineno != around.end_lineno:
-            yield refusal(file, node, f"`{bound}.{around.attr}` stands on several lines")
+        elif not _is_written(file, around, f"{bound}.{around.attr}"):
+            yield refusal(file, node, f"`{bound}.{around.attr}` is written in a way that is not rewritten")
         elif not meanings.binds(module, around.attr) or meanings.of(module, around.attr)[0] == "module":
             yield refusal(file, node, f"`{around.attr}` is nothing that {module.name} defines")
         else:
@@ -165,6 +165,21 @@ def _renamed(file: File, name: str, other: str, meanings: Meanings) -> Iterator[
     if taken or {name, other} & file.scopes.local:
         line = file.scopes.place(name)
         yield refusal(file, line, f"`{name}` is called `{other}` where it is defined, and one of them is taken here")
+    for node in file.tree.of(ast.Name):
+        if node.id == name and not _is_written(file, node, name):
+            yield refusal(file, node, f"`{name}` is written in a way that is not rewritten")
+
+
+def _is_written(file: File, node: ast.expr, text: str) -> bool:
+    """Whether a text stands where a node is said to be: in f-strings Python did not always know."""
+    if node.lineno != node.end_lineno or node.end_col_offset is None:
+        return False
+    formatted = (outer for outer in file.tree.ancestors(node) if isinstance(outer, ast.JoinedStr))
+    texts = (n.value for outer in formatted for n in outer.values if isinstance(n, ast.Constant))
+    if any(str(part).rstrip().endswith("=") for part in texts):
+        return False  # of `f"{name=}"` the name itself is printed
+    start, end = (file.tree.offset(node.lineno, column) for column in (node.col_offset, node.end_col_offset))
+    return file.tree.code[start:end] == text
 
 
 def _named_in_texts(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
@@ -215,6 +230,7 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnos
                 yield refusal(file, stmt, f"{_shown(gathered, name)} is imported, and cannot be read")
                 continue
             waiting.append(other)
+            gathered.reached.append(other)
             yield from _found_by_name(other)
             yield from _named_in_texts(gathered, meanings, other)
 

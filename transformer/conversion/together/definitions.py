@@ -30,10 +30,13 @@ def _defines(tree: Tree, stmt: ast.stmt) -> bool:
     if isinstance(stmt, ast.Assign):
         return all(isinstance(t, ast.Name) for t in stmt.targets) and _is_plain(tree, stmt.value)
     if isinstance(stmt, ast.AnnAssign):
-        return isinstance(stmt.target, ast.Name) and (stmt.value is None or _is_plain(tree, stmt.value))
+        plain = stmt.value is None or _is_plain(tree, stmt.value)
+        return isinstance(stmt.target, ast.Name) and plain and _is_annotation(stmt.annotation)
     if isinstance(stmt, ast.FunctionDef):
         defaults = [d for d in (*stmt.args.defaults, *stmt.args.kw_defaults) if d is not None]
-        return _decorated(tree, stmt) and all(_is_plain(tree, d) for d in defaults)
+        arguments = [n.annotation for n in ast.walk(stmt.args) if isinstance(n, ast.arg)]
+        annotated = all(map(_is_annotation, [*arguments, stmt.returns]))
+        return _decorated(tree, stmt) and annotated and all(_is_plain(tree, d) for d in defaults)
     if isinstance(stmt, ast.ClassDef):
         return (
             not stmt.keywords
@@ -42,6 +45,11 @@ def _defines(tree: Tree, stmt: ast.stmt) -> bool:
             and only_defines(tree, stmt.body)
         )
     return False
+
+
+def _is_annotation(value: ast.expr | None) -> bool:
+    """Whether what an annotation is made of calls nothing."""
+    return value is None or not any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in ast.walk(value))
 
 
 def _decorated(tree: Tree, stmt: ast.FunctionDef | ast.ClassDef) -> bool:

@@ -38,6 +38,8 @@ class Gathered:
     files: list[File] = field(default_factory=list)
     """The imported ones, in the order in which their modules have been executed."""
     places: dict[File, dict[Import, Place]] = field(default_factory=dict)
+    reached: list[File] = field(default_factory=list)
+    """Other local files that these import."""
     root_of: dict[File, Path | None] = field(default_factory=dict)
     """The folder below which a file was found by its absolute name; None where the import was relative."""
 

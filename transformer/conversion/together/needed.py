@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.modules import File
+from transformer.conversion.together.scopes import lines_of
 from transformer.syntax.imports import is_future, is_standard
 from transformer.syntax.tree import Tree
 
@@ -45,7 +46,7 @@ def without_unneeded(script: File, files: Sequence[File]) -> list[str]:
 
 def without(tree: Tree, gone: Iterable[ast.stmt]) -> str:
     """A text in which statements, and the comments right above them, are blank lines."""
-    lines = tree.code.splitlines(keepends=True)
+    lines = lines_of(tree.code)
     for stmt in gone:
         first = min([stmt.lineno, *(d.lineno for d in getattr(stmt, "decorator_list", ()))])
         while first > 1 and lines[first - 2].startswith("#"):

@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from transformer.conversion.together.definitions import only_defines
 from transformer.conversion.together.gathered import Gathered, gather
 from transformer.conversion.together.meanings import Meanings, names_all
 from transformer.conversion.together.modules import File, Import
+from transformer.conversion.together.scopes import lines_of
 from transformer.recognition.refusals import Unconvertible, not_python
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import is_future
@@ -52,6 +54,7 @@ class OneFile:
             name, line = self._origin(int(found[1]))
             return f"line {line} of {name}" if name else f"line {line}"
 
+        message = re.sub(r"\blines (\d+) and (\d+)\b", r"line \1 and line \2", message)
         return re.sub(r"\bline (\d+)\b", origin, message)
 
     def _origin(self, line: int) -> tuple[str, int]:
@@ -117,7 +120,7 @@ class _Writer:
         lines = self._lines(file, body[:top], range(1, last + 1))
         while lines and not lines[-1][0].strip():
             lines.pop()
-        below = self._lines(file, body[top:], range(last + 1, len(_split(file.tree.code)) + 1))
+        below = self._lines(file, body[top:], range(last + 1, len(lines_of(file.tree.code)) + 1))
         for one in self.gathered.files:
             lines += self._definitions(one)
         blank = next((n for n, line in enumerate(below) if line[0].strip()), 2)
@@ -146,14 +149,15 @@ class _Writer:
             blank = [(self.end, file.name, 1)] * 2
             return [*blank, self._heading(file, lines), *lines, *blank] if lines else []
         top = _leading_imports(file)
-        return _trimmed(self._lines(file, body[:top], range(1, (body[top - 1].end_lineno or 0) + 1 if top else 1)))
+        within = range(1, (body[top - 1].end_lineno or 0) + 1 if top else 1)
+        return [line for line in self._lines(file, body[:top], within) if line[0].strip()]
 
     def _definitions(self, file: File) -> list[Line]:
         """The definitions of a file, with two blank lines above them."""
         body = file.tree.root.body
         top = _leading_imports(file)
         first = (body[top - 1].end_lineno or 0) + 1 if top else 1
-        lines = _trimmed(self._lines(file, body[top:], range(first, len(_split(file.tree.code)) + 1)))
+        lines = _trimmed(self._lines(file, body[top:], range(first, len(lines_of(file.tree.code)) + 1)))
         if not lines or not self._kept(file, body[top:]):
             return []
         blank = (self.end, file.name, lines[0][2])
@@ -205,15 +209,22 @@ class _Writer:
 
     def _in_place(self, file: File, stmt: Import) -> list[Line]:
         place = self.gathered.places[file][stmt]
-        rest = [alias for alias in stmt.names if alias not in place.aliases]
         found: list[Line] = []
-        for one in place.executes:
-            found += self._module(one)
-        if found and not self.apart and file is not self.gathered.script:
-            found.append(self._heading(file, found[-1:]))
-        if rest:
-            kept = ast.Import(rest) if isinstance(stmt, ast.Import) else ast.ImportFrom(stmt.module, rest, stmt.level)
-            found.append((ast.unparse(kept) + self.end, file.name, stmt.lineno))
+        waiting = list(place.executes)
+        for ours, aliases in groupby(stmt.names, key=lambda alias: alias in place.aliases):
+            if not ours:
+                rest = list(aliases)
+                kept = (
+                    ast.Import(rest) if isinstance(stmt, ast.Import) else ast.ImportFrom(stmt.module, rest, stmt.level)
+                )
+                found.append((ast.unparse(kept) + self.end, file.name, stmt.lineno))
+                continue
+            executed = {path for alias in aliases for path in place.aliases[alias].executed}
+            for one in [one for one in waiting if one.path in executed]:
+                waiting.remove(one)
+                found += self._module(one)
+                if not self.apart and file is not self.gathered.script:
+                    found.append(self._heading(file, found[-1:]))
         return found
 
     def _provide(self, file: File, stmt: ast.stmt) -> None:
@@ -241,7 +252,7 @@ class _Writer:
                 edits.append(_edit(tree, around, new))
             elif other := self.meanings.other_name(file, node.id):
                 edits.append(_edit(tree, node, other))
-        lines = _split(tree.code)
+        lines = lines_of(tree.code)
         for line, start, end, new in sorted(edits, reverse=True):
             lines[line - 1] = lines[line - 1][:start] + new + lines[line - 1][end:]
         return self._with_absolute_imports(file, lines)
@@ -298,11 +309,6 @@ def _first_line(stmt: ast.stmt) -> int:
 def _is_for_files(line: str) -> bool:
     """Whether a comment is for the file that begins with it: `#!`, or its coding."""
     return line.startswith("#!") or bool(re.match(r"[ \t\f]*#.*?coding[:=]", line))
-
-
-def _split(code: str) -> list[str]:
-    """Split as Python's parser counts lines."""
-    return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
 
 
 def _trimmed(lines: Sequence[Line]) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import symtable
 from collections.abc import Iterator
 
@@ -11,6 +12,11 @@ from transformer.syntax.query import children
 from transformer.syntax.tree import Tree
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def lines_of(code: str) -> list[str]:
+    """The lines of a text with their ends, as Python's parser counts them: form feeds and the like end none."""
+    return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
 
 
 class Scopes:
