@@ -385,6 +385,9 @@ class TestRefusals:
             "import torch\nfrom agent import Agent\nagent = Agent()\ntorch.save(agent.state_dict(), 'x')\n",
             "from agent import Agent\nif 'x' in locals():\n    print(vars(Agent))\n",
             "import sys\nfrom agent import Agent\nprint(sys.path, sys.argv, __file__, __name__)\n",
+            "import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parents[1]))\n"
+            "from agent import Agent\nAgent()\n",
+            "from agent import Agent\ndef act(eval):\n    return eval, Agent\n",
             "from agent import Agent as A\nAgent = None\nprint(A())\n",
         ],
     )
@@ -393,6 +396,14 @@ class TestRefusals:
             assert refusals(tmp_path, {"train.py": train, "agent.py": AGENT})
         else:
             assert "class Agent" in join(tmp_path, {"train.py": train, "agent.py": AGENT}).text
+
+    def test_a_path_that_decides_between_two_files(self, tmp_path: Path) -> None:
+        write(tmp_path, {"agent.py": "class Agent:\n    other = True\n"})
+        train = f"import sys\nsys.path.insert(0, __file__ + '/../..')\n{TRAIN}"
+        inserted = f"import sys\nimport os\nsys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))\n{TRAIN}"
+        for text, line in ((train, 2), (inserted, 3)):
+            (found,) = refusals(tmp_path / "below", {"train.py": text, "agent.py": AGENT})
+            assert found.startswith(f":{line}: LC009 `sys.path` is changed"), found
 
     def test_what_may_be_a_whole_object_is_warned_of(self, tmp_path: Path) -> None:
         train = "import torch\nfrom agent import Agent\ndef save(a):\n    torch.save(a, 'x')\nsave(Agent())\n"

@@ -38,7 +38,7 @@ def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
     """Why the files are not shown to do as one what they do as several."""
     for file in gathered.all_files:
         yield from _own_names(file, file is gathered.script)
-        yield from _found_by_name(file)
+        yield from _found_by_name(gathered, file)
         yield from _imported(gathered, meanings, file)
         yield from _named_in_texts(gathered, meanings, file)
         yield from _pickled(gathered, file)
@@ -62,6 +62,8 @@ def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
     """A module's own name and file, and what lists all names of a module."""
     tree = file.tree
     for node in tree.of(ast.Name):
+        if node.id not in file.scopes.used:
+            continue  # a variable of functions alone
         call = tree.parents[node]
         bare = isinstance(call, ast.Call) and call.func is node and not call.args
         if (node.id in OWN and not is_script) or node.id in ALL_NAMES:
@@ -86,7 +88,7 @@ def _asks_for_one(tree: Tree, call: ast.AST) -> bool:
     )
 
 
-def _found_by_name(file: File) -> Iterator[Diagnostic]:
+def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
     """Modules that are found, or looked into, by their names."""
     for stmt in file.imports:
         modules = [a.name for a in stmt.names] if isinstance(stmt, ast.Import) else [stmt.module or ""]
@@ -97,7 +99,37 @@ def _found_by_name(file: File) -> Iterator[Diagnostic]:
         if what in BY_NAME:
             yield refusal(file, node, f"`{what}` finds what it finds by modules, which one file has not")
         elif what == "sys.path" and isinstance(file.tree.parents[node], (ast.Attribute, ast.AugAssign, ast.Assign)):
-            yield refusal(file, node, "`sys.path` is changed, so that it is not known which files are imported")
+            if not _adds_folder_above(gathered, file, node) or _in_several_folders(gathered):
+                yield refusal(file, node, "`sys.path` is changed, so that it is not known which files are imported")
+
+
+def _adds_folder_above(gathered: Gathered, file: File, path: ast.AST) -> bool:
+    """Whether what is added to `sys.path` is the script's folder, or one above it: imports are looked up there."""
+    method = file.tree.parents[path]
+    call = file.tree.parents[method]
+    if (
+        not isinstance(method, ast.Attribute)
+        or method.attr not in ("append", "insert")
+        or not isinstance(call, ast.Call)
+    ):
+        return False
+    inside = list(ast.walk(call.args[-1])) if call.args else []
+    texts = {n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    own = any(isinstance(n, ast.Name) and n.id == "__file__" for n in inside)
+    return own and texts <= {"..", "."} and file.path.parent in gathered.roots
+
+
+def _in_several_folders(gathered: Gathered) -> bool:
+    """Whether the order of the folders decides on what an import executes."""
+    for file in gathered.all_files:
+        for stmt in file.imports:
+            for alias in stmt.names:
+                found = [
+                    what.module for root in gathered.roots for a, what in named(file.path, [root], stmt) if a is alias
+                ]
+                if len(set(found)) > 1:
+                    return True
+    return False
 
 
 def _imported(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
@@ -231,7 +263,7 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnos
                 continue
             waiting.append(other)
             gathered.reached.append(other)
-            yield from _found_by_name(other)
+            yield from _found_by_name(gathered, other)
             yield from _named_in_texts(gathered, meanings, other)
 
 
