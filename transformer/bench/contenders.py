@@ -123,7 +123,7 @@ def _converted_source(original: Path, converted: Path | None, **asked: bool) -> 
     try:
         if converted is not None:
             return text.read(converted).content
-        _, conversion = convert_script(str(original), **asked)
+        _, conversion = convert_script(str(original), (), **asked)
     except text.NotText as error:
         raise CannotBench(str(error)) from None
     if not conversion.converted:

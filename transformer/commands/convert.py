@@ -16,7 +16,7 @@ import click
 
 from transformer.commands import output
 from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report
-from transformer.commands.selection import selection_options
+from transformer.commands.selection import selection_options, together_option
 from transformer.conversion.of_file import STDIN
 from transformer.conversion.of_files import Converted, converting
 from transformer.conversion.result import Conversion
@@ -39,6 +39,7 @@ SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
 )
 @click.option("-o", "--output", "file", metavar="OUT", help="Write the converted script to this file.")
 @click.option("--output-dir", type=click.Path(file_okay=False, path_type=Path), help="Write each script to DIR/NAME.")
+@together_option
 @selection_options
 @click.option(
     "--force",
@@ -61,6 +62,7 @@ def convert(
     scripts: tuple[str, ...],
     file: str | None,
     output_dir: Path | None,
+    together: tuple[Path, ...],
     force: bool,
     form: str,
     quiet: bool,
@@ -75,22 +77,24 @@ def convert(
     A script that cannot be converted is reported with every reason, and nothing is written for it. What is written
     begins with a comment that holds a digest, so that a result that was edited is not overwritten.
 
+    With --with FILE, what SCRIPT imports of FILE stands in the result and is converted with it; other imports stay.
+
     Exit codes: 0 converted, 1 a script cannot be converted (or --check found an output that is not today's), 2 bad
     usage or a file that cannot be read or written.
     """
     targets = _targets(scripts, file, output_dir) if file or output_dir or not diff else [None] * len(scripts)
     if check and None in targets:
         raise click.UsageError("--check needs the file that it looks at; name it with -o or --output-dir")
-    put = _check if check else _print_diff if diff else partial(_write, force=force)
+    put = partial(_check, together=together) if check else _print_diff if diff else partial(_write, force=force)
     try:
         for path in targets:
             if path is not None:
-                output.check_target(path, [Path(s) for s in scripts if s != STDIN])
+                output.check_target(path, [*(Path(s) for s in scripts if s != STDIN), *together])
     except output.OutputError as error:
         raise click.UsageError(str(error)) from None
 
     results = []
-    with converting(scripts, **selection) as conversions:
+    with converting(scripts, together=together, **selection) as conversions:
         work = list(zip(scripts, targets, conversions, strict=True))
         for script, path, converted in _with_progress(work, shown=len(scripts) > 1 and not quiet):
             try:
@@ -159,10 +163,11 @@ def _write(result: Result, data: bytes, script: Path | None, *, force: bool) -> 
     return result
 
 
-def _check(result: Result, data: bytes, script: Path | None) -> Result:
+def _check(result: Result, data: bytes, script: Path | None, *, together: Sequence[Path] = ()) -> Result:
     assert result.output is not None, "asked for"
     stale = output.staleness(Path(result.output), data)
-    again = shlex.join(["lean-convert", result.script, "-o", result.output])
+    others = [word for file in together for word in ("--with", str(file))]
+    again = shlex.join(["lean-convert", result.script, *others, "-o", result.output])
     return replace(result, stale=stale and f"{stale}; `{again}` writes today's")
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from transformer.commands import output
 from transformer.commands.convert import SCRIPT
 from transformer.commands.report import print_diagnostics
-from transformer.commands.selection import selection_options, transform_names
+from transformer.commands.selection import selection_options, together_option, transform_names
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
@@ -93,6 +93,7 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
     metavar="FILE",
     help="Show on the page what `lean-convert verify --format json` wrote to FILE.",
 )
+@together_option
 @selection_options
 @click.pass_context
 def diff(
@@ -155,6 +156,7 @@ def diff(
 
 @click.command()
 @click.argument("script", type=SCRIPT)
+@together_option
 @selection_options
 def blame(script: str, **selection: Any) -> None:
     """Print what SCRIPT is converted to, with the transform that last touched each line and the line it came from.

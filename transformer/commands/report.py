@@ -107,6 +107,7 @@ def _step_as_json(step: Step) -> dict[str, Any]:
 def diagnostic_as_json(d: Diagnostic) -> dict[str, Any]:
     """A finding as plain data."""
     return {
+        **({"file": d.file} if d.file else {}),
         "code": d.code,
         "severity": d.severity,
         "line": d.line,
@@ -151,7 +152,7 @@ def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagn
     """Print findings as `file:line:col: CODE message`, each followed by what to do about it."""
     for d in diagnostics:
         style = "red" if d.severity == "error" else "yellow"
-        print_line(console, f"{script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
+        print_line(console, f"{d.file or script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
         print_line(console, (f"    {d.advice}", "dim"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -14,6 +15,18 @@ def transform_names(_: click.Context, __: click.Parameter, values: Sequence[str]
     """Click callback: the names in a repeatable, comma-separated option; None where it was not given."""
     names = tuple(name.strip() for value in values for name in value.split(",") if name.strip())
     return names or None
+
+
+def together_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the files that are converted with a script as the argument `together`."""
+    return click.option(
+        "--with",
+        "together",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Convert what SCRIPT imports of this file, too: its definitions are brought into the result. Repeatable.",
+    )(command)
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +13,10 @@ import click
 from rich.console import Console
 
 from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+from transformer.commands.selection import together_option
 from transformer.conversion.of_file import convert_script
 from transformer.conversion.result import Conversion, Skipped
+from transformer.conversion.selection import SelectionError
 from transformer.syntax import text
 from transformer.verify import plots, show
 from transformer.verify.flags import find_flags
@@ -31,6 +33,7 @@ COULD_NOT_RUN = 2
 @click.command(cls=WithScriptArgs)
 @click.argument("original", type=FILE)
 @click.argument("converted", type=FILE, required=False)
+@together_option
 @click.option("--python", default=sys.executable, metavar="PATH", help="The interpreter to run both scripts with.")
 @click.option(
     "--iterations",
@@ -89,6 +92,7 @@ def verify(
     ctx: click.Context,
     original: Path,
     converted: Path | None,
+    together: tuple[Path, ...],
     python: str,
     iterations: int | None,
     every: int,
@@ -114,6 +118,8 @@ def verify(
     args = script_args(ctx)
     if each_transform and converted is not None:
         raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
+    if together and converted is not None:
+        raise click.UsageError("--with is for the conversion of ORIGINAL and excludes CONVERTED")
     if importlib.util.find_spec("numpy") is None:
         raise click.UsageError("verify needs numpy, which is not installed: pip install 'lean-convert[run]'")
     if report is not None and importlib.util.find_spec("matplotlib") is None:
@@ -122,7 +128,7 @@ def verify(
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
         try:
-            source, prefixes = _sources(original, converted, each_transform, distribute=nproc is not None)
+            source, prefixes = _sources(original, converted, together, each_transform, distribute=nproc is not None)
             task = Task(run, source, iterations, every, up_to, prefixes, stress)
             if nproc is not None and joins_ranks(text.read(original).content, source):
                 alone = replace(task, original=replace(run, processes=None))
@@ -140,17 +146,21 @@ def verify(
 
 
 def _sources(
-    original: Path, converted: Path | None, each_transform: bool, *, distribute: bool
+    original: Path, converted: Path | None, together: Sequence[Path], each_transform: bool, *, distribute: bool
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The converted script and the states before it; converts the original where no converted script was given."""
     try:
         if converted is not None:
             return text.read(converted).content, ()
-        _, conversion = convert_script(str(original), distribute=True if distribute else None)
+        _, conversion = convert_script(str(original), together, distribute=True if distribute else None)
+    except SelectionError as error:
+        raise click.UsageError(str(error)) from None
     except text.NotText as error:
         raise CannotVerify(str(error)) from None
     if not conversion.converted:
-        reasons = "\n".join(f"{original}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors)
+        reasons = "\n".join(
+            f"{d.file or original}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors
+        )
         raise CannotVerify(f"the original cannot be converted:\n{reasons}")
     held = next((s.outcome for s in conversion.steps if s.transform.name == "distribute" and not s.applied), None)
     if distribute and isinstance(held, Skipped) and held.kind == "held back":

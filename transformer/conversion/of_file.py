@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from transformer.conversion import pipeline
-from transformer.conversion.result import Conversion
+from transformer.conversion.result import Applied, Conversion, Skipped, Step
 from transformer.conversion.settings import settings_of
+from transformer.conversion.together import ONE_FILE
+from transformer.conversion.together.gathered import NotImported
+from transformer.conversion.together.one_file import OneFile, one_file
+from transformer.recognition.refusals import Unconvertible
 from transformer.syntax import text
+from transformer.syntax.diagnostics import at
 
 STDIN = "-"
 
@@ -24,19 +31,20 @@ def read_script(script: str) -> text.Text:
     return text.decode(sys.stdin.buffer.read()) if script == STDIN else text.read(Path(script))
 
 
-def convert_script(script: str, **given: Any) -> tuple[text.Text, Conversion]:
+def convert_script(script: str, together: Sequence[Path] = (), **given: Any) -> tuple[text.Text, Conversion]:
     """Read a script and convert it as its project wants it; `-` is standard input, of the current folder's project.
 
     Args:
         script: as the user names it.
+        together: files that it imports, to be converted with it.
         given: arguments of `convert` from the command line; None leaves one to the project's settings.
 
     Returns:
         what was read, and its conversion; for bytes that are no text, an empty text and a refused conversion.
 
     Raises:
-        OSError: the file cannot be read.
-        SelectionError: the selection is impossible.
+        OSError: a file cannot be read.
+        SelectionError: the selection is impossible, or one of `together` is not imported.
         SettingsError: the project's `[tool.lean-convert]` is.
     """
     path = None if script == STDIN else Path(script)
@@ -45,4 +53,59 @@ def convert_script(script: str, **given: Any) -> tuple[text.Text, Conversion]:
     except text.NotText as refusal:
         return text.Text(""), Conversion("", diagnostics=(refusal.diagnostic,))
     chosen = settings_of(Path.cwd() if path is None else path.parent).overridden(**given)
-    return original, pipeline.convert(original.content, **chosen.arguments)
+    if not together:
+        return original, pipeline.convert(original.content, **chosen.arguments)
+    if path is None:
+        raise NotImported("--with needs a script that is a file: standard input lies in no folder")
+    return original, convert_together(path, original, together, chosen.arguments)
+
+
+def convert_together(
+    path: Path, script: text.Text, together: Sequence[Path], arguments: Mapping[str, Any]
+) -> Conversion:
+    """Convert a script with files that it imports, as the one file that they make.
+
+    Args:
+        path: the script.
+        script: what was read of it.
+        together: the files.
+        arguments: of `convert`.
+
+    Returns:
+        a conversion of the script, the first step of which brings the files in.
+
+    Raises:
+        NotImported: one of the files is not imported.
+        OSError: one of them cannot be read.
+        SelectionError: the selection is impossible.
+    """
+    try:
+        one = one_file(path, script.content, together)
+        if one is not None:
+            script.encode(one.text)
+    except Unconvertible as refusal:
+        return Conversion(script.content, (), refusal.diagnostics)
+    except UnicodeEncodeError as error:
+        why = f"the files given with it hold {error.object[error.start]!r}, which is not in {script.encoding}"
+        return Conversion(script.content, (), (at(None, "LC009", why),))
+    if one is None:
+        return pipeline.convert(script.content, **arguments)
+    conversion = pipeline.convert(one.text, **arguments)
+    if not conversion.steps:
+        return replace(conversion, original=script.content, diagnostics=tuple(map(one.placed, conversion.diagnostics)))
+    found = (*one.warnings, *map(one.placed, conversion.diagnostics))
+    notes = (f"Of {', '.join(one.files)}.",)
+    steps = (Step(ONE_FILE, Applied(notes), script.content, one.text), *(_told(step, one) for step in conversion.steps))
+    return replace(conversion, original=script.content, steps=steps, diagnostics=tuple(sorted(found)))
+
+
+def _told(step: Step, one: OneFile) -> Step:
+    """A step whose words name the lines of the files."""
+    outcome = step.outcome
+    if isinstance(outcome, Applied):
+        return replace(step, outcome=Applied(tuple(map(one.told, outcome.notes))))
+    return (
+        replace(step, outcome=replace(outcome, reason=one.told(outcome.reason)))
+        if isinstance(outcome, Skipped)
+        else step
+    )

@@ -32,6 +32,8 @@ class Diagnostic:
     column: int
     code: str
     message: str
+    file: str = ""
+    """The file that it is in, where that is not the script but one that was given with it."""
 
     @property
     def severity(self) -> Severity:
@@ -112,6 +114,15 @@ CODES: dict[str, Code] = {
             "Move what is not training (data, tables, other programs) into files of their own and import them.",
         ),
         Code(
+            "LC009",
+            "error",
+            "files that are not shown to be one",
+            "What --with gives would stand in one file with the script, and there a name, a module or what is executed "
+            "might be another.",
+            "Change the line that is named, or give other files: what stands in a file that is not given stays there, "
+            "and is not converted.",
+        ),
+        Code(
             "LC101",
             "warning",
             "a synchronization remains in the update",
@@ -125,6 +136,13 @@ CODES: dict[str, Code] = {
             "The environment is stepped in another file, or in a function that does not meet the update in one loop.",
             "For more, let one loop hold both: phases may be functions, or methods of an object that is made once, "
             "called in one place each.",
+        ),
+        Code(
+            "LC103",
+            "warning",
+            "an object may be saved as one of another module",
+            "Saving a whole object keeps the name of its class's module; a class that came by --with is the script's.",
+            "Save a state_dict(), which names no classes.",
         ),
         Code(
             "LC201",

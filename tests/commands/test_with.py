@@ -1,0 +1,127 @@
+"""`--with FILE` of the commands that convert."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from scripts import script
+
+from transformer.cli import main
+
+NETWORK = """\
+import torch.nn as nn
+from torch.distributions.categorical import Categorical
+
+
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def get_value(self, x):
+        return self.critic(x)
+
+    def get_action_and_value(self, x, action=None):
+        probs = Categorical(logits=self.actor(x))
+        if action is None:
+            action = probs.sample()
+        return action, probs.log_prob(action), probs.entropy(), self.critic(x)
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").write_text(NETWORK)
+    Path("train.py").write_text(script({"agent": "", "third_party": "from agent import Agent"}))
+    return tmp_path
+
+
+def run(*args: Any) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def test_one_file_comes_out() -> None:
+    done = run("train.py", "--with", "agent.py", "--output-dir", "out")
+    assert done.exit_code == 0, done.output
+    assert "one-file" in done.stdout
+    assert "Of agent.py." in done.stdout
+    assert [path.name for path in Path("out").iterdir()] == ["train.py"]
+    text = Path("out/train.py").read_text()
+    assert "# From agent.py\nclass Agent(nn.Module):" in text
+    assert "from agent import" not in text
+    assert run("train.py", "--with", "agent.py", "--output-dir", "out", "--check").exit_code == 0
+
+
+def test_check_names_the_command_that_writes() -> None:
+    done = run("train.py", "--with", "agent.py", "-o", "lean.py", "--check")
+    assert done.exit_code == 1
+    assert "`lean-convert train.py --with agent.py -o lean.py`" in done.stderr
+
+
+def test_edits_are_not_overwritten_and_are_shown() -> None:
+    run("train.py", "--with", "agent.py", "-o", "lean.py")
+    Path("lean.py").write_text(Path("lean.py").read_text().replace("nn.Linear(2, 8)", "nn.Linear(2, 9)"))
+    assert run("train.py", "--with", "agent.py", "-o", "lean.py").exit_code == 2
+    shown = run("diff", "--edits", "lean.py", "train.py", "--with", "agent.py")
+    assert shown.exit_code == 0, shown.output
+    assert "nn.Linear(2, 9)" in shown.stdout
+
+
+def test_a_file_that_is_not_imported_is_bad_usage() -> None:
+    Path("other.py").write_text("x = 1\n")
+    done = run("train.py", "--with", "agent.py", "--with", "other.py", "-o", "lean.py")
+    assert done.exit_code == 2
+    assert "--with other.py: neither train.py nor another file given with it imports it" in done.stderr
+    assert not Path("lean.py").exists()
+
+
+def test_standard_input_has_no_files_beside_it() -> None:
+    done = CliRunner().invoke(main, ["-", "--with", "agent.py"], input=Path("train.py").read_text())
+    assert done.exit_code == 2
+    assert "--with needs a script that is a file" in done.stderr
+
+
+def test_a_given_file_is_never_overwritten() -> None:
+    done = run("train.py", "--with", "agent.py", "-o", "agent.py", "--force")
+    assert done.exit_code == 2
+    assert Path("agent.py").read_text() == NETWORK
+
+
+def test_a_refusal_names_file_and_line() -> None:
+    Path("agent.py").write_text(f"{NETWORK}\n\nNAME = __name__\nprint(NAME)\n")
+    done = run("train.py", "--with", "agent.py", "-o", "lean.py")
+    assert done.exit_code == 1
+    assert "agent.py:21:8: LC009 `__name__` is that of agent.py alone" in done.stderr
+    assert not Path("lean.py").exists()
+    found = json.loads(run("train.py", "--with", "agent.py", "-o", "lean.py", "--format", "json").stdout)
+    (finding,) = found["scripts"][0]["diagnostics"]
+    assert (finding["file"], finding["line"], finding["code"]) == ("agent.py", 21, "LC009")
+
+
+def test_diff_tells_of_it_first() -> None:
+    shown = run("diff", "train.py", "--with", "agent.py", "--stat")
+    assert shown.exit_code == 0, shown.output
+    names = [line.split()[0] for line in shown.stdout.splitlines() if line.strip()]
+    assert names.index("one-file") < names.index("flags")
+    blamed = run("blame", "train.py", "--with", "agent.py")
+    assert any("one-file" in line and "class Agent" in line for line in blamed.stdout.splitlines())
+
+
+@pytest.mark.slow
+def test_verify_finds_both_equal() -> None:
+    done = run("verify", "train.py", "--with", "agent.py", "--up-to", "uncompiled", "--no-stress")
+    assert done.exit_code == 0, done.output
+    run("train.py", "--with", "agent.py", "--output-dir", "out")
+    assert run("verify", "train.py", "out/train.py", "--up-to", "refactored", "--no-stress").exit_code == 0
+
+
+def test_verify_converts_nothing_where_a_conversion_is_given() -> None:
+    done = run("verify", "train.py", "agent.py", "--with", "agent.py")
+    assert done.exit_code == 2
+    assert "excludes CONVERTED" in done.stderr

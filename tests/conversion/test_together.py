@@ -1,0 +1,460 @@
+"""Files that are converted with a script: the one text that they make, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from scripts import script
+
+from transformer.conversion.of_file import convert_script
+from transformer.conversion.together.gathered import NotImported
+from transformer.conversion.together.one_file import OneFile, one_file
+from transformer.recognition.refusals import Unconvertible
+
+NETWORK = '''\
+"""The network."""
+
+import numpy as np
+import torch
+import torch.nn as nn
+from torch.distributions import Categorical
+
+HIDDEN = 8
+
+
+def layer_init(layer, std=np.sqrt(2)):
+    torch.nn.init.orthogonal_(layer.weight, std)
+    return layer
+
+
+# Acts and judges.
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.critic = nn.Sequential(layer_init(nn.Linear(2, HIDDEN)), nn.Tanh(), layer_init(nn.Linear(HIDDEN, 1)))
+        self.actor = nn.Sequential(layer_init(nn.Linear(2, HIDDEN)), nn.Tanh(), layer_init(nn.Linear(HIDDEN, 2)))
+
+    def get_value(self, x):
+        return self.critic(x)
+
+    def get_action_and_value(self, x, action=None):
+        probs = Categorical(logits=self.actor(x))
+        if action is None:
+            action = probs.sample()
+        return action, probs.log_prob(action), probs.entropy(), self.critic(x)
+
+
+# For the curious
+def main():
+    print(Agent())
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def write(folder: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return folder / "train.py"
+
+
+def join(folder: Path, files: Mapping[str, str], *given: str) -> OneFile:
+    path = write(folder, files)
+    found = one_file(path, files["train.py"], [path.parent / name for name in given or ("agent.py",)])
+    assert found is not None
+    return found
+
+
+def refusals(folder: Path, files: Mapping[str, str], *given: str) -> list[str]:
+    with pytest.raises(Unconvertible) as refused:
+        join(folder, files, *given)
+    return [
+        f"{d.file.removeprefix(f'{folder}/')}:{d.line}: {d.code} {d.message.replace(f'{folder}/', '')}"
+        for d in refused.value.diagnostics
+    ]
+
+
+def printed(folder: Path, code: str) -> str:
+    """What a script prints that stands in a folder."""
+    path = folder / "ran.py"
+    path.write_text(code)
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    path.unlink()
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+class TestText:
+    def test_definitions_stand_below_the_imports(self, tmp_path: Path) -> None:
+        agent = (
+            "# coding: utf-8\nimport math\nimport os\n\nSIZE = 3\n\n\n"
+            "# Doubles.\ndef twice(x):\n    return 2 * math.floor(x)\n"
+        )
+        train = "import torch\n\nfrom agent import SIZE, twice\n\nimport sys\n\nprint(twice(SIZE), torch, sys)\n"
+        found = join(tmp_path, {"agent.py": agent, "train.py": train})
+        assert found.text == (
+            "import torch\n\nimport math\n\nimport sys\n\n\n# From agent.py\nSIZE = 3\n\n\n"
+            "# Doubles.\ndef twice(x):\n    return 2 * math.floor(x)\n\n\nprint(twice(SIZE), torch, sys)\n"
+        )
+        assert [line for name, line in found.origins if not name] == [1, 2, 4, 5, 5, 6, 7]
+        assert len(found.origins) == found.text.count("\n")
+
+    def test_what_is_not_needed_is_left_out(self, tmp_path: Path) -> None:
+        train = "import torch\nfrom agent import layer_init\n\nlayer_init(torch.nn.Linear(2, 2))\n"
+        text = join(tmp_path, {"agent.py": NETWORK, "train.py": train}).text
+        assert "class Agent" not in text
+        assert "Categorical" not in text
+        assert "HIDDEN" not in text
+        assert "curious" not in text
+        assert "__main__" not in text
+        assert "def layer_init" in text
+
+    def test_what_a_module_does_is_done_in_the_place_of_its_import(self, tmp_path: Path) -> None:
+        agent = "print('agent')\nSEEN = []\nSEEN.append(1)\n\n\ndef seen():\n    return SEEN\n"
+        train = "print('before')\nfrom agent import seen\nprint('after', seen())\n"
+        found = join(tmp_path, {"agent.py": agent, "train.py": train})
+        assert printed(tmp_path, found.text) == printed(tmp_path, train) == "before\nagent\nafter [1]\n"
+
+    @pytest.mark.parametrize(
+        "train",
+        [
+            "from agent import answer\nprint(answer())\n",
+            "from agent import *\nprint(answer())\n",
+            "from agent import answer as reply\nprint(reply())\n",
+            "import agent\nprint(agent.answer(), 'ö', agent.answer())\n",
+            "import agent as other, sys\nprint(other.answer(), sys.byteorder)\n",
+            "from agent import (\n    FACTOR,\n    answer,\n)\nprint(answer(), FACTOR)\n",
+            "from agent import FACTOR\nfrom agent import answer\nprint(answer(), FACTOR)\n",
+            "from agent import answer\nfrom layers import BASE\nprint(answer(), BASE)\n",
+            "from layers import BASE as B\nfrom agent import answer as A\nprint(A(), B)\n",
+        ],
+    )
+    def test_all_ways_to_import(self, train: str, tmp_path: Path) -> None:
+        agent = (
+            "from layers import base as b\nimport layers\nFACTOR = 2\n"
+            "def answer():\n    return b() * FACTOR * layers.base()\n"
+        )
+        layers = "BASE = 3\ndef base():\n    return BASE\n"
+        files = {"agent.py": agent, "layers.py": layers, "train.py": train}
+        found = join(tmp_path, files, "agent.py", "layers.py")
+        assert "agent" not in found.text.replace("# From agent.py", "")
+        assert "layers" not in found.text.replace("# From layers.py", "")
+        assert printed(tmp_path, found.text) == printed(tmp_path, train)
+
+    def test_what_is_imported_in_one_statement_is_executed_in_its_order(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "import first, agent, last\nprint(agent.n, first, last.m)\n",
+            "agent.py": "print('agent')\nn = 1\n",
+            "first.py": "print('first')\n",
+            "last.py": "print('last')\nm = 2\n",
+        }
+        found = join(tmp_path, files, "agent.py", "last.py")
+        assert printed(tmp_path, found.text) == printed(tmp_path, files["train.py"])
+
+    def test_names_in_formatted_texts(self, tmp_path: Path) -> None:
+        train = 'from agent import answer as reply\nimport agent\nprint(f"{reply()} é {agent.answer():>{reply()}}")\n'
+        files = {"train.py": train, "agent.py": "def answer():\n    return 7\n"}
+        found = join(tmp_path, files)
+        assert printed(tmp_path, found.text) == printed(tmp_path, files["train.py"])
+
+    def test_form_feeds_end_no_line(self, tmp_path: Path) -> None:
+        agent = "x = 'a\x0cb'\n\x0c\ndef unneeded():\n    pass\n\n\ndef answer():\n    return x\n"
+        files = {"train.py": "from agent import answer\nprint(answer())\n", "agent.py": agent}
+        found = join(tmp_path, files)
+        assert "unneeded" not in found.text
+        assert printed(tmp_path, found.text) == printed(tmp_path, files["train.py"])
+
+    def test_packages_and_relative_imports(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "from nets.agent import answer\nfrom nets import layers\nprint(answer(), layers.BASE)\n",
+            "nets/__init__.py": "__version__ = '1'\n",
+            "nets/agent.py": "from . import layers\nfrom .other import more\n"
+            "def answer():\n    return layers.BASE + more()\n",
+            "nets/layers.py": "BASE = 3\n",
+            "nets/other.py": "def more():\n    return 4\n",
+        }
+        found = join(tmp_path, files, "nets/agent.py", "nets/layers.py")
+        assert "from nets.other import more" in found.text
+        assert printed(tmp_path, found.text) == printed(tmp_path, files["train.py"]) == "7 3\n"
+
+    def test_relative_imports_of_a_script_stay_relative(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "from .agent import answer\nanswer()\n",
+            "agent.py": "from .sub.other import more\ndef answer():\n    return more()\n",
+            "sub/other.py": "def more():\n    return 4\n",
+        }
+        assert "from .sub.other import more" in join(tmp_path, files).text
+
+    def test_a_package_that_imports_its_modules(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "from nets import answer\nprint(answer())\n",
+            "nets/__init__.py": "from .agent import answer\n__all__ = ['answer']\n",
+            "nets/agent.py": "def answer():\n    return 3\n",
+        }
+        found = join(tmp_path, files, "nets/__init__.py", "nets/agent.py")
+        assert printed(tmp_path, found.text) == "3\n"
+
+    def test_a_project_above_the_script(self, tmp_path: Path) -> None:
+        write(tmp_path, {"nets/agent.py": "def answer():\n    return 3\n", "nets/__init__.py": ""})
+        files = {"train.py": "from nets.agent import answer\nprint(answer())\n"}
+        found = join(tmp_path / "scripts", files, "../nets/agent.py")
+        assert printed(tmp_path, found.text) == "3\n"
+
+    def test_line_ends_are_the_scripts(self, tmp_path: Path) -> None:
+        files = {"train.py": "from agent import SIZE\r\nprint(SIZE)\r\n", "agent.py": "SIZE = 3\n"}
+        assert join(tmp_path, files).text.replace("\r\n", "") == "# From agent.pySIZE = 3print(SIZE)"
+
+    def test_a_script_that_is_no_python(self, tmp_path: Path) -> None:
+        path = write(tmp_path, {"train.py": "x = (\n", "agent.py": ""})
+        assert one_file(path, "x = (\n", [tmp_path / "agent.py"]) is None
+
+
+TRAIN = "from agent import Agent\nprint(Agent)\n"
+AGENT = "class Agent:\n    pass\n"
+REFUSED = {
+    "a name of both": (
+        {"train.py": f"{TRAIN}size = 1\n", "agent.py": "size = 2\nclass Agent:\n    size = size\n"},
+        ["agent.py:1: LC009 `size` is something else in train.py (line 3): rename one of them"],
+    ),
+    "a builtin of the other": (
+        {
+            "train.py": f"{TRAIN}print(max(1, 2))\n",
+            "agent.py": "def max(a):\n    return a\nclass Agent:\n    x = max(1)\n",
+        },
+        ["agent.py:1: LC009 `max` is something else in train.py (line 3): rename one of them"],
+    ),
+    "another module of one name": (
+        {"train.py": f"import numpy as np\n{TRAIN}print(np)\n", "agent.py": f"import jax.numpy as np\n{AGENT}"},
+        ["agent.py:1: LC009 `np` is something else in train.py (line 1): rename one of them"],
+    ),
+    "an imported name that is bound again": (
+        {"train.py": f"{TRAIN}Agent = len\n", "agent.py": AGENT},
+        ["agent.py:1: LC009 `Agent` is something else in train.py (line 3): rename one of them"],
+    ),
+    "another name that is taken": (
+        {"train.py": "from agent import Agent as A\ndef f(Agent):\n    return A, Agent\n", "agent.py": AGENT},
+        ["train.py:1: LC009 `A` is called `Agent` where it is defined, and one of them is taken here"],
+    ),
+    "a value that functions change": (
+        {"train.py": "from agent import n\nprint(n)\n", "agent.py": "n = 1\ndef f():\n    global n\n    n = 2\nf()\n"},
+        ["train.py:1: LC009 `n` of agent.py is given other values while the script runs"],
+    ),
+    "a name that is not there": (
+        {"train.py": TRAIN, "agent.py": "x = 1\n"},
+        ["train.py:1: LC009 agent.py has no name `Agent`"],
+    ),
+    "its own file": (
+        {"train.py": TRAIN, "agent.py": f"{AGENT}print(__file__)\n"},
+        ["agent.py:3: LC009 `__file__` is that of agent.py alone, and would be another in one file"],
+    ),
+    "its own name": (
+        {"train.py": TRAIN, "agent.py": f"import logging\nlogger = logging.getLogger(__name__)\n{AGENT}"},
+        ["agent.py:2: LC009 `__name__` is that of agent.py alone, and would be another in one file"],
+    ),
+    "all names": (
+        {"train.py": f"{TRAIN}print(len(globals()))\nprint(locals())\n", "agent.py": AGENT},
+        [
+            "train.py:3: LC009 `globals` is that of train.py alone, and would be another in one file",
+            "train.py:4: LC009 `locals()` lists all names of train.py, and one file has more",
+        ],
+    ),
+    "modules by name": (
+        {"train.py": f"import importlib\nimport sys\n{TRAIN}sys.path.append('x')\n", "agent.py": AGENT},
+        [
+            "train.py:1: LC009 modules are imported by names that are made at run time",
+            "train.py:5: LC009 `sys.path` is changed, so that it is not known which files are imported",
+        ],
+    ),
+    "a text that imports": (
+        {"train.py": f"{TRAIN}register(entry_point='agent:Agent')\n", "agent.py": AGENT},
+        ["train.py:3: LC009 the text 'agent:Agent' may be used to import agent.py once more"],
+    ),
+    "another importer": (
+        {
+            "train.py": f"{TRAIN}import utils\n",
+            "agent.py": AGENT,
+            "utils.py": "import more\n",
+            "more.py": "x = 1\nimport agent\n",
+        },
+        ["more.py:2: LC009 imports agent.py, too: give this file with --with as well"],
+    ),
+    "an importer of the script": (
+        {"train.py": f"{TRAIN}import utils\n", "agent.py": AGENT, "utils.py": "def f():\n    import train\n"},
+        ["utils.py:2: LC009 imports train.py, too: give this file with --with as well"],
+    ),
+    "a circle": (
+        {"train.py": TRAIN, "agent.py": f"from train import x\n{AGENT}"},
+        ["agent.py:1: LC009 train.py is imported while it is executed (a circle of imports)"],
+    ),
+    "an import in a function": (
+        {"train.py": "def f():\n    from agent import Agent\n", "agent.py": AGENT},
+        ["train.py:2: LC009 agent.py is not imported at the top level of the file"],
+    ),
+    "an import beside another statement": (
+        {"train.py": "x = 1; from agent import Agent\n", "agent.py": AGENT},
+        ["train.py:1: LC009 the import of agent.py shares its line with another statement"],
+    ),
+    "names of a library that are not known": (
+        {"train.py": f"{TRAIN}from torch.nn import *\n", "agent.py": AGENT},
+        ["train.py:3: LC009 what `import *` binds here is not known, and may be another file's name"],
+    ),
+    "the module itself": (
+        {"train.py": "import agent\nagent.size = 3\nprint(agent)\nprint(agent.other)\n", "agent.py": "size = 2\n"},
+        [
+            "train.py:2: LC009 the module `agent` is used otherwise than for its names",
+            "train.py:3: LC009 the module `agent` is used otherwise than for its names",
+            "train.py:4: LC009 `other` is nothing that agent.py defines",
+        ],
+    ),
+    "a variable of the module's name": (
+        {"train.py": "import agent\nagent = agent.Agent()\n", "agent.py": AGENT},
+        ["train.py:2: LC009 `agent` is agent.py, and something else, too"],
+    ),
+    "a whole object that is saved": (
+        {
+            "train.py": "import torch\nfrom agent import Agent\na = Agent().to('cpu')\ntorch.save({'a': a}, 'a.pt')\n",
+            "agent.py": AGENT,
+        },
+        ["train.py:4: LC009 `{'a': a}` is saved with the name of the module of its class: save a state_dict()"],
+    ),
+    "an object that saves itself": (
+        {
+            "train.py": TRAIN,
+            "agent.py": "import torch\nclass Agent:\n    def save(self):\n        torch.save(self, 'a.pt')\n",
+        },
+        ["agent.py:4: LC009 `self` is saved with the name of the module of its class: save a state_dict()"],
+    ),
+    "annotations that become texts": (
+        {"train.py": f"from __future__ import annotations\n{TRAIN}", "agent.py": "class Agent:\n    x: int = 1\n"},
+        [
+            "agent.py:2: LC009 `from __future__ import annotations` stands in train.py alone, and annotations mean "
+            "something else"
+        ],
+    ),
+    "a name that is printed": (
+        {"train.py": 'from agent import Agent as A\nprint(f"{A=}")\n', "agent.py": AGENT},
+        ["train.py:2: LC009 `A` is written in a way that is not rewritten"],
+    ),
+    "no Python": ({"train.py": TRAIN, "agent.py": "x = (\n"}, ["agent.py:1: LC001 syntax error: "]),
+}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("files, expected", REFUSED.values(), ids=REFUSED)
+    def test_what_is_not_shown_to_be_one_file(self, files: dict[str, str], expected: list[str], tmp_path: Path) -> None:
+        found = [line if line[0] != ":" else f"train.py{line}" for line in refusals(tmp_path, files)]
+        assert len(found) == len(expected), found
+        assert all(have.startswith(want) for have, want in zip(found, expected, strict=True)), found
+
+    def test_a_package_that_does_something(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "from nets.agent import f\n",
+            "nets/__init__.py": "import os\n",
+            "nets/agent.py": "f = 1\n",
+        }
+        assert refusals(tmp_path, files, "nets/agent.py") == [
+            ":1: LC009 the import also executes nets/__init__.py, which does something: give it, too"
+        ]
+
+    def test_a_module_of_a_package_that_is_given(self, tmp_path: Path) -> None:
+        files = {
+            "train.py": "from nets.agent import f\n",
+            "nets/__init__.py": "import os\n",
+            "nets/agent.py": "f = 1\n",
+        }
+        assert refusals(tmp_path, files, "nets/__init__.py") == [
+            ":1: LC009 the import executes nets/__init__.py and agent.py, which is not given: give it with --with, too"
+        ]
+
+    @pytest.mark.parametrize("given", ["other.py", "train.py"])
+    def test_a_file_that_is_not_imported(self, given: str, tmp_path: Path) -> None:
+        with pytest.raises(NotImported, match="imports it"):
+            join(tmp_path, {"train.py": TRAIN, "agent.py": AGENT, "other.py": ""}, "agent.py", given)
+
+    @pytest.mark.parametrize(
+        "train",
+        [
+            "import torch\nfrom agent import Agent\nagent = Agent()\ntorch.save(agent.state_dict(), 'x')\n",
+            "from agent import Agent\nif 'x' in locals():\n    print(vars(Agent))\n",
+            "import sys\nfrom agent import Agent\nprint(sys.path, sys.argv, __file__, __name__)\n",
+            "import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parents[1]))\n"
+            "from agent import Agent\nAgent()\n",
+            "from agent import Agent\ndef act(eval):\n    return eval, Agent\n",
+            "from agent import Agent as A\nAgent = None\nprint(A())\n",
+        ],
+    )
+    def test_what_does_no_harm(self, train: str, tmp_path: Path) -> None:
+        if "as A" in train:
+            assert refusals(tmp_path, {"train.py": train, "agent.py": AGENT})
+        else:
+            assert "class Agent" in join(tmp_path, {"train.py": train, "agent.py": AGENT}).text
+
+    def test_a_path_that_decides_between_two_files(self, tmp_path: Path) -> None:
+        write(tmp_path, {"agent.py": "class Agent:\n    other = True\n"})
+        train = f"import sys\nsys.path.insert(0, __file__ + '/../..')\n{TRAIN}"
+        inserted = f"import sys\nimport os\nsys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))\n{TRAIN}"
+        for text, line in ((train, 2), (inserted, 3)):
+            (found,) = refusals(tmp_path / "below", {"train.py": text, "agent.py": AGENT})
+            assert found.startswith(f":{line}: LC009 `sys.path` is changed"), found
+
+    def test_what_may_be_a_whole_object_is_warned_of(self, tmp_path: Path) -> None:
+        train = "import torch\nfrom agent import Agent\ndef save(a):\n    torch.save(a, 'x')\nsave(Agent())\n"
+        (warning,) = join(tmp_path, {"train.py": train, "agent.py": AGENT}).warnings
+        assert (warning.line, warning.code, warning.file) == (4, "LC103", "")
+
+
+class TestConversion:
+    def files(self) -> dict[str, str]:
+        return {
+            "agent.py": NETWORK,
+            "train.py": script({"agent": "", "third_party": "from agent import Agent"}),
+        }
+
+    def test_a_network_of_another_file(self, tmp_path: Path) -> None:
+        path = write(tmp_path, self.files())
+        _, alone = convert_script(str(path))
+        _, together = convert_script(str(path), [tmp_path / "agent.py"])
+        assert together.converted
+        applied = [[s.transform.name for s in c.steps if s.applied] for c in (alone, together)]
+        assert set(applied[0]) < set(applied[1])
+        assert {"one-file", "evaluate-once", "sampling", "cudagraphs"} <= set(applied[1])
+        assert together.original == self.files()["train.py"]
+        assert together.steps[0].before == together.original
+        assert "from agent" not in together.source
+
+    def test_is_the_conversion_of_the_one_file(self, tmp_path: Path) -> None:
+        path = write(tmp_path, self.files())
+        _, together = convert_script(str(path), [tmp_path / "agent.py"])
+        (tmp_path / "whole.py").write_text(together.steps[0].after)
+        _, whole = convert_script(str(tmp_path / "whole.py"))
+        assert together.source == whole.source
+
+    def test_reasons_name_lines_of_the_files(self, tmp_path: Path) -> None:
+        network = NETWORK.replace(
+            "        if action is None:\n", "        self.calls = 1\n        if action is None:\n"
+        )
+        path = write(tmp_path, {**self.files(), "agent.py": network})
+        _, conversion = convert_script(str(path), [tmp_path / "agent.py"])
+        line = network.splitlines().index("        self.calls = 1") + 1
+        reasons = [getattr(step.outcome, "reason", "") for step in conversion.steps]
+        assert any(f"line {line} of {tmp_path / 'agent.py'}" in reason for reason in reasons), reasons
+
+    def test_findings_are_placed_in_the_files(self, tmp_path: Path) -> None:
+        path = write(tmp_path, {"train.py": "from agent import f\n\nf()\n", "agent.py": "def f():\n    pass\n"})
+        _, conversion = convert_script(str(path), [tmp_path / "agent.py"])
+        assert not conversion.converted
+        assert conversion.original == "from agent import f\n\nf()\n"
+        assert [d.code for d in conversion.diagnostics] == ["LC004"]
+
+    def test_what_the_scripts_encoding_lacks(self, tmp_path: Path) -> None:
+        files = {"train.py": "# coding: latin-1\nfrom agent import A\nA\n", "agent.py": "A = '→'\n"}
+        _, conversion = convert_script(str(write(tmp_path, files)), [tmp_path / "agent.py"])
+        assert [d.code for d in conversion.errors] == ["LC009"]

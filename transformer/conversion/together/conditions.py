@@ -1,0 +1,310 @@
+"""Under which conditions files may become one: what each file, and what else the script reaches, must not do."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from transformer.conversion.together.gathered import Gathered, refusal
+from transformer.conversion.together.meanings import Meanings
+from transformer.conversion.together.modules import File, Import, named, read_file
+from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.imports import is_future
+from transformer.syntax.query import calls_method, names_in
+from transformer.syntax.text import NotText
+from transformer.syntax.tree import Tree
+
+OWN = frozenset("__file__ __name__ __doc__ __spec__ __package__ __loader__ __path__ __getattr__ __dir__".split())
+"""What a module has of its own, and the one file has once."""
+ALL_NAMES = frozenset("globals eval exec __import__ __builtins__".split())
+LISTINGS = frozenset("locals vars dir".split())
+BY_NAME = frozenset(
+    "sys.modules sys._getframe inspect.getfile inspect.getsourcefile inspect.getmodule inspect.stack "
+    "inspect.currentframe hydra.utils.instantiate hydra.utils.get_class hydra.utils.call hydra.utils.get_method".split()
+)
+LOADERS = frozenset("importlib runpy pkgutil imp".split())
+PICKLES = (
+    "torch.save",
+    *(
+        f"{module}.{function}"
+        for module in ("pickle", "dill", "cloudpickle", "joblib")
+        for function in ("dump", "dumps")
+    ),
+)
+
+
+def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
+    """Why the files are not shown to do as one what they do as several."""
+    for file in gathered.all_files:
+        yield from _own_names(file, file is gathered.script)
+        yield from _found_by_name(gathered, file)
+        yield from _imported(gathered, meanings, file)
+        yield from _named_in_texts(gathered, meanings, file)
+        yield from _pickled(gathered, file)
+    yield from _annotations(gathered)
+    yield from meanings.clashes()
+    yield from _other_importers(gathered, meanings)
+
+
+def warnings(gathered: Gathered) -> Iterator[Diagnostic]:
+    """What a reader should know of the one file."""
+    classes = _classes(gathered)
+    for file in (*gathered.all_files, *gathered.reached):
+        for call in _pickling(file.tree):
+            if isinstance(call.args[0], (ast.Name, ast.Attribute)) and _seen(file.tree, call.args[0], classes) is None:
+                why = f"if `{ast.unparse(call.args[0])}` holds an object of a class that was in another file, it is"
+                at = refusal(file, call, f"{why} saved as one of the script's own, and not loaded by the original")
+                yield Diagnostic(at.line, at.column, "LC103", at.message, at.file)
+
+
+def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
+    """A module's own name and file, and what lists all names of a module."""
+    tree = file.tree
+    for node in tree.of(ast.Name):
+        if node.id not in file.scopes.used:
+            continue  # a variable of functions alone
+        call = tree.parents[node]
+        bare = isinstance(call, ast.Call) and call.func is node and not call.args
+        if (node.id in OWN and not is_script) or node.id in ALL_NAMES:
+            yield refusal(file, node, f"`{node.id}` is that of {file.name} alone, and would be another in one file")
+        elif node.id in LISTINGS and bare and tree.scope_of(node) is tree.root and not _asks_for_one(tree, call):
+            yield refusal(file, node, f"`{node.id}()` lists all names of {file.name}, and one file has more")
+    for function in tree.root.body:
+        if isinstance(function, ast.FunctionDef) and function.name in OWN:
+            yield refusal(file, function, f"`{function.name}` is called for names that {file.name} lacks")
+    for attribute in tree.of(ast.Attribute):
+        if attribute.attr == "__module__":
+            yield refusal(file, attribute, "`__module__` would be another in one file")
+
+
+def _asks_for_one(tree: Tree, call: ast.AST) -> bool:
+    """`"x" in locals()`."""
+    test = tree.parents[call]
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Constant)
+        and isinstance(test.ops[0], (ast.In, ast.NotIn))
+    )
+
+
+def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
+    """Modules that are found, or looked into, by their names."""
+    for stmt in file.imports:
+        modules = [a.name for a in stmt.names] if isinstance(stmt, ast.Import) else [stmt.module or ""]
+        if any(m.partition(".")[0] in LOADERS for m in modules):
+            yield refusal(file, stmt, "modules are imported by names that are made at run time")
+    for node in (*file.tree.of(ast.Attribute), *file.tree.of(ast.Name)):
+        what = file.tree.qualified(node)
+        if what in BY_NAME:
+            yield refusal(file, node, f"`{what}` finds what it finds by modules, which one file has not")
+        elif what == "sys.path" and isinstance(file.tree.parents[node], (ast.Attribute, ast.AugAssign, ast.Assign)):
+            if not _adds_folder_above(gathered, file, node) or _in_several_folders(gathered):
+                yield refusal(file, node, "`sys.path` is changed, so that it is not known which files are imported")
+
+
+def _adds_folder_above(gathered: Gathered, file: File, path: ast.AST) -> bool:
+    """Whether what is added to `sys.path` is the script's folder, or one above it: imports are looked up there."""
+    method = file.tree.parents[path]
+    call = file.tree.parents[method]
+    if (
+        not isinstance(method, ast.Attribute)
+        or method.attr not in ("append", "insert")
+        or not isinstance(call, ast.Call)
+    ):
+        return False
+    inside = list(ast.walk(call.args[-1])) if call.args else []
+    texts = {n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    own = any(isinstance(n, ast.Name) and n.id == "__file__" for n in inside)
+    return own and texts <= {"..", "."} and file.path.parent in gathered.roots
+
+
+def _in_several_folders(gathered: Gathered) -> bool:
+    """Whether the order of the folders decides on what an import executes."""
+    for file in gathered.all_files:
+        for stmt in file.imports:
+            for alias in stmt.names:
+                found = [
+                    what.module for root in gathered.roots for a, what in named(file.path, [root], stmt) if a is alias
+                ]
+                if len(set(found)) > 1:
+                    return True
+    return False
+
+
+def _imported(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
+    """What a file does with the modules and names that it imports of the others."""
+    tree = file.tree
+    for stmt in file.imports:
+        for alias in stmt.names:
+            target = gathered.target(file, stmt, alias)
+            if target is None:
+                if alias.name == "*":
+                    yield refusal(file, stmt, "what `import *` binds here is not known, and may be another file's name")
+                continue
+            module, name = target
+            bound = alias.asname or alias.name
+            if name is None:
+                yield from _uses_of_module(file, bound, module, meanings)
+            elif name != "*":
+                yield from _uses_of_name(file, stmt, bound, module, name, meanings)
+            else:
+                changed = sorted(set(meanings.exported(module)) & (module.scopes.rebound | file.scopes.rebound))
+                for one in changed:
+                    yield refusal(file, stmt, f"`{one}` of {module.name} is given other values while the script runs")
+    for name in sorted(tree.imports):
+        other = meanings.other_name(file, name)
+        if other is not None:
+            yield from _renamed(file, name, other, meanings)
+
+
+def _uses_of_name(
+    file: File, stmt: ast.stmt, bound: str, module: File, name: str, meanings: Meanings
+) -> Iterator[Diagnostic]:
+    if not meanings.binds(module, name):
+        yield refusal(file, stmt, f"{module.name} has no name `{name}`")
+    elif name in module.scopes.rebound or bound in file.scopes.rebound:
+        yield refusal(file, stmt, f"`{name}` of {module.name} is given other values while the script runs")
+
+
+def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) -> Iterator[Diagnostic]:
+    """A module that is imported as such may only be asked for its names."""
+    if meanings.of(file, bound) != ("module", module):
+        yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and something else, too")
+        return
+    for node in file.tree.of(ast.Name):
+        if node.id != bound:
+            continue
+        around = file.tree.parents[node]
+        if not isinstance(around, ast.Attribute) or not isinstance(around.ctx, ast.Load):
+            yield refusal(file, node, f"the module `{bound}` is used otherwise than for its names")
+        elif not _is_written(file, around, f"{bound}.{around.attr}"):
+            yield refusal(file, node, f"`{bound}.{around.attr}` is written in a way that is not rewritten")
+        elif not meanings.binds(module, around.attr) or meanings.of(module, around.attr)[0] == "module":
+            yield refusal(file, node, f"`{around.attr}` is nothing that {module.name} defines")
+        else:
+            meaning = meanings.of(module, around.attr)
+            own = str(meaning[2]) if meaning[0] == "own" else around.attr
+            if own in file.scopes.local or (own in file.scopes.used and meanings.of(file, own) != meaning):
+                yield refusal(file, node, f"`{own}` is something else in {file.name}, too: rename one of them")
+    if bound in file.scopes.local:
+        yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and a variable of a function, too")
+
+
+def _renamed(file: File, name: str, other: str, meanings: Meanings) -> Iterator[Diagnostic]:
+    """Names that are to be read under the name that their definition has."""
+    taken = other in file.scopes.used and meanings.of(file, other) != meanings.of(file, name)
+    if taken or {name, other} & file.scopes.local:
+        line = file.scopes.place(name)
+        yield refusal(file, line, f"`{name}` is called `{other}` where it is defined, and one of them is taken here")
+    for node in file.tree.of(ast.Name):
+        if node.id == name and not _is_written(file, node, name):
+            yield refusal(file, node, f"`{name}` is written in a way that is not rewritten")
+
+
+def _is_written(file: File, node: ast.expr, text: str) -> bool:
+    """Whether a text stands where a node is said to be: in f-strings Python did not always know."""
+    if node.lineno != node.end_lineno or node.end_col_offset is None:
+        return False
+    formatted = (outer for outer in file.tree.ancestors(node) if isinstance(outer, ast.JoinedStr))
+    texts = (n.value for outer in formatted for n in outer.values if isinstance(n, ast.Constant))
+    if any(str(part).rstrip().endswith("=") for part in texts):
+        return False  # of `f"{name=}"` the name itself is printed
+    start, end = (file.tree.offset(node.lineno, column) for column in (node.col_offset, node.end_col_offset))
+    return file.tree.code[start:end] == text
+
+
+def _named_in_texts(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
+    """Texts as `agent:Agent`, by which libraries import."""
+    for module in gathered.files:
+        stem = re.escape(module.path.parent.name if module.path.name == "__init__.py" else module.path.stem)
+        for node in file.tree.of(ast.Constant):
+            found = re.match(rf"(?:\w+\.)*{stem}[.:](\w+)$", node.value) if isinstance(node.value, str) else None
+            if found and meanings.binds(module, found[1]):
+                yield refusal(file, node, f"the text {node.value!r} may be used to import {module.name} once more")
+
+
+def _annotations(gathered: Gathered) -> Iterator[Diagnostic]:
+    """Annotations are texts in some files, and objects in others."""
+    futures = {file: any(is_future(s) for s in file.imports) for file in gathered.all_files}
+    for file in gathered.files:
+        annotated = [
+            n
+            for n in file.tree.nodes
+            if getattr(n, "annotation", None) is not None or getattr(n, "returns", None) is not None
+        ]
+        if futures[file] != futures[gathered.script] and annotated:
+            which = file.name if futures[file] else gathered.script.name
+            why = f"`from __future__ import annotations` stands in {which} alone, and annotations mean something else"
+            yield refusal(file, annotated[0], why)
+
+
+def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
+    """Other local files that the script reaches: one that imports a gathered file would have a module beside it."""
+    seen = {file.path for file in gathered.all_files}
+    waiting: list[File] = list(gathered.all_files)
+    while waiting:
+        file = waiting.pop()
+        reached: list[tuple[str, Import]] = []
+        for stmt in file.imports:
+            for _, what in named(file.path, gathered.roots, stmt):
+                for path in what.executed:
+                    ours = gathered.file(path)
+                    if file not in gathered.places and ours is not None:
+                        yield refusal(file, stmt, f"imports {ours.name}, too: give this file with --with as well")
+                    elif path not in seen:
+                        seen.add(path)
+                        reached.append((str(path), stmt))
+        for name, stmt in reached:
+            try:
+                other = read_file(gathered.script.path.parent / name, _shown(gathered, name))
+            except (OSError, NotText, SyntaxError, ValueError):
+                yield refusal(file, stmt, f"{_shown(gathered, name)} is imported, and cannot be read")
+                continue
+            waiting.append(other)
+            gathered.reached.append(other)
+            yield from _found_by_name(gathered, other)
+            yield from _named_in_texts(gathered, meanings, other)
+
+
+def _shown(gathered: Gathered, path: str) -> str:
+    folder = gathered.script.path.parent
+    return path.removeprefix(f"{folder}/")
+
+
+def _classes(gathered: Gathered) -> set[str]:
+    return {name for file in gathered.files for name in file.tree.classes}
+
+
+def _pickling(tree: Tree) -> list[ast.Call]:
+    return [call for call in tree.of(ast.Call) if call.args and tree.calls(call, *PICKLES)]
+
+
+def _pickled(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
+    """Whole objects that are saved with the names of their modules."""
+    classes = _classes(gathered)
+    for call in _pickling(file.tree):
+        if _seen(file.tree, call.args[0], classes):
+            what = ast.unparse(call.args[0])
+            yield refusal(
+                file, call, f"`{what}` is saved with the name of the module of its class: save a state_dict()"
+            )
+
+
+def _seen(tree: Tree, value: ast.expr, classes: set[str]) -> bool | None:
+    """Whether a value is, or holds, an object of one of these classes; None where that is not seen."""
+    if calls_method(value, "state_dict") or isinstance(value, ast.Constant):
+        return False
+    if isinstance(value, (ast.Dict, ast.List, ast.Tuple)):
+        inner = value.values if isinstance(value, ast.Dict) else value.elts
+        return any(_seen(tree, v, classes) for v in inner)
+    if not isinstance(value, (ast.Name, ast.Attribute)):
+        return True if names_in([value]) & classes else None
+    if isinstance(value, ast.Name) and (owner := tree.class_of_self(value, tree.scope_of(value))):
+        return owner.name in classes or None
+    text = ast.unparse(value)
+    made = [s.value for s in tree.of(ast.Assign) if any(ast.unparse(t) == text for t in s.targets)]
+    found = [_seen(tree, v, classes) for v in made if not isinstance(v, (ast.Name, ast.Attribute))]
+    if any(found):
+        return True
+    return False if found and len(found) == len(made) and None not in found else None

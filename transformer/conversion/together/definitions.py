@@ -1,0 +1,82 @@
+"""Whether statements only define: executed a little later, below other imports, they do the same."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from transformer.syntax.tree import Tree
+
+PURE = frozenset(
+    "torch.device torch.cuda.is_available numpy.sqrt numpy.log numpy.exp numpy.prod numpy.array math.sqrt math.log "
+    "math.exp dataclasses.field typing.TypeVar".split()
+)
+DECORATORS = frozenset("dataclasses.dataclass torch.no_grad functools.wraps abc.abstractmethod typing.overload".split())
+BUILTIN_DECORATORS = frozenset("staticmethod classmethod property".split())
+LIBRARIES = ("torch.", "gym.", "gymnasium.", "abc.", "enum.", "typing.")
+"""Modules whose classes do nothing where others are derived of them."""
+
+
+def only_defines(tree: Tree, body: Iterable[ast.stmt]) -> bool:
+    """Whether all statements are definitions of functions, classes and constants."""
+    return all(_defines(tree, stmt) for stmt in body)
+
+
+def _defines(tree: Tree, stmt: ast.stmt) -> bool:
+    if isinstance(stmt, ast.Pass):
+        return True
+    if isinstance(stmt, ast.Expr):
+        return isinstance(stmt.value, ast.Constant)
+    if isinstance(stmt, ast.Assign):
+        return all(isinstance(t, ast.Name) for t in stmt.targets) and _is_plain(tree, stmt.value)
+    if isinstance(stmt, ast.AnnAssign):
+        plain = stmt.value is None or _is_plain(tree, stmt.value)
+        return isinstance(stmt.target, ast.Name) and plain and _is_annotation(stmt.annotation)
+    if isinstance(stmt, ast.FunctionDef):
+        defaults = [d for d in (*stmt.args.defaults, *stmt.args.kw_defaults) if d is not None]
+        arguments = [n.annotation for n in ast.walk(stmt.args) if isinstance(n, ast.arg)]
+        annotated = all(map(_is_annotation, [*arguments, stmt.returns]))
+        return _decorated(tree, stmt) and annotated and all(_is_plain(tree, d) for d in defaults)
+    if isinstance(stmt, ast.ClassDef):
+        return (
+            not stmt.keywords
+            and _decorated(tree, stmt)
+            and all(_is_base(tree, base) for base in stmt.bases)
+            and only_defines(tree, stmt.body)
+        )
+    return False
+
+
+def _is_annotation(value: ast.expr | None) -> bool:
+    """Whether what an annotation is made of calls nothing."""
+    return value is None or not any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in ast.walk(value))
+
+
+def _decorated(tree: Tree, stmt: ast.FunctionDef | ast.ClassDef) -> bool:
+    for decorator in stmt.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        builtin = isinstance(called, ast.Name) and called.id in BUILTIN_DECORATORS and called.id not in tree.rebound
+        if not builtin and tree.qualified(called) not in DECORATORS:
+            return False
+    return True
+
+
+def _is_base(tree: Tree, base: ast.expr) -> bool:
+    if isinstance(base, ast.Name) and base.id in tree.classes:
+        return not tree.methods("__init_subclass__")
+    if isinstance(base, ast.Name) and base.id in ("object", "Exception"):
+        return True
+    return (tree.qualified(base) or "").startswith(LIBRARIES)
+
+
+def _is_plain(tree: Tree, value: ast.expr) -> bool:
+    """Whether an expression has the same value a little later, and does nothing."""
+    if isinstance(value, (ast.Constant, ast.Name, ast.Lambda)):
+        return True
+    if isinstance(value, ast.Call) and tree.qualified(value.func) not in PURE:
+        return False
+    kinds = (ast.Attribute, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.UnaryOp, ast.BinOp, ast.IfExp, ast.Call)
+    if not isinstance(value, (*kinds, ast.Compare)):
+        return False
+    inner = (n for n in ast.iter_child_nodes(value) if isinstance(n, (ast.expr, ast.keyword)))
+    return all(_is_plain(tree, n.value if isinstance(n, ast.keyword) else n) for n in inner)

@@ -1,0 +1,202 @@
+"""The files that a script imports and that were given with it, in the order in which their modules are executed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformer.conversion.selection import SelectionError
+from transformer.conversion.together.modules import File, Import, Named, named, read_file
+from transformer.conversion.together.needed import without_unneeded, without_what_is_not_executed
+from transformer.recognition.refusals import Unconvertible
+from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.text import NotText, read, with_line_ends_of
+from transformer.syntax.tree import Tree
+
+
+class NotImported(SelectionError):
+    """A file was given that the script does not import, or that is no file of Python."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """An import of given files: what its aliases name, and which files it is the first to execute."""
+
+    aliases: Mapping[ast.alias, Named]
+    executes: tuple[File, ...]
+
+
+@dataclass
+class Gathered:
+    """A script and the given files that it imports, directly or by others of them."""
+
+    script: File
+    roots: tuple[Path, ...]
+    """Where absolute imports are looked for: the script's folder, then those above it, as of an installed project."""
+    files: list[File] = field(default_factory=list)
+    """The imported ones, in the order in which their modules have been executed."""
+    places: dict[File, dict[Import, Place]] = field(default_factory=dict)
+    reached: list[File] = field(default_factory=list)
+    """Other local files that these import."""
+    root_of: dict[File, Path | None] = field(default_factory=dict)
+    """The folder below which a file was found by its absolute name; None where the import was relative."""
+
+    @property
+    def all_files(self) -> Sequence[File]:
+        """The script, and the files."""
+        return [self.script, *self.files]
+
+    def file(self, path: Path) -> File | None:
+        """The file of a path, where it is one of these."""
+        return next((file for file in self.all_files if file.path == path), None)
+
+    def target(self, file: File, stmt: Import, alias: ast.alias) -> tuple[File, str | None] | None:
+        """What an alias of an import of a given file names: the file, and the attribute of its module."""
+        place = self.places[file].get(stmt)
+        what = place.aliases.get(alias) if place else None
+        module = None if what is None else self.file(what.module)
+        return None if module is None or what is None else (module, what.attribute)
+
+
+def refusal(file: File, node: ast.AST | int, message: str) -> Diagnostic:
+    """Why files do not become one, at a line of one of them."""
+    line, column = (
+        (node, 1) if isinstance(node, int) else (getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
+    )
+    return Diagnostic(line, column, "LC009", message, file.name)
+
+
+def gather(script: File, given: Mapping[Path, str]) -> Gathered:
+    """Follow the imports of a script through the given files.
+
+    Args:
+        script: the script.
+        given: the files, without links, and what they are called.
+
+    Raises:
+        NotImported: one of them is not imported.
+        OSError: one of them cannot be read.
+        Unconvertible: one of them is no Python, or is imported in a way that one file cannot have.
+    """
+    found = _followed(script, given, {})
+    for path, name in given.items():
+        if path not in {file.path for file in found.files}:
+            raise NotImported(f"--with {name}: neither {script.name} nor another file given with it imports it")
+    texts = without_unneeded(script, found.files)
+    return _followed(script, given, {file.path: code for file, code in zip(found.files, texts, strict=True)})
+
+
+def _followed(script: File, given: Mapping[Path, str], texts: Mapping[Path, str]) -> Gathered:
+    found = Gathered(script, tuple(script.path.parents))
+    _Walk(found, given, texts).visit(script)
+    return found
+
+
+class _Walk:
+    """Visits files as Python executes them."""
+
+    def __init__(self, found: Gathered, given: Mapping[Path, str], texts: Mapping[Path, str]) -> None:
+        self.found, self.given, self.texts = found, given, texts
+        self.begun = [found.script.path]
+
+    def visit(self, file: File) -> None:
+        places: dict[Import, Place] = {}
+        self.found.places[file] = places
+        for stmt in sorted(file.imports, key=lambda s: (s.lineno, s.col_offset)):
+            aliases = dict(named(file.path, self.found.roots, stmt))
+            ours = {a: what for a, what in aliases.items() if self._given_among(what)}
+            if not ours:
+                continue
+            self._check(file, stmt, ours)
+            executes = [
+                self._begin(path, self._root(file, stmt, alias, what))
+                for alias, what in ours.items()
+                for path in what.executed
+                if path in self.given and path not in self.begun
+            ]
+            places[stmt] = Place(ours, tuple(executes))
+
+    def _given_among(self, what: Named) -> bool:
+        return any(path in self.given or path == self.found.script.path for path in what.executed)
+
+    def _begin(self, path: Path, root: Path | None) -> File:
+        name = self.given[path]
+        self.begun.append(path)
+        try:
+            file = File(path, name, Tree(self.texts[path] if path in self.texts else self._read(path)))
+        except NotText as error:
+            found = error.diagnostic
+            raise Unconvertible(Diagnostic(found.line, found.column, found.code, found.message, name)) from None
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", 1) or 1
+            raise Unconvertible(Diagnostic(line, 1, "LC001", f"syntax error: {error}", name)) from None
+        self.found.root_of[file] = root
+        self.visit(file)
+        self.found.files.append(file)
+        return file
+
+    def _read(self, path: Path) -> str:
+        """A module's text as far as it is executed when it is imported, with the script's line ends.
+
+        Raises:
+            NotText, OSError, SyntaxError, ValueError: as `read_file`.
+        """
+        return without_what_is_not_executed(with_line_ends_of(self.found.script.tree.code, read(path).content))
+
+    def _root(self, file: File, stmt: Import, alias: ast.alias, what: Named) -> Path | None:
+        if isinstance(stmt, ast.ImportFrom) and stmt.level:
+            return self.found.root_of.get(file)
+        dotted = alias.name if isinstance(stmt, ast.Import) else stmt.module or ""
+        if isinstance(stmt, ast.ImportFrom) and what.attribute is None:
+            dotted = f"{dotted}.{alias.name}"
+        depth = len(dotted.split("."))
+        return what.module.parents[depth if what.module.name == "__init__.py" else depth - 1]
+
+    def _check(self, file: File, stmt: Import, ours: Mapping[ast.alias, Named]) -> None:
+        """Make sure that other statements can stand in the place of an import.
+
+        Raises:
+            Unconvertible: they cannot.
+        """
+        done = {f.path for f in self.found.files}
+        for alias, what in ours.items():
+            name = self.given.get(what.module, what.module.name)
+            if what.module == self.found.script.path or (what.module in self.begun and what.module not in done):
+                raise Unconvertible(
+                    refusal(file, stmt, f"{name} is imported while it is executed (a circle of imports)")
+                )
+            if what.module not in self.given:
+                package = next(self.given[p] for p in what.executed if p in self.given)
+                why = f"the import executes {package} and {name}, which is not given: give it with --with, too"
+                raise Unconvertible(refusal(file, stmt, why))
+            if isinstance(stmt, ast.Import) and "." in alias.name and not alias.asname:
+                why = f"{name} is imported by a dotted name: write `from ... import ...`, or give it a name by `as`"
+                raise Unconvertible(refusal(file, stmt, why))
+            for path in what.executed:
+                if path not in self.given and not _is_empty(path):
+                    why = f"the import also executes {path.parent.name}/{path.name}, which does something: give it, too"
+                    raise Unconvertible(refusal(file, stmt, why))
+        body = file.tree.root.body
+        if stmt not in body:
+            raise Unconvertible(refusal(file, stmt, f"{name} is not imported at the top level of the file"))
+        lines = range(stmt.lineno, (stmt.end_lineno or stmt.lineno) + 1)
+        if any(s is not stmt and (s.lineno in lines or s.end_lineno in lines) for s in body):
+            raise Unconvertible(refusal(file, stmt, f"the import of {name} shares its line with another statement"))
+
+
+def _is_empty(package: Path) -> bool:
+    """Whether a package's own file binds nothing but texts and numbers."""
+    try:
+        body = read_file(package, package.name).tree.root.body
+    except (OSError, NotText, SyntaxError, ValueError):
+        return False
+    values = (getattr(s, "value", None) for s in body)
+    return all(isinstance(s, (ast.Expr, ast.Assign)) and _is_literal(v) for s, v in zip(body, values, strict=True))
+
+
+def _is_literal(value: ast.AST | None) -> bool:
+    if isinstance(value, (ast.List, ast.Tuple)):
+        return all(map(_is_literal, value.elts))
+    return isinstance(value, ast.Constant)

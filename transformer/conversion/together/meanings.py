@@ -1,0 +1,117 @@
+"""What the names of gathered files stand for, and whether one module scope can hold them all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from transformer.conversion.together.gathered import Gathered, refusal
+from transformer.conversion.together.modules import File, Import, named
+from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.imports import is_future
+
+Meaning: TypeAlias = "tuple[object, ...]"
+"""Equal for equal things: ("own", file, name), ("module", file), ("import", dotted name), ("builtin", name)."""
+OF_EVERY_MODULE = frozenset("__name__ __file__ __doc__ __all__ __version__ __author__".split())
+REEXPORTED = "torch.distributions."
+"""Modules of which the package has every class under the same name."""
+
+
+class Meanings:
+    """What each name of the gathered files stands for in its file's module scope."""
+
+    def __init__(self, gathered: Gathered) -> None:
+        self.gathered = gathered
+        self._imported: dict[File, dict[str, set[Meaning]]] = {}
+        for file in [*gathered.files, gathered.script]:
+            self._imported[file] = {}
+            for stmt in file.imports:
+                if file.tree.scope_of(stmt) is file.tree.root and not is_future(stmt):
+                    self._add(file, stmt)
+
+    def _add(self, file: File, stmt: Import) -> None:
+        known = self._imported[file]
+        local = dict(named(file.path, self.gathered.roots, stmt))
+        for alias in stmt.names:
+            target = self.gathered.target(file, stmt, alias)
+            if target is not None and alias.name == "*":
+                for name in self.exported(target[0]):
+                    known.setdefault(name, set()).add(self.of(target[0], name))
+                continue
+            bound = alias.asname or alias.name.split(".")[0]
+            if target is not None:
+                module, attribute = target
+                meaning: Meaning = ("module", module) if attribute is None else self.of(module, attribute)
+            elif alias in local and (alias.asname or isinstance(stmt, ast.ImportFrom)):
+                meaning = ("import", str(local[alias].module), local[alias].attribute)
+            else:
+                dotted = alias.name if alias.asname or isinstance(stmt, ast.ImportFrom) else bound
+                module_name = f"{stmt.module}." if isinstance(stmt, ast.ImportFrom) else ""
+                meaning = ("import", _canonical(module_name + dotted))
+            known.setdefault(bound, set()).add(meaning)
+
+    def of(self, file: File, name: str) -> Meaning:
+        """What a name stands for in a file's module scope."""
+        imported = self._imported.get(file, {}).get(name, set())
+        if name in file.scopes.lines or name in file.scopes.rebound or len(imported) > 1:
+            return "own", file, name
+        if imported:
+            return next(iter(imported))
+        return ("own", file, name) if name in file.scopes.bound else ("builtin", name)
+
+    def binds(self, file: File, name: str) -> bool:
+        """Whether a file's module has an attribute of this name."""
+        return name in file.scopes.bound or name in self._imported[file]
+
+    def other_name(self, file: File, name: str) -> str | None:
+        """The name that an imported thing has where it is defined, if it is another than here."""
+        meaning = self.of(file, name)
+        is_other = meaning[0] == "own" and meaning[1] is not file and meaning[2] != name
+        return str(meaning[2]) if is_other else None
+
+    def vanishes(self, file: File, name: str) -> bool:
+        """Whether a name is none of the one file's: of a module, or another name of what a given file defines."""
+        return self.of(file, name)[0] == "module" or self.other_name(file, name) is not None
+
+    def clashes(self) -> Iterator[Diagnostic]:
+        """Names that two files use for different things."""
+        files = self.gathered.all_files
+        for place, first in enumerate(files):
+            for second in files[place + 1 :]:
+                for name in sorted(
+                    (self._bound(first) & self._used(second)) | (self._used(first) & self._bound(second))
+                ):
+                    if self.of(first, name) != self.of(second, name):
+                        here, there = first.scopes.place(name), second.scopes.place(name)
+                        why = f"`{name}` is something else in {first.name} (line {here}): rename one of them"
+                        yield refusal(second, there, why)
+
+    def _bound(self, file: File) -> set[str]:
+        found = file.scopes.bound | set(self._imported[file])
+        return {n for n in found if n not in OF_EVERY_MODULE and not self.vanishes(file, n)}
+
+    def _used(self, file: File) -> set[str]:
+        return {n for n in file.scopes.used if not self.vanishes(file, n)} | self._bound(file)
+
+    def exported(self, file: File) -> list[str]:
+        """What `from FILE import *` binds."""
+        for stmt in file.tree.root.body:
+            if names_all(stmt):
+                return [e.value for e in ast.walk(stmt) if isinstance(e, ast.Constant) and isinstance(e.value, str)]
+        return sorted(n for n in file.scopes.bound | set(self._imported[file]) if not n.startswith("_"))
+
+
+def names_all(stmt: ast.stmt) -> bool:
+    """Whether a statement is `__all__ = [...]`, of literal names."""
+    if not isinstance(stmt, ast.Assign) or [t.id for t in stmt.targets if isinstance(t, ast.Name)] != ["__all__"]:
+        return False
+    value = stmt.value
+    return isinstance(value, (ast.List, ast.Tuple)) and all(isinstance(e, ast.Constant) for e in value.elts)
+
+
+def _canonical(dotted: str) -> str:
+    """The name by which a thing is compared: some modules' classes are their package's."""
+    if dotted.startswith(REEXPORTED) and dotted.rpartition(".")[2][:1].isupper():
+        return REEXPORTED + dotted.rpartition(".")[2]
+    return dotted

@@ -1,0 +1,109 @@
+"""What of the given files is needed: definitions that nothing reads do nothing, and need not be brought."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+
+from transformer.conversion.together.definitions import only_defines
+from transformer.conversion.together.modules import File
+from transformer.conversion.together.scopes import lines_of
+from transformer.syntax.imports import is_future, is_standard
+from transformer.syntax.tree import Tree
+
+IDENTIFIER = re.compile(r"[^\W\d]\w*")
+
+
+def without_what_is_not_executed(code: str) -> str:
+    """The text of a module without `if __name__ == "__main__":`, and without texts that stand alone.
+
+    Raises:
+        SyntaxError, ValueError: it is no Python.
+    """
+    tree = Tree(code)
+    body = tree.root.body
+    gone = [s for s in body if _is_main_guard(s) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    return without(tree, gone)
+
+
+def without_unneeded(script: File, files: Sequence[File]) -> list[str]:
+    """The texts of files without the definitions that neither the script needs nor what is kept of them.
+
+    A name counts as needed in all files alike, and as read where a text is one.
+    """
+    if any(node.attr == "__subclasses__" for file in (script, *files) for node in file.tree.of(ast.Attribute)):
+        return [file.tree.code for file in files]
+    wanted = _mentioned([script.tree.root], but=frozenset(script.scopes.lines))
+    open_ = {stmt: file for file in files for stmt in file.tree.root.body if _may_go(file, stmt)}
+    wanted |= _mentioned(s for file in files for s in file.tree.root.body if s not in open_)
+    while found := [stmt for stmt in open_ if _binds(stmt) & wanted]:
+        wanted |= _mentioned(found)
+        for stmt in found:
+            del open_[stmt]
+    return [without(file.tree, [s for s in file.tree.root.body if open_.get(s) is file]) for file in files]
+
+
+def without(tree: Tree, gone: Iterable[ast.stmt]) -> str:
+    """A text in which statements, and the comments right above them, are blank lines."""
+    lines = lines_of(tree.code)
+    for stmt in gone:
+        first = min([stmt.lineno, *(d.lineno for d in getattr(stmt, "decorator_list", ()))])
+        while first > 1 and lines[first - 2].startswith("#"):
+            first -= 1
+        for number in range(first, (stmt.end_lineno or first) + 1):
+            lines[number - 1] = "\r\n" if lines[number - 1].endswith("\r\n") else "\n"
+    return "".join(lines)
+
+
+def _may_go(file: File, stmt: ast.stmt) -> bool:
+    """Whether a statement only defines; one that shares its line with another stays."""
+    alone = sum(s.lineno <= (stmt.end_lineno or 0) and stmt.lineno <= (s.end_lineno or 0) for s in file.tree.root.body)
+    return alone == 1 and (only_defines(file.tree, [stmt]) or _only_imports(stmt))
+
+
+def _only_imports(stmt: ast.stmt) -> bool:
+    """Whether a statement imports modules whose import changes nothing, under names of its own."""
+    if isinstance(stmt, ast.Import):
+        modules = [alias.name for alias in stmt.names]
+    elif isinstance(stmt, ast.ImportFrom) and not is_future(stmt) and not stmt.level and stmt.names[0].name != "*":
+        modules = [stmt.module or ""]
+    else:
+        return False
+    return all(is_standard(m) or m.partition(".")[0] in ("numpy", "torch") for m in modules)
+
+
+def _binds(stmt: ast.stmt) -> set[str]:
+    if isinstance(stmt, (ast.FunctionDef, ast.ClassDef)):
+        return {stmt.name}
+    if isinstance(stmt, (ast.Import, ast.ImportFrom)):
+        return {alias.asname or alias.name.partition(".")[0] for alias in stmt.names}
+    return {n.id for n in ast.walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _mentioned(stmts: Iterable[ast.AST], but: frozenset[str] = frozenset()) -> set[str]:
+    """The names that statements may read, through modules and imports, too; `but` are those of their own file."""
+    found: set[str] = set()
+    for node in (n for stmt in stmts for n in ast.walk(stmt)):
+        if isinstance(node, ast.Name):
+            found |= {node.id} - but
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
+            found |= set(IDENTIFIER.findall(node.value))
+    return found
+
+
+def _is_main_guard(stmt: ast.stmt) -> bool:
+    """Whether a statement is `if __name__ == "__main__":`, which a module that is imported does not execute."""
+    test = stmt.test if isinstance(stmt, ast.If) and not stmt.orelse else None
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == "__name__"
+        and isinstance(test.ops[0], ast.Eq)
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value == "__main__"
+    )

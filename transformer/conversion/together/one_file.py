@@ -1,0 +1,317 @@
+"""The text of a script in which definitions stand where they were imported.
+
+A module is executed where it is first imported. So its statements in the place of that import are executed when they
+were, with the same values, as long as one module scope can hold all names (`meanings.py`) and nothing asks which
+module it is in (`conditions.py`). Where a file only imports and defines, its definitions may also stand below the
+script's imports, which reads better.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import TypeAlias
+
+from transformer.conversion.together.conditions import problems, warnings
+from transformer.conversion.together.definitions import only_defines
+from transformer.conversion.together.gathered import Gathered, gather
+from transformer.conversion.together.meanings import Meanings, names_all
+from transformer.conversion.together.modules import File, Import
+from transformer.conversion.together.scopes import lines_of
+from transformer.recognition.refusals import Unconvertible, not_python
+from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.imports import is_future
+from transformer.syntax.tree import Tree
+
+Line: TypeAlias = "tuple[str, str, int]"
+"""A line with its end, the file that it is from, and its line there."""
+
+
+@dataclass(frozen=True)
+class OneFile:
+    """A script, and what it imports from given files, in one text."""
+
+    text: str
+    origins: tuple[tuple[str, int], ...]
+    """For each line the file it is from, nothing for the script, and its line there."""
+    files: tuple[str, ...]
+    """The files that were brought in, as they are called."""
+    warnings: tuple[Diagnostic, ...]
+
+    def placed(self, found: Diagnostic) -> Diagnostic:
+        """A finding in the text, with the file and line that it is of."""
+        name, line = self._origin(found.line)
+        return replace(found, line=line, file=name, message=self.told(found.message))
+
+    def told(self, message: str) -> str:
+        """A message that names lines of the text, with those of the files."""
+
+        def origin(found: re.Match[str]) -> str:
+            name, line = self._origin(int(found[1]))
+            return f"line {line} of {name}" if name else f"line {line}"
+
+        message = re.sub(r"\blines (\d+) and (\d+)\b", r"line \1 and line \2", message)
+        return re.sub(r"\bline (\d+)\b", origin, message)
+
+    def _origin(self, line: int) -> tuple[str, int]:
+        return self.origins[min(max(line, 1), len(self.origins)) - 1]
+
+
+def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | None:
+    """Bring the given files that a script imports into its text.
+
+    Args:
+        script: the script.
+        content: its text.
+        given: the files, as the user names them.
+
+    Returns:
+        the text; None where the script is no Python.
+
+    Raises:
+        NotImported: one of the files is not imported.
+        OSError: one of them cannot be read.
+        Unconvertible: it is not shown that the one file does what the several did.
+    """
+    if not_python(content):
+        return None
+    own = File(script.resolve(), script.name, Tree(content))
+    names = {path.resolve(): f"./{path}" if str(path) == own.name else str(path) for path in given}
+    try:
+        gathered = gather(own, names)
+        meanings = Meanings(gathered)
+        found = sorted(dict.fromkeys(problems(gathered, meanings)), key=lambda d: (d.file != own.name, d.file, d))
+        if found:
+            raise Unconvertible(*found)
+    except Unconvertible as refusal:
+        raise Unconvertible(*(_of_script(d, own) for d in refusal.diagnostics)) from None
+    lines = _Writer(gathered, meanings).script()
+    origins = tuple(("" if name == own.name else name, line) for _, name, line in lines)
+    told = tuple(_of_script(d, own) for d in warnings(gathered))
+    return OneFile("".join(text for text, _, _ in lines), origins, tuple(file.name for file in gathered.files), told)
+
+
+def _of_script(found: Diagnostic, script: File) -> Diagnostic:
+    return replace(found, file="") if found.file == script.name else found
+
+
+class _Writer:
+    """Writes the lines of gathered files."""
+
+    def __init__(self, gathered: Gathered, meanings: Meanings) -> None:
+        self.gathered, self.meanings = gathered, meanings
+        self.end = "\r\n" if "\r\n" in gathered.script.tree.code else "\n"
+        self.apart = self._definitions_stand_apart()
+        """Whether the definitions of all files stand below the script's imports."""
+        self.provided: set[str] = set()
+
+    def script(self) -> list[Line]:
+        """The lines of the script."""
+        file = self.gathered.script
+        body = file.tree.root.body
+        if not self.apart:
+            return self._lines(file, body)
+        top = _leading_imports(file)
+        last = body[top - 1].end_lineno or 0
+        lines = self._lines(file, body[:top], range(1, last + 1))
+        while lines and not lines[-1][0].strip():
+            lines.pop()
+        below = self._lines(file, body[top:], range(last + 1, len(lines_of(file.tree.code)) + 1))
+        for one in self.gathered.files:
+            lines += self._definitions(one)
+        blank = next((n for n, line in enumerate(below) if line[0].strip()), 2)
+        return [*lines, *[(self.end, file.name, last)] * (2 - blank), *below]
+
+    def _definitions_stand_apart(self) -> bool:
+        for file in self.gathered.files:
+            body = file.tree.root.body
+            if not only_defines(file.tree, self._kept(file, body[_leading_imports(file) :])):
+                return False
+        for file in self.gathered.all_files:
+            top = file.tree.root.body[: _leading_imports(file)]
+            if any(stmt not in top for stmt in self.gathered.places[file]):
+                return False
+        return True
+
+    def _kept(self, file: File, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The statements of a file that one file has, too."""
+        return [s for s in body if file is self.gathered.script or not (names_all(s) or is_future(s))]
+
+    def _module(self, file: File) -> list[Line]:
+        """What stands in the place of the import that executes a file first."""
+        body = file.tree.root.body
+        if not self.apart:
+            lines = _trimmed(self._lines(file, body))
+            blank = [(self.end, file.name, 1)] * 2
+            return [*blank, self._heading(file, lines), *lines, *blank] if lines else []
+        top = _leading_imports(file)
+        within = range(1, (body[top - 1].end_lineno or 0) + 1 if top else 1)
+        return [line for line in self._lines(file, body[:top], within) if line[0].strip()]
+
+    def _definitions(self, file: File) -> list[Line]:
+        """The definitions of a file, with two blank lines above them."""
+        body = file.tree.root.body
+        top = _leading_imports(file)
+        first = (body[top - 1].end_lineno or 0) + 1 if top else 1
+        lines = _trimmed(self._lines(file, body[top:], range(first, len(lines_of(file.tree.code)) + 1)))
+        if not lines or not self._kept(file, body[top:]):
+            return []
+        blank = (self.end, file.name, lines[0][2])
+        return [blank, blank, self._heading(file, lines), *lines]
+
+    def _heading(self, file: File, lines: Sequence[Line]) -> Line:
+        """The comment that says which file the lines below are from."""
+        return f"# From {Path(file.name).name}{self.end}", file.name, lines[0][2]
+
+    def _lines(self, file: File, body: Sequence[ast.stmt], within: range | None = None) -> list[Line]:
+        """The lines of some statements of a file: those in a range, or all."""
+        texts = self._renamed(file)
+        places = self.gathered.places[file]
+        instead: dict[int, list[Line]] = {}
+        kept = self._kept(file, body)
+        for stmt in body:
+            last = stmt.end_lineno or stmt.lineno
+            if isinstance(stmt, (ast.Import, ast.ImportFrom)) and stmt in places:
+                new = self._in_place(file, stmt)
+            elif stmt not in kept or (file is not self.gathered.script and self._is_provided(file, stmt)):
+                new = []
+            else:
+                self._provide(file, stmt)
+                continue
+            instead |= {line: [] for line in range(_first_line(stmt), last + 1)}
+            instead[last] = new
+        covered = {line for stmt in body for line in range(_first_line(stmt), (stmt.end_lineno or 0) + 1)}
+        found: list[Line] = []
+        below_place = False
+        for number in range(1, len(texts) + 1) if within is None else within:
+            if file is not self.gathered.script and number <= 2 and _is_for_files(texts[number - 1]):
+                continue
+            if below_place and not texts[number - 1].strip():
+                continue  # there are enough
+            new = instead.get(number, [(texts[number - 1], file.name, number)])
+            if not texts[number - 1].strip() and number not in covered and file is not self.gathered.script:
+                if len(found) > 1 and not found[-1][0].strip() and not found[-2][0].strip():
+                    continue  # what stood here was not needed
+            if not new and number < len(texts) and not texts[number].strip():
+                while found and not found[-1][0].strip():  # of the blank lines on both sides those below are enough
+                    found.pop()
+            below_place = bool(new) and not new[0][0].strip() and number in instead
+            while below_place and found and not found[-1][0].strip():
+                found.pop()
+            found += new
+        if found and not found[-1][0].endswith("\n"):
+            found[-1] = (found[-1][0] + self.end, *found[-1][1:])
+        return found
+
+    def _in_place(self, file: File, stmt: Import) -> list[Line]:
+        place = self.gathered.places[file][stmt]
+        found: list[Line] = []
+        waiting = list(place.executes)
+        for ours, aliases in groupby(stmt.names, key=lambda alias: alias in place.aliases):
+            if not ours:
+                rest = list(aliases)
+                kept = (
+                    ast.Import(rest) if isinstance(stmt, ast.Import) else ast.ImportFrom(stmt.module, rest, stmt.level)
+                )
+                found.append((ast.unparse(kept) + self.end, file.name, stmt.lineno))
+                continue
+            executed = {path for alias in aliases for path in place.aliases[alias].executed}
+            for one in [one for one in waiting if one.path in executed]:
+                waiting.remove(one)
+                found += self._module(one)
+                if not self.apart and file is not self.gathered.script:
+                    found.append(self._heading(file, found[-1:]))
+        return found
+
+    def _provide(self, file: File, stmt: ast.stmt) -> None:
+        if isinstance(stmt, (ast.Import, ast.ImportFrom)):
+            self.provided |= self._bound_by(file, stmt)
+
+    def _bound_by(self, file: File, stmt: Import) -> set[str]:
+        own = file.path.parent if isinstance(stmt, ast.ImportFrom) and stmt.level else ""
+        module = f"{stmt.module} {stmt.level} {own}" if isinstance(stmt, ast.ImportFrom) else ""
+        return {f"{module} {alias.name} {alias.asname}" for alias in stmt.names}
+
+    def _is_provided(self, file: File, stmt: ast.stmt) -> bool:
+        """Whether an import has been made before, at the top level."""
+        return isinstance(stmt, (ast.Import, ast.ImportFrom)) and self._bound_by(file, stmt) <= self.provided
+
+    def _renamed(self, file: File) -> list[str]:
+        """The lines of a file, in which names are those of the one file."""
+        tree, edits = file.tree, list[tuple[int, int, int, str]]()
+        for node in tree.of(ast.Name):
+            meaning = self.meanings.of(file, node.id)
+            around = tree.parents[node]
+            if meaning[0] == "module" and isinstance(around, ast.Attribute):
+                module = next(f for f in self.gathered.files if f is meaning[1])
+                new = self.meanings.other_name(module, around.attr) or around.attr
+                edits.append(_edit(tree, around, new))
+            elif other := self.meanings.other_name(file, node.id):
+                edits.append(_edit(tree, node, other))
+        lines = lines_of(tree.code)
+        for line, start, end, new in sorted(edits, reverse=True):
+            lines[line - 1] = lines[line - 1][:start] + new + lines[line - 1][end:]
+        return self._with_absolute_imports(file, lines)
+
+    def _with_absolute_imports(self, file: File, lines: list[str]) -> list[str]:
+        """Relative imports of a file that lies elsewhere, as the script has to write them."""
+        if file is self.gathered.script:
+            return lines
+        for stmt in file.tree.of(ast.ImportFrom):
+            if not stmt.level or stmt in self.gathered.places[file]:
+                continue
+            folder = file.path.parents[stmt.level - 1]
+            written = _as_imported(folder, self.gathered.root_of[file], self.gathered.script.path.parent)
+            level = len(written) - len(written.lstrip("."))
+            module = ".".join(filter(None, (written.lstrip("."), stmt.module)))
+            row = lines[stmt.lineno - 1]
+            new = re.sub(r"\bfrom\s+\.+\s*[\w.]*", f"from {'.' * level}{module}", row[stmt.col_offset :], count=1)
+            lines[stmt.lineno - 1] = row[: stmt.col_offset] + new
+        return lines
+
+
+def _as_imported(folder: Path, root: Path | None, script: Path) -> str:
+    """A package's folder as an import names it: below the folder of absolute names, or relative to the script's."""
+    if root is not None:
+        return ".".join(folder.relative_to(root).parts)
+    up = 0
+    while not folder.is_relative_to(script):
+        script, up = script.parent, up + 1
+    return "." * (up + 1) + ".".join(folder.relative_to(script).parts)
+
+
+def _edit(tree: Tree, node: ast.expr, new: str) -> tuple[int, int, int, str]:
+    """The columns of an expression of one line, counted in characters, and what replaces it."""
+    assert node.end_col_offset is not None
+    start = tree.offset(node.lineno, 0)
+    columns = (tree.offset(node.lineno, column) - start for column in (node.col_offset, node.end_col_offset))
+    return node.lineno, *columns, new  # type: ignore[return-value]
+
+
+def _leading_imports(file: File) -> int:
+    """How many statements a file begins with that are imports, below its docstring."""
+    body = file.tree.root.body
+    count = int(ast.get_docstring(file.tree.root) is not None)
+    while count < len(body) and isinstance(body[count], (ast.Import, ast.ImportFrom)):
+        count += 1
+    return count
+
+
+def _first_line(stmt: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(stmt, "decorator_list", [])
+    return min([stmt.lineno, *(d.lineno for d in decorators)])
+
+
+def _is_for_files(line: str) -> bool:
+    """Whether a comment is for the file that begins with it: `#!`, or its coding."""
+    return line.startswith("#!") or bool(re.match(r"[ \t\f]*#.*?coding[:=]", line))
+
+
+def _trimmed(lines: Sequence[Line]) -> list[Line]:
+    """Lines without the blank ones above and below."""
+    there = [n for n, line in enumerate(lines) if line[0].strip()]
+    return list(lines[there[0] : there[-1] + 1]) if there else []

@@ -1,0 +1,88 @@
+"""What a file's module scope binds, and which of its names the file uses, in whichever scope."""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+from collections.abc import Iterator
+
+from transformer.syntax.imports import is_future
+from transformer.syntax.query import children
+from transformer.syntax.tree import Tree
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def lines_of(code: str) -> list[str]:
+    """The lines of a text with their ends, as Python's parser counts them: form feeds and the like end none."""
+    return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
+
+
+class Scopes:
+    """The names of a file.
+
+    `bound` are those that its module scope gives a value; `used` those and all others that are looked up there (the
+    builtins too); `local` those that an inner scope binds; `rebound` those that a function gives the module.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self.bound: set[str] = set()
+        self.used: set[str] = set()
+        self.local: set[str] = set()
+        self.rebound = {name for node in tree.of(ast.Global) for name in node.names}
+        self._read(symtable.symtable(tree.code, "script", "exec"))
+        annotations = [
+            a for n in tree.nodes for a in (getattr(n, "annotation", None), getattr(n, "returns", None)) if a
+        ]
+        self.used |= {n.id for a in annotations for n in ast.walk(a) if isinstance(n, ast.Name)}
+        future = {a.asname or a.name for s in tree.of(ast.ImportFrom) if is_future(s) for a in s.names}
+        self.bound -= future
+        self.used -= future
+        self.lines: dict[str, int] = {}
+        """The line that binds a name first, imports left out."""
+        for name, line in _bindings(tree.root):
+            self.lines[name] = min(line, self.lines.get(name, line))
+
+    def _read(self, table: symtable.SymbolTable) -> None:
+        module = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            name = symbol.get_name()
+            binds = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+            if module or symbol.is_global():
+                self.used.add(name)
+                if binds:
+                    self.bound.add(name)
+            else:
+                self.local.add(name)
+                if table.get_type() == "class" and symbol.is_referenced():
+                    self.used.add(name)  # before it is bound there it is the module's
+        for inner in table.get_children():
+            self._read(inner)
+
+    def place(self, name: str) -> int:
+        """The line that binds a name in the module, or else uses it first."""
+        if name in self.lines:
+            return self.lines[name]
+        for alias in self._tree.of(ast.alias):
+            if (alias.asname or alias.name.split(".")[0]) == name:
+                return alias.lineno
+        return min((n.lineno for n in self._tree.of(ast.Name) if n.id == name), default=1)
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """Names that a module binds outside functions and classes, but by imports; those of comprehensions too."""
+    for child in children(node):
+        if isinstance(child, DEFINITIONS):
+            yield child.name, child.lineno
+            continue
+        if isinstance(child, ast.Lambda):
+            continue
+        if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
+            yield child.id, child.lineno
+        elif isinstance(child, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and child.name:
+            yield child.name, child.lineno
+        elif isinstance(child, ast.MatchMapping) and child.rest:
+            yield child.rest, child.lineno
+        yield from _bindings(child)
