@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -32,11 +33,15 @@ class EnvironmentSteps:
         self._iterations = iterations
         self._note = note
         self._inside = False
+        self._process = os.getpid()
 
     def replace_step(self, function: Any) -> Any:
-        """`function`, the `step` the script calls, made to count; one of torch's own classes is left alone."""
+        """`function`, the `step` the script calls, made to count; one of torch's own classes is left alone.
+
+        So is what a forked worker steps: the script's own process steps the environment that holds it.
+        """
         owner = getattr(function, "__self__", None)
-        if self._inside or type(owner).__module__.partition(".")[0] == "torch":
+        if self._inside or os.getpid() != self._process or type(owner).__module__.partition(".")[0] == "torch":
             return function
 
         def step(*args: Any, **kwargs: Any) -> Any:
