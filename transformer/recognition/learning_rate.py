@@ -6,9 +6,12 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
+from transformer.syntax.name_lookups import is_vars_of_options
 from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, walk
 from transformer.syntax.tree import Scope
 
+SEEING = frozenset("locals globals vars eval exec inspect _getframe".split())
+"""What may reach a variable otherwise than by its name."""
 SCHEDULERS = "torch.optim.lr_scheduler."
 SHOWING = ("print", "str", "repr")
 LOOKING = ("isinstance", "type", "id", "hasattr", "callable", "bool")
@@ -167,7 +170,7 @@ class Uses:
         """Whether a call is of a function of the file that only writes what it is given to a file by torch."""
         function = self._tree.function_called(call)
         bound = bind_arguments(function, call) if function is not None and not function.decorator_list else None
-        if function is None or bound is None:
+        if function is None or bound is None or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function)):
             return False
         taking = [p for p, value in bound.given.items() if any(n is inside for n in walk(value))]
         return bool(taking) and all(self._is_for_saving(p, function) for p in taking)
@@ -175,9 +178,17 @@ class Uses:
     def _is_for_saving(self, name: str, scope: Scope, bound: ast.stmt | None = None) -> bool:
         """Whether a variable of a scope, or what a statement there binds to it, is only given to torch.save()."""
         tree, before = self._tree, self._roles.reaching(scope).before
-        reads = [n for n in tree.of(ast.Name) if n.id == name and isinstance(n.ctx, ast.Load)]
-        own = [n for n in reads if self._roles.is_ours(n, scope)]
-        if bound is not None:
+        declared = [*tree.of(ast.Global), *tree.of(ast.Nonlocal)]
+        shared = any(isinstance(n, (ast.Global, ast.Nonlocal)) and name in n.names for n in declared)
+        if shared or any(tree.last_name(n) in SEEING and not is_vars_of_options(tree, n) for n in tree.nodes):
+            return False
+        if any(n.attr in ("save", "__code__") and not isinstance(n.ctx, ast.Load) for n in tree.of(ast.Attribute)):
+            return False
+        same = [n for n in tree.of(ast.Name) if n.id == name and self._roles.is_ours(n, scope)]
+        own = [n for n in same if isinstance(n.ctx, ast.Load)]
+        # What is bound in one of these blocks may not have ended an earlier value: the block may be left before
+        left = any(isinstance(a, (ast.With, ast.Try)) for n in same if n not in own for a in tree.ancestors(n))
+        if bound is not None and not left:
             own = [n for n in own if tree.scope_of(n) is not scope or bound in before(name, tree.statement(n))]
         return all(tree.calls(tree.parents[n], "torch.save") for n in own)
 

@@ -12,6 +12,8 @@ from transformer.syntax.query import calls_method, children, names_in, pairwise,
 
 DETACHED = frozenset("item tolist numpy detach".split())
 """Methods of a tensor whose results carry no gradient."""
+NORMS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm clip_grad_norm".split())
+"""Functions of torch that read gradients, or change them."""
 NUMBERS = frozenset("bool float int len round".split())
 
 
@@ -20,9 +22,10 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
 
     What stands in the training scope above or below the loop is done when that runs, or runs when it is done.
     A loss is let through that has an optimizer of its own and depends on nothing of this one, as that of a Lagrange
-    multiplier.
+    multiplier. Norms of gradients, and steps of optimizers without a loss of their own, may use what is left of others.
     """
-    tree = roles.tree
+    tree, stepped = roles.tree, {id(step.func) for step in roles.optimizer_steps}
+    owners = _owners(roles, optimizer)
     within = {id(n) for n in walk(roles.outermost)}
     apart = {id(n) for update in updates for n in walk(update)}
     for node in tree.nodes:
@@ -35,7 +38,16 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
             return node
         if node.attr == "backward" and not _is_apart(roles, node, optimizer):
             return node
+        if node.attr in NORMS or (id(node) in stepped and ast.unparse(node.value) not in owners):
+            return node
     return None
+
+
+def _owners(roles: Roles, optimizer: Optimizer) -> set[str]:
+    """The optimizers whose losses have nothing to do with this one."""
+    apart = [n for n in roles.tree.of(ast.Attribute) if n.attr == "backward" and _is_apart(roles, n, optimizer)]
+    blocks = [(roles.tree.block(stmt), stmt) for n in apart for stmt in [roles.tree.statement(n)]]
+    return {owner for block, stmt in blocks if (owner := _stepped(block[block.index(stmt) :])) is not None}
 
 
 def _is_apart(roles: Roles, backward: ast.Attribute, optimizer: Optimizer) -> bool:

@@ -23,11 +23,11 @@ def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
     return any(
         isinstance(n, ast.Name) and (n.id in NAMESPACES or (n.id in BY_NAME and isinstance(owner, ast.ClassDef)))
         for n in tree.nodes
-        if not _is_vars_of_options(tree, n)
+        if not is_vars_of_options(tree, n)
     )
 
 
-def _is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
+def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
     """Whether a name is that of `vars(args)`, whose argument is no module."""
     call = tree.parents.get(name)
     given = call.args if isinstance(name, ast.Name) and name.id == "vars" and isinstance(call, ast.Call) else []

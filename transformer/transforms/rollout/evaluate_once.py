@@ -9,12 +9,14 @@ from transformer.dataflow.access import NONE, access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
+from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import is_read, names_in, statements, walk
+from transformer.syntax.query import calls_method, is_read, names_in, root, statements, walk, without_methods
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
+from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import top_level
 from transformer.values.device.graph_capture import Capture
@@ -97,7 +99,9 @@ def apply(state: State) -> Rewrite:
     if not late and not values:
         raise NotNeeded("the steps record nothing of the policy's but the actions")
     _check_sizes(roles, [observations, actions], [*late, *(key for value in values for key in value.keys)])
-    _check_untouched(state.tree, rollout, step, [records[observations][0], *(value.stmt for value in values)])
+    _check_networks(roles, rollout)
+    late_records = [records[key][0] for key in (*late, *(key for value in values for key in value.keys))]
+    _check_untouched(roles, rollout, step, [records[observations][0], *(value.stmt for value in values)], late_records)
     return _rewrite(state, rollout, step, records, observations, actions, late, values)
 
 
@@ -188,6 +192,8 @@ def _values(roles: Roles, rollout: ast.For, step: Step, records: Records) -> lis
         if len(stmt.targets) > 1 or [ast.unparse(a) for a in (*call.args, *call.keywords)] != [step.observation]:
             continue
         name, entered = target.id, _entered(tree, stmt, rollout)
+        if _is_bound_or_read_elsewhere(roles, rollout, name) or root(call.func) not in roles.modules:
+            continue
         if name in live or not entered or not all(tree.calls(e, *NO_GRAD) for e in entered):
             continue
         uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and n is not target]
@@ -213,12 +219,59 @@ def _evaluates(roles: Roles, call: ast.Call) -> bool:
     return not draws and not Rowwise(roles, cls).obstacle(method.name) and Capture(roles).obstacle_of_call(call) is None
 
 
+def _is_bound_or_read_elsewhere(roles: Roles, rollout: ast.For, name: str) -> bool:
+    """Whether a name of the training scope is bound more than once in a step, or read in a function or a closure."""
+    tree = roles.tree
+    same = [n for n in tree.of(ast.Name) if n.id == name and roles.is_ours(n)]
+    bound = [n for n in same if not isinstance(n.ctx, ast.Load) and rollout in tree.ancestors(n)]
+    return len(bound) > 1 or any(tree.scope_of(n) is not roles.scope for n in same)
+
+
 def _needs_more(roles: Roles, rollout: ast.For, records: Records, key: str, name: str) -> bool:
-    """Whether what is recorded under a key hangs on more than a name, or is used in the step."""
+    """Whether what is recorded under a key hangs on more than a name and on what stays, or is used in the step."""
     value = records[key][1]
-    others = names_in([value]) & roles.variant - {name}
+    names = [n for n in walk(value) if isinstance(n, ast.Name) and n.id != name]
     called = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) for n in walk(value))
-    return bool(others) or called or sum(names_entry(roles, n, key) for n in walk(rollout)) > 1
+    read = sum(names_entry(roles, n, key) for n in walk(rollout))
+    return called or read > 1 or not all(_stays(roles, n) for n in names)
+
+
+SHAPING = frozenset("expand reshape view".split())
+"""Methods whose arguments are sizes."""
+
+
+def _stays(roles: Roles, name: ast.Name) -> bool:
+    """Whether a name, as a record uses it, is a module, the device, an argument of the script, or a size."""
+    tree, parent = roles.tree, roles.tree.parents[name]
+    if name.id in tree.imports or name.id == roles.device:
+        return True
+    part: ast.expr = parent if isinstance(parent, ast.Attribute) else name
+    if name.id in roles.variant or roles.changed_by_training(part) is not None:
+        return False
+    if isinstance(parent, ast.Attribute) and holds_options(tree, name, roles.scope):
+        return True
+    call = tree.parents[part]
+    return isinstance(call, ast.Call) and calls_method(call, *SHAPING) and part in call.args
+
+
+def _check_networks(roles: Roles, rollout: ast.For) -> None:
+    """In the steps, the trained networks are only called, by themselves or by methods of their classes.
+
+    Raises:
+        Skip: a step may change what they compute.
+    """
+    tree, networks = roles.tree, set(roles.modules)
+    methods = {s.name for cls in roles.network_classes for s in cls.body if isinstance(s, ast.FunctionDef)}
+    optimizers = {o.name for o in roles.optimizers}
+    for node in roles.reached([rollout]):
+        if not isinstance(node, ast.Name) or node.id not in networks | optimizers or not roles.is_ours(node):
+            continue
+        called = tree.parents[node]
+        if isinstance(called, ast.Attribute) and called.attr in methods | {"eval"}:
+            called = tree.parents[called]
+        func = called.func if isinstance(called, ast.Call) else None
+        if func is None or not (func is node or (isinstance(func, ast.Attribute) and func.value is node)):
+            raise Skip(f"line {node.lineno} uses {node.id} in the steps, and may change what it computes")
 
 
 def _convolves(tree: Tree, cls: ast.ClassDef) -> str | None:
@@ -312,6 +365,8 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
                 raise Skip(f"line {step.stmt.lineno} binds {name} twice")
             continue
         uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and is_read(n)]
+        if uses and _is_bound_or_read_elsewhere(roles, rollout, name):
+            raise Skip(f"{name} (line {step.stmt.lineno}) is bound twice in a step, or read in a function")
         keys = [key for key, (_, value) in records.items() if name in names_in([value])]
         inside = {id(n) for key in keys for n in walk(records[key][1])}
         other = next((n for n in uses if id(n) not in inside), None)
@@ -340,21 +395,34 @@ def _check_sizes(roles: Roles, whole: list[str], late: list[str]) -> None:
         raise Skip("what is recorded is not known to have a row per environment")
 
 
-def _check_untouched(tree: Tree, rollout: ast.For, step: Step, others: list[ast.Assign]) -> None:
+def _check_untouched(
+    roles: Roles, rollout: ast.For, step: Step, evaluated: list[ast.Assign], records: list[ast.Assign]
+) -> None:
     """What the policy sees, and what is called beside it, must be what is recorded.
+
+    Args:
+        roles: the script.
+        rollout: the loop over the steps.
+        step: the policy's call.
+        evaluated: the record of the observations, and the further calls.
+        records: the statements that record their results.
 
     Raises:
         Skip: something may change it, or the actions, in between.
     """
-    lines = [step.stmt.lineno, *(stmt.lineno for stmt in others)]
+    known = {step.stmt, *evaluated, *records}
+    lines = [stmt.lineno for stmt in (step.stmt, *evaluated)]
     first, last = min(lines), max(lines)
     action = step.targets[step.place]
     for stmt in statements(rollout.body):
         binds = access(stmt).binds
-        if step.observation in binds and first <= stmt.lineno <= last:
+        between = first <= stmt.lineno <= last
+        if step.observation in binds and between:
             raise Skip(f"line {stmt.lineno} changes {step.observation} between its record and the policy")
         if action in binds and stmt is not step.stmt:
             raise Skip(f"line {stmt.lineno} changes {action}")
+        if between and stmt not in known and not _only_computes(roles, stmt, step.observation):
+            raise Skip(f"line {stmt.lineno} may change {step.observation} between its record and the policy")
     for node in walk(rollout):
         inner: ast.AST | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr):
@@ -365,6 +433,46 @@ def _check_untouched(tree: Tree, rollout: ast.For, step: Step, others: list[ast.
             inner = node.target
         if inner is not None and names_in([inner]) & {step.observation, action}:
             raise Skip(f"line {getattr(node, 'lineno', rollout.lineno)} changes a tensor in place")
+
+
+PURE_METHODS = names("tensor", memory="new") | names("tensor", memory="shared") | names("tensor", memory="number")
+FILLED = names("torch", fills="sizes")
+PURE_FUNCTIONS = names("torch", memory="new") | names("torch", memory="shared")
+
+
+def _is_own_memory(roles: Roles, target: ast.expr) -> bool:
+    """Whether a target is an entry of the transition, or a row of a tensor that torch made above the loop."""
+    name = target.value.id if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) else None
+    value = roles.only_value(name) if name is not None else None
+    made = without_methods(value, ("to",)) if value is not None else None
+    function = (roles.tree.qualified(made.func) or "") if isinstance(made, ast.Call) else ""
+    return name is not None and (name == roles.history.transition or function.removeprefix("torch.") in FILLED)
+
+
+def _only_computes(roles: Roles, stmt: ast.stmt, observation: str) -> bool:
+    """Whether a statement of a step is known to change nothing but names, counters and entries of the transition."""
+    tree = roles.tree
+    if isinstance(stmt, ast.With):
+        return all(tree.calls(item.context_expr, *NO_GRAD) for item in stmt.items)
+    if isinstance(stmt, ast.AugAssign):
+        return isinstance(stmt.target, ast.Name) and stmt.target.id == roles.step_counter
+    if not isinstance(stmt, ast.Assign):
+        return isinstance(stmt, ast.Pass)
+    if not all(isinstance(t, ast.Name) or _is_own_memory(roles, t) for t in stmt.targets):
+        return False
+    bare = any(isinstance(t, ast.Name) for t in stmt.targets)
+    if bare and observation in names_in([stmt.value]):  # another name for its memory
+        return False
+    for node in walk(stmt.value):
+        if isinstance(node, (ast.NamedExpr, ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom)):
+            return False
+        if isinstance(node, ast.Call):
+            function = (tree.qualified(node.func) or "").removeprefix("torch.")
+            method = isinstance(node.func, ast.Attribute) and not tree.qualified(node.func)
+            known = node.func.attr in PURE_METHODS if method else function in PURE_FUNCTIONS  # type: ignore[attr-defined]
+            if not known or any(k.arg in ("out", None) for k in node.keywords):
+                return False
+    return True
 
 
 def _rewrite(
