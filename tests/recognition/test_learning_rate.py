@@ -163,6 +163,30 @@ OBSTACLES: dict[str, tuple[dict[str, str], str]] = {
         below("if iteration > 1:\n    print(kept)\nkept = optimizer.state_dict()\ntorch.save(kept, 'x')"),
         "reads its state",
     ),
+    "its state in a generator": (
+        below("kept = save(optimizer.state_dict())", "def save(state):\n    yield torch.save(state, 'x')"),
+        "reads its state",
+    ),
+    "its state in a name of the module": (
+        below(
+            "save()\nkept.append(state)",
+            "def save():\n    global state\n    state = optimizer.state_dict()\n    torch.save(state, 'x')",
+        ),
+        "reads its state",
+    ),
+    "its state in a function that looks at its names": (
+        below(
+            "save(optimizer.state_dict())", "def save(state):\n    torch.save(state, 'x')\n    kept.append(locals())"
+        ),
+        "reads its state",
+    ),
+    "its state under a name that a block may leave": (
+        below(
+            "state = optimizer.state_dict()\ntorch.save(state, 'x')\n"
+            "with suppressed():\n    state = 1 / 0\nkept.append(state)"
+        ),
+        "reads its state",
+    ),
     "its state under two names": (below("a = b = optimizer.state_dict()"), "reads its state"),
     "its state by itself": (below("optimizer.state_dict()"), "reads its state"),
     "its state somewhere": (below("keep(optimizer.state_dict())"), "reads its state"),

@@ -10,7 +10,7 @@ import torch
 from cases import NoOp, turn
 from scripts import PARTS, edited, script
 
-from transformer import Applied, convert
+from transformer import Applied, Skipped, convert
 
 EVALUATED = """\
         if "logprobs" not in transition:  # for all steps in one call
@@ -106,6 +106,52 @@ def test_a_value_of_its_own_waits_too() -> None:
 )
 def test_a_value_of_its_own_that_cannot_wait(parts: dict[str, str]) -> None:
     step = turn("evaluate-once", script(parts))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "get_value(torch.cat(" not in step.after
+
+
+LOWER = "def lower(x):\n    x.clamp_(-0.2, 0.2)\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        (
+            {**separate("value = agent", "lower(next_obs)\n            value = agent"), "functions": LOWER},
+            "may change next_obs between its record and the policy",
+        ),
+        (
+            {**SEPARATE, "step": "if step == 3:\n    agent.load_state_dict(agent.state_dict())\n" + PARTS["step"]},
+            "uses agent in the steps, and may change what it computes",
+        ),
+        (
+            {
+                **SEPARATE,
+                "functions": "def decay():\n    for p in agent.parameters():\n        p.data.mul_(0.99)\n\n\n",
+                "step": "decay()\n" + PARTS["step"],
+            },
+            "uses agent in the steps, and may change what it computes",
+        ),
+        (
+            {"act": edited("act", "values[step] =", "value = value + 1\nvalues[step] =")},
+            "is bound twice",
+        ),
+        ({"closures": "show = lambda: logprob.sum()"}, "or read in a function"),
+    ],
+    ids=["observations", "weights", "weights in a function", "value bound twice", "closure"],
+)
+def test_what_the_steps_change(parts: dict[str, str], why: str) -> None:
+    """These differed, with their flags off too, when an adversary wrote them."""
+    step = turn("evaluate-once", script(parts))
+    assert isinstance(step.outcome, Skipped), step.outcome
+    assert why in step.outcome.reason
+
+
+@pytest.mark.parametrize("record", ["value.flatten() * args.scale", "value.flatten() * scales[0]"])
+def test_a_record_that_hangs_on_what_changes(record: str) -> None:
+    parts = separate("values[step] = value.flatten()", f"values[step] = {record}")
+    changing = {"before_loop": "scales = [1.0]\nargs.scale = 1.0", "head": "args.scale *= 0.9\nscales[0] *= 0.9"}
+    step = turn("evaluate-once", script({**parts, **changing}))
     assert isinstance(step.outcome, Applied), step.outcome
     assert "get_value(torch.cat(" not in step.after
 

@@ -434,6 +434,19 @@ def test_phases_of_one_optimizer_that_are_not_plain(further: str) -> None:
     assert "uses gradients outside of the minibatch too" in step.outcome.reason
 
 
+@pytest.mark.parametrize(
+    "after",
+    ["other.step()\nother.zero_grad()", "print(nn.utils.clip_grad_norm_(agent.critic.parameters(), 1e9))"],
+    ids=["another optimizer", "a norm"],
+)
+def test_gradients_that_are_left_for_others(after: str) -> None:
+    parts = {**LATER, "report": LATER["report"] + after + "\n", "copy": "other = optim.SGD(extra.parameters(), lr=0.1)"}
+    parts["make_agent"] = PARTS["make_agent"] + "\nextra = nn.Linear(2, 2)"
+    step = turn("one-graph", script(parts), (*UPDATE, "auxiliary-update"))
+    assert isinstance(step.outcome, Skipped)
+    assert "uses gradients outside of the minibatch too" in step.outcome.reason
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [LATER, SOONER], ids=["later", "sooner"])
 def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path) -> None:

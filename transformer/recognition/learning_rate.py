@@ -180,7 +180,8 @@ class Uses:
         tree, before = self._tree, self._roles.reaching(scope).before
         declared = [*tree.of(ast.Global), *tree.of(ast.Nonlocal)]
         shared = any(isinstance(n, (ast.Global, ast.Nonlocal)) and name in n.names for n in declared)
-        if shared or any(tree.last_name(n) in SEEING and not is_vars_of_options(tree, n) for n in tree.nodes):
+        seeing = [n for n in tree.nodes if (getattr(n, "id", "") or getattr(n, "attr", "")) in SEEING]
+        if shared or any(not is_vars_of_options(tree, n) for n in seeing):
             return False
         if any(n.attr in ("save", "__code__") and not isinstance(n.ctx, ast.Load) for n in tree.of(ast.Attribute)):
             return False
