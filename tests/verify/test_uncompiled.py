@@ -18,7 +18,7 @@ from transformer.verify.rungs import Rung, recorded_rung
 SMALL = Path(__file__).parent / "data" / "small_ppo.py"
 ARGS = ("--total-timesteps", "192", "--learning-rate", "0.02", "--target-kl", "0.01")
 FILL = ".fill_(frac * args.learning_rate)"
-LATE = "for transition, logprob, value in zip(transitions, *late):"
+LATE = "for transition, logprob, value in zip(transitions, *rows):"
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,19 @@ WRONG = [
     ),
     Wrong("a rate that is not annealed", FILL, ".fill_(args.learning_rate)", "hyperparameter", "lr", "optimizer step"),
     Wrong(
-        "values of the wrong step", LATE, LATE.replace("*late", "late[0], late[1][1:] + late[1][:1]"), "gradient norm"
+        "values of the wrong step", LATE, LATE.replace("*rows", "rows[0], rows[1][1:] + rows[1][:1]"), "gradient norm"
     ),
     Wrong(
         "a stale list",
         LATE,
-        'late = globals().setdefault("first", late)\n            ' + LATE,
+        'rows = globals().setdefault("first", rows)\n        ' + LATE,
         "gradient norm",
         where="optimizer step",
     ),
     Wrong(
         "another layout",
-        "value.chunk(len(transitions))",
-        "value.view(args.num_envs, -1).t().chunk(len(transitions))",
+        "result.chunk(len(transitions))",
+        "result.view(args.num_envs, -1).t().chunk(len(transitions))",
         "gradient norm",
     ),
     Wrong(
@@ -64,12 +64,12 @@ WRONG = [
     Wrong("gradients added up", "p.grad.copy_(grad)", "p.grad.add_(grad)", "gradient norm", where="optimizer step 2"),
     Wrong(
         "a traced step more",
-        "            step(optimizer)\n",
-        "            step(optimizer), step(optimizer)\n",
+        "return (lambda: None), backward, step",
+        "return (lambda: None), backward, lambda: (step(), step())",
         "gradient norm",
         where="optimizer step 2",
     ),
-    Wrong("another draw", "torch.empty_like(probs).exponential_(1)", "torch.empty_like(probs).uniform_()", "action"),
+    Wrong("another draw", "empty_like(probs.probs).exponential_(1)", "empty_like(probs.probs).uniform_()", "action"),
 ]
 
 
