@@ -172,3 +172,15 @@ def test_a_pass_that_keeps_its_graph_compiled(tmp_path: Path) -> None:
     command = [sys.executable, str(converted), "--compile", "--num-iterations", "1", "--minibatch-size", "6"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
+
+
+def test_a_rate_that_the_update_takes_as_a_number_keeps_it_eager() -> None:
+    """Past torch.compile's limit of values the optimizer, which was traced, raised AssertionError on a CPU."""
+    adapt = (
+        "kl = ratio.log().mean().item()\nif kl > 0.02:\n    rate = rate / 1.5\noptimizer.param_groups[0]['lr'] = rate"
+    )
+    parts = {"before_loop": "rate = args.learning_rate", "anneal": "", "metrics": adapt, "report": "print(rate)"}
+    conversion = convert(script(parts))
+    notes = next(s.outcome.notes for s in conversion.steps if s.transform.name == "compile" and s.applied)
+    assert notes == ("update() stays eager: rate, a number, is the learning rate, each would be compiled anew",)
+    assert "update = torch.compile(" not in conversion.source

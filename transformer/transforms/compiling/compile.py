@@ -10,7 +10,7 @@ from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import calls_method, statements, walk
+from transformer.syntax.query import calls_method, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
@@ -65,6 +65,8 @@ def apply(state: State) -> Rewrite:
         grown, number = _grown(definition), counted(roles, definition)
         if number:
             notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
+        elif rate := _carried_rate(roles, name):
+            notes.append(f"{name}() stays eager: {rate}, a number, is the learning rate, each would be compiled anew")
         elif grown:
             notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
         elif passes <= 1 or (name in updates and facts.traced):
@@ -132,6 +134,27 @@ def _grown(function: ast.FunctionDef) -> str | None:
             longer = longer.value
         if isinstance(longer, ast.Name) and longer.id not in made:
             return longer.id
+    return None
+
+
+def _carried_rate(roles: Roles, name: str) -> str | None:
+    """What an update takes as a number, sets the learning rate to, and returns: torch.compile takes each for another.
+
+    Past so many values it gives up, and an optimizer that it has seen before cannot take its steps on a CPU.
+    """
+    function = next((f for f in roles.history.functions.values() if f.name == name), None)
+    if function is None:
+        return None
+    carried = {r for r in function.results if r in function.params} - function.tensor_results
+    for node in walk(roles.tree.definition(name)):
+        if calls_method(node, "fill_") and len(node.args) == 1 and "param_groups" in ast.unparse(node.func):
+            found = names_in(node.args) & carried
+        elif isinstance(node, ast.Assign) and any("param_groups" in ast.unparse(t) for t in node.targets):
+            found = names_in([node.value]) & carried
+        else:
+            continue
+        if found:
+            return min(found)
     return None
 
 
