@@ -88,7 +88,8 @@ def in_view(element):
 
 
 def shown(page):
-    """The id of the section that is shown; exactly one is."""
+    """The id of the section that is shown; exactly one is. The page hears of a new address in a task of its own."""
+    page.evaluate("() => new Promise(done => setTimeout(done, 50))")
     (section,) = page.locator("main > section:visible").all()
     return section.get_attribute("id")
 
