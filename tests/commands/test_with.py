@@ -8,30 +8,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from scripts import script
+from scripts import PARTS, script
 
 from transformer.cli import main
 
-NETWORK = """\
-import torch.nn as nn
-from torch.distributions.categorical import Categorical
-
-
-class Agent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
-        self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
-
-    def get_value(self, x):
-        return self.critic(x)
-
-    def get_action_and_value(self, x, action=None):
-        probs = Categorical(logits=self.actor(x))
-        if action is None:
-            action = probs.sample()
-        return action, probs.log_prob(action), probs.entropy(), self.critic(x)
-"""
+NETWORK = f"import torch.nn as nn\nfrom torch.distributions.categorical import Categorical\n\n\n{PARTS['agent']}\n"
 
 
 @pytest.fixture(autouse=True)

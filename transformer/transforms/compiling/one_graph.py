@@ -118,13 +118,14 @@ def apply(state: State) -> Rewrite:
             edits.substitute(one.backwards[-1], f"{backward}({', '.join([*losses, *kept])})")
             for call, step in zip(one.steps, steps, strict=True):
                 edits.substitute(call, f"{step}()")
-            names = ", ".join([zero_grad, backward, *steps])
+            functions = [zero_grad, backward, *steps]
+            names = ", ".join(functions)
             given = [*one.optimizers, *(f"clipped={c}" for c in clipped if c)]
             made = f"{names} = {traceable}({', '.join(given)})"
             own = one.optimizers[0]
             eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
             if not (shared and setups):
-                setups.append((one, names.split(", "), f"{eager}\nif {flag}:\n    {made}" if only else made))
+                setups.append((one, functions, f"{eager}\nif {flag}:\n    {made}" if only else made))
     code = render(
         "traceable" if plain else "traceable_several",
         traceable=traceable,

@@ -200,10 +200,10 @@ def _values(roles: Roles, rollout: ast.For, step: Step, records: Records) -> lis
         keys = {key for n in uses if is_read(n) and (key := recording.get(id(tree.statement(n))))}
         if len(keys) != len(uses) or not keys or any(_needs_more(roles, rollout, records, k, name) for k in keys):
             continue
-        block, leaving = tree.block(stmt), {stmt, *(records[key][0] for key in keys)}
+        leaving = {stmt, *(records[key][0] for key in keys)}
         if any(set(tree.block(s)) <= leaving for s in leaving) or rollout not in tree.loops_around(stmt)[:1]:
             continue
-        if any(isinstance(n, ast.If) for n in tree.ancestors(stmt) if rollout in tree.ancestors(n)) or not block:
+        if any(isinstance(n, ast.If) for n in tree.ancestors(stmt) if rollout in tree.ancestors(n)):
             continue
         if _evaluates(roles, call):
             found.append(Value(stmt, name, call, tuple(sorted(keys))))
