@@ -26,7 +26,8 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -142,6 +143,8 @@ class Outcome:
     seconds: float = 0.0
     source: str = ""
     """The converted script."""
+    held_back: Mapping[str, str] = field(default_factory=dict)
+    """The transforms that would have been a gain and did not apply, each with its reason."""
 
     @property
     def digest(self) -> str:
@@ -161,19 +164,21 @@ def outcome_of(path: Path) -> Outcome:
     except Exception as error:
         return Outcome("raised", f"{type(error).__name__}: {error}")
     kind = "converted" if conversion.converted else "refused"
-    return Outcome(kind, _detail(conversion), time.process_time() - began, conversion.source)
+    held_back = {
+        s.transform.name: s.outcome.reason
+        for s in conversion.steps
+        if isinstance(s.outcome, Skipped) and s.outcome.held_back and not s.outcome.reason.startswith("needs ")
+    }
+    seconds = time.process_time() - began
+    return Outcome(kind, _detail(conversion, held_back), seconds, conversion.source, held_back)
 
 
-def _detail(conversion: Conversion) -> str:
+def _detail(conversion: Conversion, held_back: Mapping[str, str]) -> str:
     if not conversion.converted:
         return "; ".join(f"{d.code} line {d.line}: {d.message}" for d in conversion.errors)
     applied = sum(isinstance(s.outcome, Applied) for s in conversion.steps)
-    reasons = [
-        f"{s.transform.name}: {s.outcome.reason}"
-        for s in conversion.steps
-        if isinstance(s.outcome, Skipped) and s.outcome.held_back and not s.outcome.reason.startswith("needs ")
-    ]
-    return f"{applied} of {len(conversion.steps)} transforms" + "".join(f"; {reason}" for reason in reasons)
+    reasons = "".join(f"; {name}: {reason}" for name, reason in held_back.items())
+    return f"{applied} of {len(conversion.steps)} transforms{reasons}"
 
 
 def summary(scripts: list[Script], outcomes: list[Outcome]) -> str:

@@ -64,6 +64,29 @@ def test_the_page_is_sorted_and_says_what_was_not_measured() -> None:
     assert len({line.count(" | ") for line in text.splitlines() if line.startswith("| a/b")}) == 1
 
 
+def test_a_script_below_the_aim_has_its_reasons() -> None:
+    from wild_speed import held, page
+
+    slow, fast = entry("slow.py", 1.0, 1.2), entry("fast.py", 1.0, 3.0)
+    slow["held_back"] = fast["held_back"] = {"policy": "line 3 hides it", "gae": "no loop was found"}
+    slow["results"]["original"]["seconds_per_step"] |= {"env_step": 7e-4, "other": 2e-5}
+    assert held(slow) == ["its environment's steps are 70% of its time", "policy: line 3 hides it"]
+    assert held(fast) == []
+    assert "`slow.py`, 1.20x: its environment's" in page([slow, fast])
+    slow["results"]["original"]["seconds_per_step"]["other"] = 2e-4
+    assert "20% is neither rollout, advantages nor update" in held(slow)
+
+
+def test_each_repository_is_measured_before_the_second_script_of_any() -> None:
+    from wild import Script
+    from wild_speed import one_of_each_first
+
+    listed = [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1"), ("c", "2")]
+    scripts = [Script(repository=r, commit="", path=p) for r, p in listed]
+    ordered = [(s.repository, s.path) for s in one_of_each_first(scripts)]
+    assert ordered == [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("c", "2")]
+
+
 def test_what_is_known_of_a_conversion_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import wild
     import wild_speed
