@@ -48,7 +48,28 @@ OWNED = {
 }
 """The network is an attribute: nothing that it returns may enter update() with its graph."""
 
+KEPT = {
+    **OWNED,
+    "anneal": "",
+    "make_agent": """class Trainer:
+    def __init__(self):
+        self.agent = Agent().to(device)
+        self.optimizer = optim.Adam(self.agent.parameters())
+trainer = Trainer()""",
+    "optimizer": "",
+    "optimize": OWNED["optimize"].replace("optimizer", "trainer.optimizer"),
+}
+"""Here the object has made it, as an attribute of itself."""
+
 REWRITES = [
+    Rewrite(
+        "a network that its object made",
+        KEPT,
+        {
+            "functions": FUNCTION.replace(PARAMS, OWNED_PARAMS) + "\n\n",
+            "learn": CALL.replace(PARAMS, OWNED_PARAMS),
+        },
+    ),
     Rewrite(
         "a network of another object",
         OWNED,

@@ -77,7 +77,16 @@ def _may_compute(tree: Tree, call: ast.Call) -> bool:
 
 
 def _calls_network(roles: Roles, stmt: ast.stmt) -> bool:
-    """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph."""
+    """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph.
+
+    What an object keeps as `self.agent` the training loop may call `trainer.agent`.
+    """
     calls = [ast.unparse(n.func) for n in walk(stmt) if isinstance(n, ast.Call)]
     paths = {*roles.networks, *(roles.with_parameters if roles.made_elsewhere else ())}
-    return any(call == path or call.startswith(f"{path}.") for call in calls for path in paths)
+    parts = {path.removeprefix("self.") for path in paths if path.startswith("self.")}
+    called = ((call, call.partition(".")[2]) for call in calls)
+    return any(_is_in(call, paths) or _is_in(part, parts) for call, part in called)
+
+
+def _is_in(call: str, paths: Set[str]) -> bool:
+    return any(call == path or call.startswith(f"{path}.") for path in paths)
