@@ -184,3 +184,34 @@ def test_a_rate_that_the_update_takes_as_a_number_keeps_it_eager() -> None:
     notes = next(s.outcome.notes for s in conversion.steps if s.transform.name == "compile" and s.applied)
     assert notes == ("update() stays eager: rate, a number, is the learning rate, each would be compiled anew",)
     assert "update = torch.compile(" not in conversion.source
+
+
+QUICK = Path(__file__).parents[1] / "support" / "quick_compile.py"
+TWO = {
+    "optimizer": "optimizer = optim.Adam(agent.actor.parameters())\nsecond = optim.Adam(agent.critic.parameters())",
+    "optimize": "optimizer.zero_grad()\nsecond.zero_grad()\nloss.backward()\noptimizer.step()\nsecond.step()",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [{}, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("key", ["lr", "weight_decay"])
+def test_an_optimizer_whose_groups_the_update_sets_past_the_limit(
+    key: str, parts: dict[str, str], tmp_path: Path
+) -> None:
+    """Dynamo leaves it capturable, as it traces it, when it stores a group; on a CPU no eager step takes that."""
+    sets = f"for group in optimizer.param_groups:\n    group['{key}'] = 1e-2 if end > 8 else 1e-3"
+    limit = 'device = torch.device("cpu")\ntorch._dynamo.config.recompile_limit = 1'
+    total = "print(iteration, sum(p.sum().item() for p in agent.parameters()))"
+    conversion = convert(script({"setup": limit, "anneal": "", "metrics": sets, "report": total, **parts}))
+    assert conversion.converted, conversion.diagnostics
+    assert ("update = torch.compile(" in conversion.source) is (key == "lr")
+    converted = tmp_path / "ppo.py"
+    converted.write_text(conversion.source, encoding="utf-8")
+    seen = []
+    for flags in ([], ["--compile"]):
+        command = [sys.executable, str(QUICK), str(converted), "--minibatch-size", "6", *flags]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr[-3000:]
+        seen.append([float(word) for word in result.stdout.split()])
+    assert seen[0] == pytest.approx(seen[1], rel=1e-3)

@@ -157,6 +157,22 @@ REWRITES = [
 NOTHING = "the minibatch loop reads no tensor on the host"
 LEAVES = "line {line} may leave a minibatch before the optimizer's step"
 STILL = "line {line} still reads a tensor on the host"
+METER = """
+class Meter:
+    value = 0.0
+
+    def __gt__(self, limit):
+        return self
+
+    def float(self):
+        return self
+
+    def item(self):
+        self.value += 1.0
+        return self.value
+
+
+"""
 NOOPS = [
     NoOp("nothing is read", reading(""), NOTHING, kind="not needed"),
     NoOp(
@@ -184,6 +200,12 @@ NOOPS = [
     NoOp("read after the epochs", reading("kl = ratio.mean()"), NOTHING, kind="not needed"),
     NoOp("a condition on the number", reading(KL + "\nif kl > 0.1:\n    epoch = 0"), STILL, at="kl = (("),
     NoOp("a number that steers", reading("coef = 1.0 if ratio.max().item() > 2 else 0.5"), STILL, at="coef = 1.0"),
+    NoOp(
+        "a class of the script's that can be cast as tensors are",
+        reading("far = (meter > 0.1).float().item()", functions=METER, before_loop="meter = Meter()"),
+        STILL,
+        at="far = (",
+    ),
     NoOp(
         "a number that counts on",
         reading("ema = 0.9 * ema + 0.1 * ratio.mean().item()", begin=BEGIN + "\nema = 0.0"),

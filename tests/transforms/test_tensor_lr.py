@@ -529,3 +529,18 @@ def test_a_rate_that_the_update_sets_is_a_parameter(functions: str, metrics: str
     assert conversion.converted, conversion.diagnostics
     assert ('["lr"] = torch.nn.Parameter(' in conversion.source) is is_parameter
     assert ('["lr"] = torch.tensor(' in conversion.source) is not is_parameter
+
+
+def test_a_rate_that_a_further_phase_sets_is_a_parameter() -> None:
+    """The loop of another loss may be compiled too."""
+    further = f"""for start in range(0, args.batch_size, args.minibatch_size):
+    {RATE} = 1e-3 if start else 1e-4
+    other = ((agent.get_value(b_obs[start:end]).view(-1) - b_returns[start:end]) ** 2).mean()
+    optimizer.zero_grad()
+    other.backward()
+    optimizer.step()
+"""
+    conversion = convert(script({"anneal": "", "report": further}))
+    assert conversion.converted, conversion.diagnostics
+    assert '["lr"] = torch.nn.Parameter(' in conversion.source
+    assert "    if torch.is_tensor(lr):\n" in conversion.source

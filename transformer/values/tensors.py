@@ -26,7 +26,7 @@ NETWORK_METHODS = frozenset("parameters named_parameters state_dict load_state_d
 """Methods of a network that compute nothing with it."""
 
 CASTS = names("tensor", dtype="cast") - names("array") - {"to"}
-"""Methods that neither numbers nor arrays of numpy have: what is computed and cast so is a tensor."""
+"""Methods that neither numbers nor arrays of numpy have: what is computed and cast so is a tensor, or a class's own."""
 
 NESTED = 4
 """So often an argument of a function's call may be what the function returned, or the function call itself."""
@@ -356,7 +356,7 @@ class Tensors:
         if function is not None:
             return function == "Tensor" or (function not in HOST_FUNCTIONS and not function[:1].isupper())
         if node.func.attr in CASTS and isinstance(node.func.value, (ast.Compare, ast.BinOp)):
-            return True
+            return not self._tree.methods(node.func.attr)
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
 
     def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:

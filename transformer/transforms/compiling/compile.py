@@ -67,6 +67,8 @@ def apply(state: State) -> Rewrite:
             notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
         elif rate := _carried_rate(roles, name):
             notes.append(f"{name}() stays eager: {rate}, a number, is the learning rate, each would be compiled anew")
+        elif option := _set_option(roles, definition):
+            notes.append(f"{name}() stays eager: line {option.lineno} sets an option of the optimizer")
         elif grown:
             notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
         elif passes <= 1 or (name in updates and facts.traced):
@@ -140,7 +142,7 @@ def _grown(function: ast.FunctionDef) -> str | None:
 def _carried_rate(roles: Roles, name: str) -> str | None:
     """What an update takes as a number, sets the learning rate to, and returns: torch.compile takes each for another.
 
-    Past so many values it gives up, and an optimizer that it has seen before cannot take its steps on a CPU.
+    Past so many values it gives up, having compiled so often, and runs it eagerly.
     """
     function = next((f for f in roles.history.functions.values() if f.name == name), None)
     if function is None:
@@ -155,6 +157,33 @@ def _carried_rate(roles: Roles, name: str) -> str | None:
             continue
         if found:
             return min(found)
+    return None
+
+
+def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
+    """Where a function may set options of a parameter group, but for a rate that is no tensor.
+
+    Dynamo traces optimizers as capturable. When it stores a group that traced code has changed, it stores that with
+    it, and on a CPU such an optimizer steps in no eager code: not past torch.compile's limit, nor in another phase.
+    """
+    reached = list(roles.reached([function]))
+    if not any(isinstance(node, ast.Attribute) and node.attr == "param_groups" for node in reached):
+        return None
+    never = {
+        n
+        for node in reached
+        if isinstance(node, ast.If) and roles.tree.calls(node.test, "torch.is_tensor")
+        for s in node.orelse
+        for n in walk(s)
+    }
+    for node in reached:
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and node not in never:
+            # RAdam's `capturable` is put back by what one-graph writes
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            if isinstance(key, str) and key != "capturable":
+                return node
+        elif calls_method(node, "update", "setdefault") and "group" in ast.unparse(node.func):
+            return node
     return None
 
 

@@ -148,7 +148,9 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
     if extra:
         _add_arguments(tree, edits, optimizer, extra)
     # What the script prints of it is to stay a float
-    loaded |= {"place": place, "flags": state.history.any_flag, "written": _in_update(roles, uses)}
+    in_update = _in_update(roles)
+    written = any(id(stmt) in in_update for stmt, _ in (*uses.writes, *uses.others))
+    loaded |= {"place": place, "flags": state.history.any_flag, "written": written}
     edits.after(made, render("tensor_lr", **loaded))
     for stmt in uses.loads:
         edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
@@ -158,7 +160,8 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         if stmt not in shared:
             rate = None if isinstance(target.value, ast.Name) else tree.names.fresh("lr")
             write = {"target": tree.text(target), "value": tree.text(stmt.value), "rate": rate}
-            edits.replace(stmt, render("tensor_lr_fill", **write))
+            # Compiled code must not set the group: with it dynamo would keep the `capturable` that it traces with
+            edits.replace(stmt, render("tensor_lr_fill", **write, compiled=id(stmt) in in_update))
     for read in uses.reads:
         if read not in shared:
             edits.substitute(read, f"float({tree.text(read)})")
@@ -216,14 +219,16 @@ def _called(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
     return [function] if function is not None else []
 
 
-def _in_update(roles: Roles, uses: Uses) -> bool:
-    """Whether a rate is set in the minibatch loop, or in what it calls, and so perhaps by compiled code.
+def _in_update(roles: Roles) -> set[int]:
+    """The nodes, by id, of the minibatch loop, of other loops around steps and of what these call: perhaps compiled.
 
     torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
     plain tensor of float64 without dimensions on the host; into a parameter it is kept.
     """
-    inside = {id(n) for n in roles.reached([roles.phases.learn])}
-    return any(id(stmt) in inside for stmt, _ in (*uses.writes, *uses.others))
+    loops = [loop for step in roles.optimizer_steps for loop in roles.tree.loops_around(step)[:1]]
+    return {
+        id(n) for n in roles.reached([roles.phases.learn, *(loop for loop in loops if loop is not roles.outermost)])
+    }
 
 
 def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:
