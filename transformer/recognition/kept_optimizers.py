@@ -60,7 +60,9 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.stmt], 
                 used not in USED or (used in ("zero_grad", "step") and id(node) not in within)
             ):
                 return f"line {node.lineno} may step the optimizer, or hand it on, outside of the minibatch"
-        elif isinstance(node, ast.Constant) and node.value == attribute and not isinstance(tree.parents[node], ast.Dict):
+        elif isinstance(node, ast.Constant) and node.value == attribute:
+            if isinstance(tree.parents[node], ast.Dict):  # the key that a checkpoint has it under
+                continue
             return f"line {node.lineno} may reach {attribute} by its name"
     return None
 
