@@ -447,6 +447,99 @@ def test_gradients_that_are_left_for_others(after: str) -> None:
     assert "uses gradients outside of the minibatch too" in step.outcome.reason
 
 
+METHODS = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py").read_text(encoding="utf-8")
+CLASSY = ("inline", "flags", "tensor-lr", "update", "one-graph")
+"""What a class goes through that stays one."""
+COLLECTED = "            obs, done = self.collect(obs, done)\n"
+ADAM = "        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.lr)\n"
+CRITIC = {
+    ADAM: "        self.critic = nn.Linear(n_obs, 1).to(self.device)\n"
+    f"{ADAM}        self.second = torch.optim.Adam(self.critic.parameters(), lr=settings.lr)\n",
+    "                self.optimizer.zero_grad()\n": "                guess = self.critic(obs[chosen]).squeeze(-1)\n"
+    "                error = (guess - returns[chosen]).square().mean()\n                self.optimizer.zero_grad()\n",
+    "loss.backward()": "loss.backward(retain_graph=True)",
+    "                self.optimizer.step()\n": "                self.optimizer.step()\n"
+    "                self.second.zero_grad()\n                error.backward()\n                self.second.step()\n",
+}
+"""A network and an optimizer more, stepped after the first, on a loss of its own."""
+
+
+def in_methods(changes: dict[str, str]) -> str:
+    source = METHODS
+    for old, new in changes.items():
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+def of_an_object(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
+    conversion = convert(in_methods(changes), select={*CLASSY})
+    (step,) = (s for s in conversion.steps if s.transform.name == "one-graph")
+    assert isinstance(step.outcome, (Applied, Skipped))
+    return step.outcome, conversion.source
+
+
+def test_an_objects_optimizer() -> None:
+    outcome, source = of_an_object({})
+    assert isinstance(outcome, Applied), outcome
+    assert "        zero_grad, backward, optimizer_step = traceable(self.optimizer)\n" in source
+    assert "            parameters = trained()\n" in source
+
+
+def test_an_objects_optimizers_that_step_one_after_the_other() -> None:
+    outcome, source = of_an_object(CRITIC)
+    assert isinstance(outcome, Applied), outcome
+    assert "= traceable(self.second)\n" in source
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=1e-3)", "is made more than once"),
+        ("self.policy = Policy(3, 1)", "policy, whose parameters self.optimizer holds, may be set"),
+        ("self.policy.mean = nn.Linear(32, 1)", "sets mean, which may be a part of a network"),
+        ("self.policy.requires_grad_(iteration > 1)", "uses requires_grad_ while training goes on"),
+        ("for p in self.policy.parameters(): p.requires_grad = False", "uses requires_grad while training"),
+        ("setattr(self, f'optim{iteration}', None)", "sets an attribute that only a run can tell"),
+        ("self.__init__(self.settings)", "calls __init__() by its name"),
+        ("PPO(self.settings)", "is not set in one place, which runs before the training"),
+        ("print(self.policy.mean.weight.grad)", "uses gradients outside of the minibatch too"),
+        ("other = self.optimizer", "the learning rate"),
+        ("vars(self)['optimizer'] = None", "the learning rate"),
+    ],
+)
+def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> None:
+    outcome, _ = of_an_object({COLLECTED: f"            {statement}\n{COLLECTED}"})
+    assert isinstance(outcome, Skipped), statement
+    assert reason in outcome.reason
+
+
+def test_an_objects_optimizer_of_unknown_parameters_clips() -> None:
+    given = {"Adam(self.policy.parameters(), lr=settings.lr)": "Adam([*self.policy.parameters()][1:], lr=settings.lr)"}
+    outcome, _ = of_an_object(given)
+    assert isinstance(outcome, Skipped)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, CRITIC], ids=["one optimizer", "two"])
+def test_an_objects_optimizers_compiled(changes: dict[str, str], tmp_path: Path) -> None:
+    original, converted = tmp_path / "ppo.py", tmp_path / "out.py"
+    original.write_text(in_methods(changes), encoding="utf-8")
+    conversion = convert(in_methods(changes), select={*CLASSY, "compile"})
+    assert "traceable(self.optimizer)" in conversion.source
+    converted.write_text(conversion.source, encoding="utf-8")
+    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
+    result = subprocess.run(
+        [*command, "--", "--iterations", "2", "--horizon", "16"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["rungs"]}["compile"] == "equal"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [LATER, SOONER], ids=["later", "sooner"])
 def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from cases import FLAGS, NoOp, Rewrite
 from scripts import edited, script
 
-from transformer import Skipped, convert
+from transformer import Applied, Skipped, convert
 
 IN_A_FLAG = "if args.compile or args.cudagraphs:"
 PLACE = ', device=device if args.cudagraphs else "cpu"'
@@ -440,7 +440,6 @@ COLLECTED = "            obs, done = self.collect(obs, done)\n"
     [
         ("print(len(self.optimizer.state_dict()))", True),
         ("o = self.optimizer", False),
-        ("for g in self.optimizer.param_groups: g['lr'] *= 0.9", False),
         ("vars(self)['optimizer'].param_groups[0]['lr'] = 0.1", False),
     ],
 )
@@ -452,6 +451,23 @@ def test_an_objects_optimizer_that_is_only_stepped_has_a_steady_rate(statement: 
     (step,) = (s for s in conversion.steps if s.transform.name == "tensor-lr")
     assert isinstance(step.outcome, Skipped)
     assert ("never changes" in step.outcome.reason) == left_alone
+
+
+def test_an_objects_optimizer_whose_rate_the_training_sets() -> None:
+    annealed = "            self.optimizer.param_groups[0]['lr'] = 1e-3 / (iteration + 1)\n"
+    shown = "            print(self.optimizer.param_groups[0]['lr'])\n"
+    source = METHODS.replace(COLLECTED, f"{annealed}{shown}{COLLECTED}")
+    conversion = convert(source, select={"inline", "flags", "tensor-lr"})
+    (step,) = (s for s in conversion.steps if s.transform.name == "tensor-lr")
+    assert isinstance(step.outcome, Applied), step.outcome
+    above, _, loop = conversion.source.partition("        for iteration in ")
+    assert 'group["lr"] = torch.tensor(float(group["lr"]), dtype=torch.float64)' in above.rpartition("def run(")[2]
+    assert "lr_1.fill_(1e-3 / (iteration + 1)) if torch.is_tensor(lr_1)" in loop
+    assert "print(float(self.optimizer.param_groups[0]['lr']))" in loop
+    kept = f"            self.kept = self.optimizer\n{COLLECTED}"
+    conversion = convert(source.replace(COLLECTED, kept), select={"inline", "flags", "tensor-lr"})
+    (step,) = (s for s in conversion.steps if s.transform.name == "tensor-lr")
+    assert isinstance(step.outcome, Skipped)
 
 
 HELD = "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate)"

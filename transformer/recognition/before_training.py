@@ -38,11 +38,20 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
         or (isinstance(n, ast.Constant) and n.value == name)
     ]
     return not function.decorator_list and all(
-        isinstance(call := tree.parents[n], ast.Call)
-        and call.func is n
-        and runs_before_training(roles, call, depth + 1)
+        (
+            isinstance(call := tree.parents[n], ast.Call)
+            and call.func is n
+            and runs_before_training(roles, call, depth + 1)
+        )
+        or _is_named_to_super(tree, n)
         for n in uses
     )
+
+
+def _is_named_to_super(tree: Tree, node: ast.AST) -> bool:
+    """Whether a class's name stands in `super(Agent, self)`, which makes none."""
+    call = tree.parents[node]
+    return isinstance(call, ast.Call) and ast.unparse(call.func) == "super" and call.args[:1] == [node]
 
 
 def _is_called(tree: Tree, node: ast.AST) -> bool:

@@ -32,7 +32,7 @@ class Changes:
         self._methods = {
             m.name for cls in roles.tree.classes.values() for m in cls.body if isinstance(m, ast.FunctionDef)
         }
-        made = _only_makes(roles.tree)
+        made = only_makes(roles.tree)
         for node in roles.run_by_training:
             if not (made and _of_new_object(roles.tree, node)):
                 self._note(node)
@@ -73,7 +73,7 @@ def _of_new_object(tree: Tree, node: ast.AST) -> bool:
     return own and tree.class_of_self(node.value, scope) is not None
 
 
-def _only_makes(tree: Tree) -> bool:
+def only_makes(tree: Tree) -> bool:
     """Whether all constructors that the file calls by name are those of base classes, for an object that is made."""
     for node in tree.of(ast.Attribute):
         if node.attr != "__init__":

@@ -67,7 +67,8 @@ class Uses:
         for node in tree.nodes if owner else ():
             if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
                 used = getattr(tree.parents[node], "attr", None)
-                if not self._is_it(node) and used not in ("zero_grad", "step", "state_dict"):
+                kept = used == "state_dict" and not self._is_saved(tree.parents[tree.parents[node]])
+                if not self._is_it(node) and (kept or used not in ("zero_grad", "step", "state_dict")):
                     self.obstacle = f"line {node.lineno} may use the optimizer by another name"
 
     # --- names ---------------------------------------------------------------------------------------------

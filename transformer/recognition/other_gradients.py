@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from transformer.dataflow.access import access
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.query import calls_method, children, names_in, pairwise, statements, walk
+from transformer.syntax.query import calls_method, children, first_parameter, names_in, pairwise, statements, walk
 
 DETACHED = frozenset("item tolist numpy detach".split())
 """Methods of a tensor whose results carry no gradient."""
@@ -146,10 +146,26 @@ def held_by(roles: Roles, clipped: ast.expr, optimizers: Collection[Optimizer]) 
     for optimizer in optimizers:
         given = [k.value for k in optimizer.call.keywords if k.arg == "params"]
         for value in (*optimizer.call.args[:1], *given):
-            held.update(_terms(roles, value, whole=True))
+            if (seen := _in_training(roles, optimizer, value)) is not None:
+                held.update(_terms(roles, seen, whole=True))
     owners = tuple(t.removesuffix("parameters()") for t in held if t.endswith(".parameters()"))
     terms = list(_terms(roles, clipped, whole=False))
     return bool(terms) and all(t in held or (t.endswith("parameters()") and t.startswith(owners)) for t in terms)
+
+
+def _in_training(roles: Roles, optimizer: Optimizer, value: ast.expr) -> ast.expr | None:
+    """What an optimizer is given, as the training scope writes it: `agent.actor.parameters()` for `self.actor...`."""
+    tree, scope = roles.tree, roles.tree.scope_of(optimizer.stmt)
+    if scope is roles.scope:
+        return value
+    own = first_parameter(scope) if isinstance(scope, ast.FunctionDef) else None
+    if not names_in([value]) <= {own, *tree.imports, "list", "tuple", "set"}:
+        return None
+    written = ast.parse(ast.unparse(value), mode="eval").body
+    for node in walk(written):
+        if isinstance(node, ast.Name) and node.id == own:
+            node.id = optimizer.name.partition(".")[0]
+    return written
 
 
 def _terms(roles: Roles, value: ast.expr, *, whole: bool) -> Iterator[str]:

@@ -8,13 +8,14 @@ import textwrap
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from transformer.dataflow.access import scope_access
-from transformer.recognition import other_gradients
+from transformer.dataflow.access import access, scope_access
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import calls_method, names_in, parameters, receiver, walk
+from transformer.syntax.query import calls_method, names_in, parameters, receiver, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -28,7 +29,8 @@ INFO = TransformInfo(
     applies=(
         "where update() clears, computes and steps in this order by statements of their own, under no conditions but "
         "on the script's arguments, the optimizer is a known one with a steady rate, and nothing that may run while "
-        "training changes what it holds, which parameters need gradients, or gradients by hand"
+        "training changes what it holds, which parameters need gradients, or gradients by hand; an object's "
+        "optimizer is one that its constructor alone sets"
     ),
     safety=(
         "Without --compile the same three methods are called. With it the same is computed in a form that can be "
@@ -37,7 +39,8 @@ INFO = TransformInfo(
         "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
         "all others are cleared before they are used. Gradients of losses whose backward passes follow each other are "
         "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they "
-        "did. Phases of training that step the same optimizer, each plainly, share these functions: each overwrites "
+        "did. What an object's optimizer holds is asked anew for each minibatch. Phases of training that step the "
+        "same optimizer, each plainly, share these functions: each overwrites "
         "all of its gradients, or clears them."
     ),
     costs=(
@@ -84,6 +87,11 @@ def apply(state: State) -> Rewrite:
     for definition, found in by_update.items():
         for name in (name for one in found for name in one.optimizers):
             _check_optimizer(roles, name, definition, by_update)
+    for definition, found in by_update.items():
+        if sum(len(one.backwards) for one in found) > 1 and (call := _begun_outside(roles, definition)) is not None:
+            raise Skip(
+                f"line {call.lineno} computes outside of {definition.name}() what its passes may go back through"
+            )
     shared = _is_shared(by_update)
     clipped = [
         _also_clipped(roles, definition, found, alone=len(passes) == 1) for definition, found in by_update.items()
@@ -94,8 +102,11 @@ def apply(state: State) -> Rewrite:
     flag = state.history.flags["compile"]
     late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy"
     branching = _branches(roles, passes)
+    live = bool(roles.history.restructured)
+    if live and (late or any(clipped)):
+        raise Skip(next(iter(roles.history.restructured.values())))
     plain = all(len(found) == 1 and found[0].is_plain for found in by_update.values())
-    plain = plain and not (any(clipped) or late or branching)
+    plain = plain and not (any(clipped) or late or branching or live)
     if shared and not plain:
         raise Skip(f"{passes[0].optimizers[0]} is stepped in several phases, and not plainly in all")
     only = plain and (shared or len(passes) == 1) and not alone
@@ -137,6 +148,7 @@ def apply(state: State) -> Rewrite:
         clipped=any(clipped),
         branching=branching,
         late=late,
+        live=live,
         summed=any(len(one.backwards) > 1 for one in passes),
     )
     called_at = _set_up(roles, edits, setups)
@@ -160,6 +172,27 @@ def _further(roles: Roles) -> list[str]:
             continue
         found.append(name)
     return found
+
+
+def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
+    """What may compute, with gradients, what an update is given by the loop around it: a network, or a function here.
+
+    A pass that goes on outside of a graph ends it; the next would find what the step has changed by then.
+    """
+    tree = roles.tree
+    parts = {path.rpartition(".")[2] for path in roles.networks} | {*roles.modules}
+    for call in (c for c in tree.of(ast.Call) if isinstance(c.func, ast.Name) and c.func.id == update.name):
+        loop, reached, before = tree.loops_around(call)[:1], names_in(call.args), None
+        made = [s for outer in loop for s in statements(outer.body) if call not in walk(s)]
+        while reached != before:
+            before = set(reached)
+            reached |= {n for s in made if access(s).binds & reached for n in access(s).reads}
+        for node in (n for s in made if access(s).binds & reached for n in walk(s) if isinstance(n, ast.Call)):
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else None
+            own = tree.methods(method) if method is not None else tree.function_called(node)
+            if (own or (method or ast.unparse(node.func)) in parts) and not without_gradients(tree, node):
+                return node
+    return None
 
 
 def _is_shared(by_update: Mapping[ast.FunctionDef, list[_Pass]]) -> bool:
@@ -378,6 +411,8 @@ def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef, updates: 
         Skip: it is not.
     """
     made = [o for o in roles.optimizers if o.name == name]
+    if len(made) > 1 and all(o.kind in TRACED for o in made):
+        raise Skip(f"{name} is made more than once: make it in one statement, with what depends on conditions above it")
     if len(made) != 1 or made[0].kind not in TRACED:
         kind = made[0].kind if made else None
         raise Skip(f"{name} is {f'torch.optim.{kind}' if kind else 'not known'}, whose step() may not be traceable")
@@ -386,7 +421,12 @@ def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef, updates: 
     if name not in roles.history.steady_rates:
         raise Skip(f"the learning rate of {name} is a float that may change: each value would be compiled anew")
     for changed in roles.history.restructured.values():
-        raise Skip(changed)
+        if "." not in name:
+            raise Skip(changed)
+        calls = [n for u in updates for n in walk(u) if isinstance(n, ast.Call)]
+        exact = sum(calls_method(c, "backward") for c in calls) > 1 or any("clip_grad" in ast.unparse(c) for c in calls)
+        if (why := kept_optimizers.obstacle(roles, made[0], updates, exact=exact)) is not None:
+            raise Skip(why)
     used = other_gradients.outside(roles, updates, made[0])
     if used is not None:
         raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.dataflow.bindings import bound_to
+from transformer.recognition import kept_optimizers
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
@@ -23,8 +24,9 @@ INFO = TransformInfo(
     brief="the annealed learning rate is a tensor",
     summary="keep an annealed learning rate in a tensor under the flags; make the optimizer capturable",
     applies=(
-        "to an optimizer of torch that takes a tensor for a rate, made once above the training loop, all of whose "
-        "uses are known, so that every read and write of its rate is seen"
+        "to an optimizer of torch that takes a tensor for a rate, made once above the training loop, or by the "
+        "constructor of an object that keeps it, all of whose uses are known, so that every read and write of its "
+        "rate is seen"
     ),
     safety=(
         "Without a flag the rate stays the float that it was. Under --compile or --cudagraphs it is a tensor of "
@@ -92,24 +94,29 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
         raise Skip("it is made more than once")
     if any(n is optimizer.stmt for n in walk(roles.outermost)):
         raise Skip("it is made in the training loop")
-    if tree.scope_of(optimizer.stmt) is not roles.scope:
-        if not _is_left_alone(roles, optimizer):
-            raise Skip("it is made in a function, where the flags are not at hand")
-        notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
-        return False
+    elsewhere = tree.scope_of(optimizer.stmt) is not roles.scope
+    if elsewhere:
+        if _is_left_alone(roles, optimizer):
+            notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+            return False
+        why = kept_optimizers.obstacle(roles, optimizer, (roles.outermost,), exact=False)
+        if why is not None:
+            raise Skip(f"it is made in a function, and {why}")
     given = {k.arg for k in optimizer.call.keywords}
     if None in given:
         raise Skip("its arguments are passed as **keywords")
     uses = Uses(roles, optimizer.name)
     if uses.obstacle:
         raise Skip(uses.obstacle)
+    if elsewhere and (uses.loads or uses.shown):
+        raise Skip(f"line {(*uses.loads, *uses.shown)[0].lineno} loads or prints it")
     made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
     if any(stmt.lineno < made.lineno for stmt in uses.loads):
         raise Skip(f"line {made.lineno} prints the optimizer")
     inside = {id(n) for n in walk(roles.outermost)}
     replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
     cudagraphs = state.history.flags.get("cudagraphs")
-    device = roles.device if cudagraphs else None
+    device = roles.device if cudagraphs and not elsewhere else None
     # On a CPU, where a script without a device stays, step() refuses to be capturable
     capturable = bool(device) and optimizer.kind in CAPTURABLE and not (given & {"capturable", "fused"} or replaced)
     extra = [f"capturable={cudagraphs}"] if capturable else []
@@ -151,7 +158,11 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
     in_update = _in_update(roles)
     written = any(id(stmt) in in_update for stmt, _ in (*uses.writes, *uses.others))
     loaded |= {"place": place, "flags": state.history.any_flag, "written": written}
-    edits.after(made, render("tensor_lr", **loaded))
+    tensor = render("tensor_lr", **loaded, again=elsewhere)  # where it is made once, training may begin several times
+    if elsewhere:
+        edits.before(roles.outermost, tensor, gap=1)
+    else:
+        edits.after(made, tensor)
     for stmt in uses.loads:
         edits.after(stmt, render("tensor_lr_loaded", **loaded) + captured)
     if uses.loads:

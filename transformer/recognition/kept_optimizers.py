@@ -1,0 +1,124 @@
+"""Optimizers that an object keeps: the one that it has above the training loop is the one that is stepped in it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from transformer.recognition.before_training import runs_before_training
+from transformer.recognition.changes import Changes, only_makes
+from transformer.recognition.roles import Optimizer, Roles
+from transformer.syntax.query import first_parameter, walk
+
+FREEZING = frozenset("requires_grad requires_grad_ add_param_group __setattr__ __delattr__ __dict__".split())
+"""What changes which parameters need gradients, or attributes unseen, if training uses it."""
+USED = frozenset("zero_grad step state_dict load_state_dict param_groups".split())
+"""What may be asked of the optimizer; its parameter groups' rates are others' concern."""
+
+
+def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.stmt], *, exact: bool) -> str | None:
+    """Why an object may come to have another optimizer, or step it unseen; None where it is known to do neither.
+
+    Args:
+        roles: the script.
+        optimizer: one whose name is an object's attribute, `self.optimizer`.
+        updates: the functions that step it, or the loop that does.
+        exact: ask also that the networks it was given keep their parameters, which is for those who clip these, or
+            compute back several times.
+    """
+    tree = roles.tree
+    root, _, attribute = optimizer.name.partition(".")
+    target = optimizer.stmt.targets[0]
+    if not root or not attribute.isidentifier() or not isinstance(target, ast.Attribute):
+        return f"{optimizer.name} is no attribute of one object"
+    if (why := _rebound(roles, root, optimizer)) is not None:
+        return why
+    if not only_makes(tree):
+        return "the script calls __init__() by its name, which may make optimizers anew"
+    changes = roles.get(Changes)
+    if changes.by_text is not None:
+        return f"line {changes.by_text} sets an attribute that only a run can tell"
+    for node in roles.run_by_training:
+        word = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else None
+        if isinstance(word, str) and word in FREEZING:
+            return f"line {getattr(node, 'lineno', 1)} uses {word} while training goes on"
+    if exact:
+        maker = tree.scope_of(optimizer.stmt)
+        for path in _given(roles, optimizer):
+            above = [n for n in _stored(roles, path) if tree.scope_of(n) is maker and n.lineno < optimizer.stmt.lineno]
+            if len(above) != len(_stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
+                return f"{path}, whose parameters {optimizer.name} holds, may be set otherwise than once, above it"
+        if (part := _exchanged(roles, changes)) is not None:
+            return part
+    if len(_stored(roles, attribute)) != 1 or tree.methods(attribute) or not runs_before_training(roles, target):
+        return f"{optimizer.name} is not set in one place, which runs before the training"
+    within = {id(n) for update in updates for n in walk(update)}
+    for node in tree.nodes:
+        if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
+            used = getattr(tree.parents[node], "attr", None)
+            if not _is_given_to_torch(roles, node) and (
+                used not in USED or (used in ("zero_grad", "step") and id(node) not in within)
+            ):
+                return f"line {node.lineno} may step the optimizer, or hand it on, outside of the minibatch"
+        elif isinstance(node, ast.Constant) and node.value == attribute:
+            if isinstance(tree.parents[node], ast.Dict):  # the key that a checkpoint has it under
+                continue
+            return f"line {node.lineno} may reach {attribute} by its name"
+    return None
+
+
+def _rebound(roles: Roles, root: str, optimizer: Optimizer) -> str | None:
+    """Why the object's name may come to stand for another object, or for one of another class."""
+    tree = roles.tree
+    stored = [n for n in tree.of(ast.Name) if n.id == root and not isinstance(n.ctx, ast.Load)]
+    cls = tree.class_of_self(optimizer.stmt.targets[0].value, tree.scope_of(optimizer.stmt))  # type: ignore[attr-defined]
+    if isinstance(roles.scope, ast.FunctionDef) and root == first_parameter(roles.scope):
+        if stored or cls is None or tree.parents[roles.scope] is not cls:
+            return f"{root} is not known to be one object"
+        return None
+    made = roles.only_value(root)
+    call = tree.constructor(made) if made is not None else None
+    ours = [n for n in stored if roles.is_ours(n)]
+    if call is None or call is not made or len(ours) != 1 or cls is None or ast.unparse(call.func) != cls.name:
+        return f"{root} is not made once, by one call above the training loop"
+    return None
+
+
+def _given(roles: Roles, optimizer: Optimizer) -> list[str]:
+    """The attributes of the object that an optimizer is given the parameters of, by their names."""
+    own = first_parameter(roles.tree.scope_of(optimizer.stmt))  # type: ignore[arg-type]
+    found: dict[str, None] = {}
+    given = [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
+    for node in (n for value in given for n in walk(value)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
+            if not (isinstance(call := roles.tree.parents[node], ast.Call) and call.func is node):
+                found[node.attr] = None
+    return list(found)
+
+
+def _stored(roles: Roles, attribute: str) -> list[ast.Attribute]:
+    """Where an attribute of this name is set, of whichever object."""
+    return [n for n in roles.tree.of(ast.Attribute) if n.attr == attribute and not isinstance(n.ctx, ast.Load)]
+
+
+def _exchanged(roles: Roles, changes: Changes) -> str | None:
+    """Where training gives a module of torch's kind another part, or may: an attribute that it may hold a module in."""
+    tree = roles.tree
+    for cls in tree.classes.values():
+        if not any((tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases):
+            continue
+        for node in walk(cls):
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in changes.stored:
+                return f"line {changes.stored[node.attr]} sets {node.attr}, which may be a part of a network"
+    return None
+
+
+def _is_given_to_torch(roles: Roles, node: ast.Attribute) -> bool:
+    """Whether an optimizer is handed to a scheduler of torch's, or shown."""
+    call = roles.tree.parents[node]
+    if isinstance(call, ast.keyword):
+        call = roles.tree.parents[call]
+    if not isinstance(call, ast.Call) or call.func is node:
+        return False
+    name = roles.tree.qualified(call.func) or ast.unparse(call.func)
+    return name.startswith("torch.optim.lr_scheduler.") or name == "print"
