@@ -1,0 +1,238 @@
+"""Give a method that decides on the actions, and is no known network's, a function that can be compiled."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import calls_itself, first_parameter, names_in, statements, walk
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.torch_api import OF
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.off_policy.acting import becomes_numbers
+
+INFO = TransformInfo(
+    name="acting-method",
+    brief="the method that decides on the actions, as policy",
+    summary="call the method that decides on the actions in a function of its own, which --compile replaces",
+    applies=(
+        "where `policy` found no call that it could name, to a call of a method of the object that trains, or of a "
+        "network that is one of its attributes or that another file defines. It must run under torch.no_grad(), or "
+        "return nothing that gradients flow through; a method of this file must do nothing but compute what it returns"
+    ),
+    safety="The function makes the same call, on the object that the name stands for then, where it was made.",
+    costs=(
+        "What decides on the actions is not compiled: let one method turn an observation into detached actions and "
+        "log-probabilities, and keep them where it is called."
+    ),
+    needs=("flags",),
+    before="action, log_prob = self.get_action(obs)",
+    after=(
+        'def policy(obs):\n    """Decide on the actions."""\n    return self.get_action(obs)\n\n'
+        "for iteration in ...:\n    ...\n    action, log_prob = policy(obs)"
+    ),
+)
+
+FOLLOWED = 4
+"""So many assignments are followed from the environment's step to the call."""
+ON_HOST = frozenset("item tolist".split())
+"""Methods of tensors that end a graph."""
+METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - ON_HOST
+FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
+BUILTINS = frozenset("isinstance len super float int".split())
+WITHOUT_GRADIENTS = frozenset("sample argmax multinomial".split())
+"""What draws or chooses, with no gradient to what it draws from."""
+
+
+def apply(state: State) -> Rewrite:
+    """Put the function above the training loop, and call it in the rollout.
+
+    Raises:
+        Skip: no such call is found, or it is not shown to be worth compiling.
+    """
+    tree, roles = state.tree, state.roles
+    if state.history.policy is not None:
+        raise NotNeeded("the call that decides on the actions has a name already")
+    found = _acting(roles)
+    if found is None:
+        raise Skip("no method of the object that trains, or of its network, decides on the actions")
+    call, cls = found
+    assert isinstance(call.func, ast.Attribute)
+    line, text = call.lineno, ast.unparse(call.func)
+    quiet = without_gradients(tree, call)
+    if cls is None and not quiet:
+        raise Skip(f"line {line} calls {text}(), which is not in this file, outside of torch.no_grad()")
+    if cls is not None:
+        method = _method(cls, call.func.attr)
+        if method is None:
+            raise Skip(f"{cls.name} does not define {call.func.attr}() itself")
+        other = _Computation(roles, cls).other(method)
+        if other is not None:
+            raise Skip(f"{text}() does more than to compute: {other}")
+        graph = None if quiet else _with_gradients(roles, method)
+        if graph is not None:
+            raise Skip(f"line {line} calls {text}() outside of torch.no_grad(): gradients may flow through line {graph}")
+    edits, policy = Edits(state.source), tree.names.fresh("policy")
+    given = [*call.args, *(k.value for k in call.keywords)]
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+        raise Skip(f"line {line} spreads out what it gives {text}()")
+    varying = [a for a in given if not isinstance(a, ast.Constant)]
+    params = [a.id if isinstance(a, ast.Name) else tree.names.fresh("observation") for a in varying]
+    if len(set(params)) < len(params) or set(params) & names_in([call.func]):
+        raise Skip(f"line {line} gives {text}() one name twice, or several that are none")
+    body = tree.splice(call, list(zip(varying, params, strict=True)))
+    edits.before(roles.outermost, render("acting_method", policy=policy, params=params, call=body), gap=1)
+    edits.substitute(call, f"{policy}({', '.join(map(tree.text, varying))})")
+    return Rewrite(edits, replace(state.history, act=policy))
+
+
+def _acting(roles: Roles) -> tuple[ast.Call, ast.ClassDef | None] | None:
+    """The call of a method whose result reaches the environment's step, and its class where the file has it."""
+    step = roles.phases.env_step
+    wanted = names_in([*step.args, *(k.value for k in step.keywords)])
+    for _ in range(FOLLOWED):
+        for stmt in statements(roles.phases.block):
+            if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
+                if isinstance(stmt.value, ast.Call) and (found := _owner(roles, stmt.value)) is not None:
+                    return stmt.value, found.cls
+                wanted |= names_in([stmt.value])
+    return None
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """The class of the object whose method is called; None where another file defines it."""
+
+    cls: ast.ClassDef | None
+
+
+def _owner(roles: Roles, call: ast.Call) -> _Owner | None:
+    """Whose method a call calls, if it is one of the object that trains or of a trained network."""
+    tree = roles.tree
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    receiver = call.func.value
+    own = tree.class_of_self(receiver, roles.scope)
+    if own is not None:
+        is_method = _method(own, call.func.attr) is not None
+        return _Owner(own) if is_method else None  # self.actor(obs): the network alone is not worth compiling
+    path = ast.unparse(receiver)
+    if isinstance(receiver, ast.Name):
+        values = [value for _, value in roles.assignments(path)]
+    else:
+        values = [s.value for s in tree.of(ast.Assign) if path in map(ast.unparse, s.targets)]
+    made = [tree.constructor(value) for value in values]
+    classes = {ast.unparse(c.func) for c in made if c is not None}
+    if path not in roles.networks and len(classes) != 1:
+        return None
+    known = len(classes) == 1 and None not in made
+    return _Owner(tree.classes[classes.pop()] if known else None)
+
+
+def _method(cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    return next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None)
+
+
+class _Computation:
+    """Looks through methods of a class for what is more than a computation: torch.compile would compile it anew."""
+
+    def __init__(self, roles: Roles, cls: ast.ClassDef) -> None:
+        self._roles, self._tree, self._class = roles, roles.tree, cls
+        self._is_module = any((roles.tree.qualified(b) or "").startswith("torch.nn.") for b in cls.bases)
+        self._seen: set[ast.FunctionDef] = set()
+
+    def other(self, method: ast.FunctionDef) -> str | None:
+        """What else a method does, with its line; None where there is nothing."""
+        if method in self._seen:
+            return None
+        self._seen.add(method)
+        for decorator in method.decorator_list:
+            if not self._tree.calls(decorator, *NO_GRAD) and self._tree.qualified(decorator) not in NO_GRAD:
+                return f"line {decorator.lineno} decorates it"
+        own = first_parameter(method)
+        for stmt in statements(method.body):
+            if not isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.Return, ast.If, ast.With, ast.Pass)):
+                if not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)):
+                    return f"line {stmt.lineno}"
+        for node in (n for stmt in method.body for n in walk(stmt)):
+            stored = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
+            if stored or isinstance(node, (ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)):
+                return f"line {node.lineno}"  # type: ignore[attr-defined]
+            if isinstance(node, ast.Call) and not self._is_known(node, own):
+                inner = self._called(node, own)
+                if inner is None:
+                    return f"line {node.lineno} calls {ast.unparse(node.func)}()"
+                if (found := self.other(inner)) is not None:
+                    return found
+        return None
+
+    def _called(self, call: ast.Call, own: str | None) -> ast.FunctionDef | None:
+        """The method of the class that a call calls on its object."""
+        if calls_itself(call, own):
+            return _method(self._class, "forward") if self._is_module else None
+        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
+            return _method(self._class, call.func.attr)
+        return None
+
+    def _is_known(self, call: ast.Call, own: str | None) -> bool:
+        """Whether a call computes: a function of torch, a method of a tensor, or a network."""
+        name = self._tree.qualified(call.func) or ""
+        last = name.rpartition(".")[2]
+        if name.startswith("torch.distributions."):
+            return True
+        if name.startswith("torch."):
+            return last in FUNCTIONS or name in NO_GRAD
+        if isinstance(call.func, ast.Name):
+            return call.func.id in BUILTINS or call.func.id == self._roles.history.sampler
+        if name or not isinstance(call.func, ast.Attribute):
+            return False
+        receiver = ast.unparse(call.func.value)
+        if receiver == own:  # a part of the network, or a network of the object
+            network = self._is_module or f"{own}.{call.func.attr}" in self._roles.networks
+            return network and _method(self._class, call.func.attr) is None
+        if receiver in self._roles.networks:
+            return False
+        return call.func.attr in METHODS
+
+
+def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
+    """The line of a method that returns something through which gradients may flow; None where none does."""
+    for stmt in statements(method.body):
+        if isinstance(stmt, ast.Return) and stmt.value is not None and not without_gradients(roles.tree, stmt):
+            values = stmt.value.elts if isinstance(stmt.value, ast.Tuple) else [stmt.value]
+            if not all(_is_detached(roles, value, method) for value in values):
+                return stmt.lineno
+    return None
+
+
+def _is_detached(roles: Roles, value: ast.expr, method: ast.FunctionDef) -> bool:
+    """Whether no gradient flows from a value that a method returns: it is detached, a number, or drawn."""
+    if isinstance(value, ast.Constant) or becomes_numbers(value):
+        return True
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        return value.func.attr in WITHOUT_GRADIENTS
+    if not isinstance(value, ast.Name):
+        return False
+    bound = [s for s in statements(method.body) if not isinstance(s, ast.If) and value.id in _stored(s)]
+    return bool(bound) and all(
+        without_gradients(roles.tree, s)
+        or (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and _is_drawn(s.value))
+        for s in bound
+        if not isinstance(s, ast.With)
+    )
+
+
+def _is_drawn(value: ast.expr) -> bool:
+    drawn = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in WITHOUT_GRADIENTS
+    return drawn or becomes_numbers(value)
+
+
+def _stored(stmt: ast.stmt) -> set[str]:
+    return {n.id for n in walk(stmt) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+
+
+TRANSFORM = Transform(INFO, apply)
