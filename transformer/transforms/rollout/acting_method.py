@@ -44,8 +44,9 @@ ON_HOST = frozenset("item tolist".split())
 METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - ON_HOST
 FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
 BUILTINS = frozenset("isinstance len super float int".split())
-WITHOUT_GRADIENTS = frozenset("sample argmax multinomial".split())
-"""What draws or chooses, with no gradient to what it draws from."""
+NO_GRADIENT = frozenset("sample argmax multinomial".split())
+"""What draws or chooses: no gradient flows to what it draws from."""
+SIMPLE = (ast.Assign, ast.AnnAssign)
 
 
 def apply(state: State) -> Rewrite:
@@ -59,23 +60,20 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("the call that decides on the actions has a name already")
     found = _acting(roles)
     if found is None:
-        raise Skip("no method of the object that trains, or of its network, decides on the actions")
-    call, cls = found
-    assert isinstance(call.func, ast.Attribute)
-    line, text = call.lineno, ast.unparse(call.func)
-    quiet = without_gradients(tree, call)
-    if cls is None and not quiet:
+        raise Skip("no function, and no method of the object that trains or of its network, decides on the actions")
+    call, callee = found
+    line, text, quiet = call.lineno, ast.unparse(call.func), without_gradients(tree, call)
+    if callee.function is None and not quiet:
         raise Skip(f"line {line} calls {text}(), which is not in this file, outside of torch.no_grad()")
-    if cls is not None:
-        method = _method(cls, call.func.attr)
-        if method is None:
-            raise Skip(f"{cls.name} does not define {call.func.attr}() itself")
-        other = _Computation(roles, cls).other(method)
+    if callee.function is not None:
+        other = _Computation(roles, callee.cls).other(callee.function)
         if other is not None:
             raise Skip(f"{text}() does more than to compute: {other}")
-        graph = None if quiet else _with_gradients(roles, method)
+        graph = None if quiet else _with_gradients(roles, callee.function)
         if graph is not None:
-            raise Skip(f"line {line} calls {text}() outside of torch.no_grad(): gradients may flow through line {graph}")
+            raise Skip(
+                f"line {line} calls {text}() outside of torch.no_grad(): gradients may flow through line {graph}"
+            )
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     given = [*call.args, *(k.value for k in call.keywords)]
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
@@ -90,36 +88,38 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, replace(state.history, act=policy))
 
 
-def _acting(roles: Roles) -> tuple[ast.Call, ast.ClassDef | None] | None:
-    """The call of a method whose result reaches the environment's step, and its class where the file has it."""
+@dataclass(frozen=True)
+class _Callee:
+    """What decides on the actions: a function or a method of this file; None for a method of another file's class."""
+
+    function: ast.FunctionDef | None
+    cls: ast.ClassDef | None = None
+
+
+def _acting(roles: Roles) -> tuple[ast.Call, _Callee] | None:
+    """The call whose result reaches the environment's step."""
     step = roles.phases.env_step
     wanted = names_in([*step.args, *(k.value for k in step.keywords)])
     for _ in range(FOLLOWED):
         for stmt in statements(roles.phases.block):
             if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
-                if isinstance(stmt.value, ast.Call) and (found := _owner(roles, stmt.value)) is not None:
-                    return stmt.value, found.cls
+                if isinstance(stmt.value, ast.Call) and (callee := _callee(roles, stmt.value)) is not None:
+                    return stmt.value, callee
                 wanted |= names_in([stmt.value])
     return None
 
 
-@dataclass(frozen=True)
-class _Owner:
-    """The class of the object whose method is called; None where another file defines it."""
-
-    cls: ast.ClassDef | None
-
-
-def _owner(roles: Roles, call: ast.Call) -> _Owner | None:
-    """Whose method a call calls, if it is one of the object that trains or of a trained network."""
+def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
+    """What a call calls, if it is a function that uses a trained network, or a method where such a one is kept."""
     tree = roles.tree
     if not isinstance(call.func, ast.Attribute):
-        return None
+        function = tree.function_called(call)
+        return _Callee(function) if function is not None and names_in([function]) & {*roles.modules} else None
     receiver = call.func.value
     own = tree.class_of_self(receiver, roles.scope)
-    if own is not None:
-        is_method = _method(own, call.func.attr) is not None
-        return _Owner(own) if is_method else None  # self.actor(obs): the network alone is not worth compiling
+    if own is not None:  # none for self.actor(obs): a network alone is not worth compiling
+        method = _method(own, call.func.attr)
+        return _Callee(method, own) if method is not None else None
     path = ast.unparse(receiver)
     if isinstance(receiver, ast.Name):
         values = [value for _, value in roles.assignments(path)]
@@ -127,22 +127,24 @@ def _owner(roles: Roles, call: ast.Call) -> _Owner | None:
         values = [s.value for s in tree.of(ast.Assign) if path in map(ast.unparse, s.targets)]
     made = [tree.constructor(value) for value in values]
     classes = {ast.unparse(c.func) for c in made if c is not None}
-    if path not in roles.networks and len(classes) != 1:
-        return None
-    known = len(classes) == 1 and None not in made
-    return _Owner(tree.classes[classes.pop()] if known else None)
+    if len(classes) == 1 and None not in made:
+        cls = tree.classes[classes.pop()]
+        method = _method(cls, call.func.attr)
+        return _Callee(method, cls) if method is not None else None
+    return _Callee(None) if path in roles.networks else None
 
 
-def _method(cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    return next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None)
+def _method(cls: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
+    return next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None) if cls else None
 
 
 class _Computation:
     """Looks through methods of a class for what is more than a computation: torch.compile would compile it anew."""
 
-    def __init__(self, roles: Roles, cls: ast.ClassDef) -> None:
+    def __init__(self, roles: Roles, cls: ast.ClassDef | None) -> None:
         self._roles, self._tree, self._class = roles, roles.tree, cls
-        self._is_module = any((roles.tree.qualified(b) or "").startswith("torch.nn.") for b in cls.bases)
+        bases = [roles.tree.qualified(base) or "" for base in cls.bases] if cls is not None else []
+        self._is_module = any(base.startswith("torch.nn.") for base in bases)
         self._seen: set[ast.FunctionDef] = set()
 
     def other(self, method: ast.FunctionDef) -> str | None:
@@ -153,9 +155,9 @@ class _Computation:
         for decorator in method.decorator_list:
             if not self._tree.calls(decorator, *NO_GRAD) and self._tree.qualified(decorator) not in NO_GRAD:
                 return f"line {decorator.lineno} decorates it"
-        own = first_parameter(method)
+        own = first_parameter(method) if self._class is not None else None
         for stmt in statements(method.body):
-            if not isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.Return, ast.If, ast.With, ast.Pass)):
+            if not isinstance(stmt, (*SIMPLE, ast.Return, ast.If, ast.With, ast.Pass)):
                 if not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)):
                     return f"line {stmt.lineno}"
         for node in (n for stmt in method.body for n in walk(stmt)):
@@ -171,12 +173,12 @@ class _Computation:
         return None
 
     def _called(self, call: ast.Call, own: str | None) -> ast.FunctionDef | None:
-        """The method of the class that a call calls on its object."""
+        """The method of the class that a call calls on its object, or the function of the file."""
         if calls_itself(call, own):
             return _method(self._class, "forward") if self._is_module else None
         if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
             return _method(self._class, call.func.attr)
-        return None
+        return self._tree.function_called(call) if self._class is None else None
 
     def _is_known(self, call: ast.Call, own: str | None) -> bool:
         """Whether a call computes: a function of torch, a method of a tensor, or a network."""
@@ -187,16 +189,15 @@ class _Computation:
         if name.startswith("torch."):
             return last in FUNCTIONS or name in NO_GRAD
         if isinstance(call.func, ast.Name):
-            return call.func.id in BUILTINS or call.func.id == self._roles.history.sampler
+            network = self._class is None and call.func.id in self._roles.networks
+            return network or call.func.id in (*BUILTINS, self._roles.history.sampler)
         if name or not isinstance(call.func, ast.Attribute):
             return False
         receiver = ast.unparse(call.func.value)
         if receiver == own:  # a part of the network, or a network of the object
             network = self._is_module or f"{own}.{call.func.attr}" in self._roles.networks
             return network and _method(self._class, call.func.attr) is None
-        if receiver in self._roles.networks:
-            return False
-        return call.func.attr in METHODS
+        return receiver not in self._roles.networks and call.func.attr in METHODS
 
 
 def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
@@ -211,24 +212,20 @@ def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
 
 def _is_detached(roles: Roles, value: ast.expr, method: ast.FunctionDef) -> bool:
     """Whether no gradient flows from a value that a method returns: it is detached, a number, or drawn."""
-    if isinstance(value, ast.Constant) or becomes_numbers(value):
-        return True
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        return value.func.attr in WITHOUT_GRADIENTS
     if not isinstance(value, ast.Name):
-        return False
-    bound = [s for s in statements(method.body) if not isinstance(s, ast.If) and value.id in _stored(s)]
+        return _is_drawn(value)
+    bound = [s for s in statements(method.body) if isinstance(s, SIMPLE) and value.id in _stored(s)]
     return bool(bound) and all(
         without_gradients(roles.tree, s)
         or (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and _is_drawn(s.value))
         for s in bound
-        if not isinstance(s, ast.With)
     )
 
 
 def _is_drawn(value: ast.expr) -> bool:
-    drawn = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in WITHOUT_GRADIENTS
-    return drawn or becomes_numbers(value)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in NO_GRADIENT:
+        return True
+    return isinstance(value, ast.Constant) or becomes_numbers(value)
 
 
 def _stored(stmt: ast.stmt) -> set[str]:
