@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_itself, first_parameter, names_in, statements, walk
+from transformer.syntax.query import calls_itself, first_parameter, names_in, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.torch_api import OF
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.off_policy.acting import becomes_numbers
+from transformer.transforms.rollout.policy import is_tensor
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="acting-method",
@@ -62,7 +64,7 @@ def apply(state: State) -> Rewrite:
     if found is None:
         raise Skip("no function, and no method of the object that trains or of its network, decides on the actions")
     call, callee = found
-    line, text, quiet = call.lineno, ast.unparse(call.func), without_gradients(tree, call)
+    line, text, quiet = call.lineno, unparse(call.func), without_gradients(tree, call)
     if callee.function is None and not quiet:
         raise Skip(f"line {line} calls {text}(), which is not in this file, outside of torch.no_grad()")
     if callee.function is not None:
@@ -79,6 +81,9 @@ def apply(state: State) -> Rewrite:
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         raise Skip(f"line {line} spreads out what it gives {text}()")
     varying = [a for a in given if not isinstance(a, ast.Constant)]
+    number = next((a for a in varying[1:] if not is_tensor(tree, roles.get(Tensors), a)), None)
+    if number is not None:  # each number would be compiled anew
+        raise Skip(f"line {line} gives {text}() {unparse(number)} too, which is not known to be a tensor")
     params = [a.id if isinstance(a, ast.Name) else tree.names.fresh("observation") for a in varying]
     if len(set(params)) < len(params) or set(params) & names_in([call.func]):
         raise Skip(f"line {line} gives {text}() one name twice, or several that are none")
@@ -119,14 +124,17 @@ def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
     own = tree.class_of_self(receiver, roles.scope)
     if own is not None:  # none for self.actor(obs): a network alone is not worth compiling
         method = _method(own, call.func.attr)
-        return _Callee(method, own) if method is not None else None
-    path = ast.unparse(receiver)
+        uses = method is not None and any(unparse(n) in roles.networks for n in roles.reached([method]))
+        return _Callee(method, own) if uses else None
+    path = unparse(receiver)
+    if path not in roles.networks and path not in roles.modules:
+        return None
     if isinstance(receiver, ast.Name):
         values = [value for _, value in roles.assignments(path)]
     else:
-        values = [s.value for s in tree.of(ast.Assign) if path in map(ast.unparse, s.targets)]
+        values = [s.value for s in tree.of(ast.Assign) if path in map(unparse, s.targets)]
     made = [tree.constructor(value) for value in values]
-    classes = {ast.unparse(c.func) for c in made if c is not None}
+    classes = {unparse(c.func) for c in made if c is not None}
     if len(classes) == 1 and None not in made:
         cls = tree.classes[classes.pop()]
         method = _method(cls, call.func.attr)
@@ -167,7 +175,7 @@ class _Computation:
             if isinstance(node, ast.Call) and not self._is_known(node, own):
                 inner = self._called(node, own)
                 if inner is None:
-                    return f"line {node.lineno} calls {ast.unparse(node.func)}()"
+                    return f"line {node.lineno} calls {unparse(node.func)}()"
                 if (found := self.other(inner)) is not None:
                     return found
         return None
@@ -176,7 +184,7 @@ class _Computation:
         """The method of the class that a call calls on its object, or the function of the file."""
         if calls_itself(call, own):
             return _method(self._class, "forward") if self._is_module else None
-        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == own:
+        if isinstance(call.func, ast.Attribute) and unparse(call.func.value) == own:
             return _method(self._class, call.func.attr)
         return self._tree.function_called(call) if self._class is None else None
 
@@ -193,11 +201,11 @@ class _Computation:
             return network or call.func.id in (*BUILTINS, self._roles.history.sampler)
         if name or not isinstance(call.func, ast.Attribute):
             return False
-        receiver = ast.unparse(call.func.value)
+        receiver = unparse(call.func.value)
         if receiver == own:  # a part of the network, or a network of the object
             network = self._is_module or f"{own}.{call.func.attr}" in self._roles.networks
             return network and _method(self._class, call.func.attr) is None
-        return receiver not in self._roles.networks and call.func.attr in METHODS
+        return receiver in self._roles.networks or call.func.attr in METHODS
 
 
 def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
