@@ -49,6 +49,7 @@ def test_the_template_is_fully_converted() -> None:
         "on-device",
         "late-exit",
         "narrow-observations",
+        "acting-method",
         "auxiliary-update",
         "float-arrays",
         "plain-sizes",
@@ -57,8 +58,8 @@ def test_the_template_is_fully_converted() -> None:
         "fused-envs",
     ]
     assert left == expected, (
-        "it has no class, one loop, one update, no images, no parallel environments, and makes nothing on the host, "
-        "nor tensors of arrays in what is compiled"
+        "it has no class, one loop, one update, one policy, no images or parallel environments, and makes nothing on "
+        "the host, nor tensors of arrays in what is compiled"
     )
 
 

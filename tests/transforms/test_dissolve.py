@@ -2,13 +2,16 @@
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from programs import Program, printed, programs
 
 from transformer import Applied, Skipped, all_transforms, convert
+from transformer.conversion import pipeline
 from transformer.conversion.result import Outcome
+from transformer.recognition.history import Asked
 from transformer.state import State
 from transformer.transforms.gathering.dissolve import dissolved
 from transformer.transforms.gathering.inlining import NotInlined
@@ -148,6 +151,16 @@ def test_a_class_stays_where_as_much_applies_to_it() -> None:
     assert isinstance(kept, Skipped)
     assert kept.reason.startswith("as many transforms apply to the class")
     assert isinstance(outcome(IN_METHODS, set()), Applied)
+
+
+def test_a_class_goes_where_its_update_is_one_graph_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    conversion = convert(IN_METHODS)
+    lost = ("dissolve", "one-graph")
+    steps = (replace(s, outcome=Skipped("")) if s.transform.name in lost else s for s in conversion.steps)
+    whole = replace(conversion, steps=tuple(steps))
+    assert [s.applied for s in conversion.steps if s.transform.name in lost] == [True, True]
+    monkeypatch.setattr(pipeline, "_run", lambda *_: whole)
+    assert pipeline._with_the_object(conversion, IN_METHODS, Asked(transforms=frozenset()), 120) is conversion
 
 
 def test_a_class_stays_whose_training_cannot_leave_its_method() -> None:

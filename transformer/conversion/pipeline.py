@@ -23,7 +23,7 @@ from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
-from transformer.transforms.compiling import cudagraphs
+from transformer.transforms.compiling import cudagraphs, one_graph
 from transformer.transforms.gathering import dissolve
 from transformer.transforms.update.update import TRANSFORM as UPDATE
 
@@ -125,11 +125,15 @@ def _with_the_object(conversion: Conversion, source: str, asked: Asked, line_len
         whole = _run(source, replace(asked, transforms=asked.transforms - {name}), line_length, others)
     except _Fewer:
         return conversion
-    if not whole.converted:
-        return conversion
+    if not whole.converted or one_graph.TRANSFORM.info.name in _applied(conversion) - _applied(whole):
+        return conversion  # no other transform saves as much
     kept = Skipped("as many transforms apply to the class as to what it would be dissolved into", "not needed")
     steps = (replace(s, outcome=kept) if s.transform.name == name else s for s in whole.steps)
     return replace(whole, steps=tuple(steps))
+
+
+def _applied(conversion: Conversion) -> set[str]:
+    return {s.transform.name for s in conversion.steps if s.applied}
 
 
 def _marked(conversion: Conversion) -> Conversion:

@@ -19,6 +19,7 @@ from transformer.transforms.compiling import (
 from transformer.transforms.gathering import dissolve, inline
 from transformer.transforms.off_policy import acting, replay, scatter_rows, target_update, tensor_temperature
 from transformer.transforms.rollout import (
+    acting_method,
     evaluate_once,
     host_arrays,
     narrow_observations,
@@ -65,6 +66,7 @@ ORDER: tuple[Transform, ...] = (
     narrow_observations.TRANSFORM,
     sampling.TRANSFORM,
     evaluate_once.TRANSFORM,
+    acting_method.TRANSFORM,
     rollout.TRANSFORM,
     gae.TRANSFORM,
     update.TRANSFORM,

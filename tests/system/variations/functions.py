@@ -28,7 +28,32 @@ LOSS = {
     "clipfracs)\n<optimize>",
 }
 
+DECIDING = """
+    def get_action(observations):
+        obs = torch.from_numpy(observations)
+        probs = Categorical(logits=agent.actor(obs))
+        action = probs.sample()
+        return action.numpy(), probs.log_prob(action).detach(), agent.critic(obs).detach()
+
+
+"""
+
 VARIATIONS = [
+    Variation(
+        "a function decides on the actions",
+        {
+            "functions": DECIDING,
+            "act": "action, logprob, value = get_action(next_obs.numpy())\nvalues[step] = value.flatten()",
+            "record": "actions[step] = torch.from_numpy(action)\nlogprobs[step] = logprob",
+            "step": PARTS["step"].replace("action.cpu().numpy()", "action"),
+        },
+        {
+            "acting-method": None,
+            "inline": None,
+            "policy": "no call of a trained network decides on the actions",
+            "sampling": "no network draws from a distribution",
+        },
+    ),
     Variation(
         "training in a function that is handed its network and its optimizer",
         {

@@ -76,7 +76,7 @@ def apply(state: State) -> Rewrite:
         else:
             notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
     functions += facts.target_updates
-    if not functions and not facts.policy:
+    if not functions and not facts.policy and not facts.act:
         raise Skip("; ".join(notes) or "neither policy nor update() could be made a function")
     untraced = [n for n in functions if n not in facts.target_updates and not (n in updates and facts.traced)]
     kept = tree.names.fresh("aot_config") if any(_keeps_graph(tree.definition(n)) for n in untraced) else None

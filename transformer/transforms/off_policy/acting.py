@@ -81,7 +81,7 @@ def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
     tree, bound = roles.tree, access(stmt).binds
     if not all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred)) for n in stmt.targets) or not depth:
         return False
-    if _becomes_numbers(stmt.value):
+    if becomes_numbers(stmt.value):
         return True
     for node in tree.nodes:
         if not isinstance(node, ast.Name) or node.id not in bound or not isinstance(node.ctx, ast.Load):
@@ -100,7 +100,7 @@ def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
     return not any(isinstance(s, ast.AugAssign) and access(s).binds & bound for s in statements(roles.outermost.body))
 
 
-def _becomes_numbers(node: ast.AST) -> bool:
+def becomes_numbers(node: ast.AST) -> bool:
     """Whether an expression is a chain of calls in which numbers are made of a tensor."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr in TO_NUMBERS:
@@ -111,7 +111,7 @@ def _becomes_numbers(node: ast.AST) -> bool:
 
 def _takes(roles: Roles, outer: ast.AST, name: ast.Name) -> bool:
     """Whether a chain of calls makes numbers of a name, or of what a function of torch makes of it."""
-    if not _becomes_numbers(outer):
+    if not becomes_numbers(outer):
         return False
     inner = outer
     while isinstance(inner, (ast.Call, ast.Attribute, ast.Subscript)):

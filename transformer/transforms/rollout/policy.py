@@ -28,8 +28,8 @@ INFO = TransformInfo(
         "same torch.no_grad()."
     ),
     costs=(
-        "The policy is called as it is and not compiled: call one method of the network under torch.no_grad() "
-        "in the rollout."
+        "The policy is compiled only if acting-method finds what decides: call one method of the network under "
+        "torch.no_grad() in the rollout."
     ),
     needs=("flags",),
     before="with torch.no_grad():\n    action, logprob, _, value = agent.get_action_and_value(next_obs)",
@@ -62,7 +62,7 @@ def apply(state: State) -> Rewrite:
     edits.after(_last_setup(roles, root(callee)), f"{policy} = {ast.unparse(callee)}")
     tensors = roles.get(Tensors)
     others = tuple(
-        ast.unparse(value) for call in calls for value in arguments(call) if not _is_tensor(tree, tensors, value)
+        ast.unparse(value) for call in calls for value in arguments(call) if not is_tensor(tree, tensors, value)
     )
     target = ast.unparse(callee)
     return Rewrite(edits, replace(state.history, policy=policy, policy_target=target, policy_others=others))
@@ -117,7 +117,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
         moved = calls_method(value, "to")
         call = tree.constructor(value)
         if call is None and not (moved and network in names_in([value])):
-            raise Skip(f"line {stmt.lineno} makes {network} of a class that is not in this file")
+            raise Skip(f"line {stmt.lineno} makes {network} of a class that is not in this file (--with adds another)")
         cls = tree.classes[ast.unparse(call.func)] if call is not None else None
         for kind in tree.used_classes(cls) if cls is not None else ():
             special = [s for s in kind.body if isinstance(s, ast.FunctionDef) and s.name.startswith("__getattr")]
@@ -132,7 +132,7 @@ def _check_constant(roles: Roles, callee: ast.expr) -> None:
             raise Skip(f"line {node.lineno} may set {method} by its name")
 
 
-def _is_tensor(tree: Tree, tensors: Tensors, value: ast.expr) -> bool:
+def is_tensor(tree: Tree, tensors: Tensors, value: ast.expr) -> bool:
     """Whether an argument is known to be a tensor, a tuple of tensors, or a constant."""
     named = isinstance(value, ast.Name) and tensors.tensors_before(value.id, tree.statement(value))
     return named or isinstance(value, ast.Constant) or tensors.tensor(value)

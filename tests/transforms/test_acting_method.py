@@ -1,0 +1,140 @@
+"""Methods and functions that decide on the actions, and are no known network's."""
+
+import pytest
+from cases import FLAGS, NoOp, Rewrite
+from scripts import edited
+
+DETACHED = """\
+def get_action(obs):
+    probs = Categorical(logits=agent.actor(obs))
+    action = probs.sample()
+    return action, probs.log_prob(action).detach(), agent.critic(obs).detach()
+"""
+CALL = "action, logprob, value = get_action(next_obs)\nvalues[step] = value.flatten()"
+NAMED = {
+    **FLAGS,
+    "before_loop": 'def policy(next_obs):\n    """Decide on the actions."""\n    return get_action(next_obs)\n\n',
+    "act": CALL.replace("get_action(", "policy("),
+}
+
+
+def deciding(function: str, call: str = CALL) -> dict[str, str]:
+    """A script in which a function decides on the actions."""
+    return {"functions": function, "act": call}
+
+
+def held(old: str, new: str) -> dict[str, str]:
+    """The same, with a piece of the function replaced."""
+    assert DETACHED.count(old) == 1
+    return deciding(DETACHED.replace(old, new))
+
+
+REWRITES = [
+    Rewrite("a function", deciding(DETACHED), NAMED),
+    Rewrite(
+        "under torch.no_grad()",
+        deciding(
+            "@torch.no_grad()\n"
+            + DETACHED.replace(".detach()", "").replace("action, probs.log", "action.squeeze(), probs.log")
+        ),
+        NAMED,
+    ),
+    Rewrite(
+        "more than names",
+        deciding(DETACHED, CALL.replace("get_action(next_obs)", "get_action(next_obs.to(device))")),
+        {
+            **FLAGS,
+            "before_loop": 'def policy(observation):\n    """Decide on the actions."""\n'
+            "    return get_action(observation)\n\n",
+            "act": CALL.replace("get_action(next_obs)", "policy(next_obs.to(device))"),
+        },
+    ),
+    Rewrite(
+        "a network of another file",
+        {
+            "third_party": "from networks import agent_for",
+            "make_agent": "agent = agent_for(envs)",
+        },
+        {
+            **FLAGS,
+            "before_loop": 'def policy(next_obs):\n    """Decide on the actions."""\n'
+            "    return agent.get_action_and_value(next_obs)\n\n",
+            "act": edited("act", "agent.get_action_and_value", "policy"),
+        },
+        also=("policy",),
+    ),
+]
+
+NOOPS = [
+    NoOp("it has a name", {}, "has a name already", also=("policy",), kind="not needed"),
+    NoOp(
+        "a network alone",
+        {"act": edited("act", "agent.get_action_and_value(next_obs)", "agent(next_obs)")},
+        "no function",
+    ),
+    NoOp(
+        "a gradient",
+        held("probs.log_prob(action).detach()", "probs.log_prob(action)"),
+        "outside of torch.no_grad(): gradients may flow through line {line}",
+        at="log_prob(action), agent.critic(obs).d",
+    ),
+    NoOp(
+        "a gradient of what it draws",
+        held("probs.sample()", "probs.rsample()"),
+        "gradients may flow through line {line}",
+        at="return action, probs.log_prob(action).d",
+    ),
+    NoOp(
+        "a network of another file, with gradients",
+        {
+            "third_party": "from networks import agent_for",
+            "make_agent": "agent = agent_for(envs)",
+            "act": "action, logprob, _, value = agent.get_action_and_value(next_obs)\nvalues[step] = value.flatten()",
+        },
+        "which is not in this file, outside of torch.no_grad()",
+    ),
+    NoOp(
+        "a list grows",
+        held("    return", "    kept.append(action)\n    return"),
+        "does more than to compute: line {line}",
+        "append",
+    ),
+    NoOp(
+        "an attribute is set",
+        held("    return", "    agent.last = action\n    return"),
+        "does more than to compute: line {line}",
+        "agent.last",
+    ),
+    NoOp(
+        "a number is read",
+        held("return action", "return action.item()"),
+        "line {line} calls action.item()",
+        "return action.item",
+    ),
+    NoOp(
+        "numbers of numpy's",
+        held("action = probs.sample()", "action = probs.sample() + np.random.randint(2)"),
+        "line {line} calls np.random.randint()",
+        "randint",
+    ),
+    NoOp(
+        "a number that may change",
+        deciding(DETACHED.replace("(obs)", "(obs, step)", 1), CALL.replace("(next_obs)", "(next_obs, step)")),
+        "gives get_action() step too, which is not known to be a tensor",
+    ),
+    NoOp(
+        "arguments of a list",
+        deciding(DETACHED, CALL.replace("(next_obs)", "(*[next_obs])")),
+        "spreads out what it gives get_action()",
+    ),
+]
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=str)
+def test_rewrites(rewrite: Rewrite) -> None:
+    rewrite.check("acting-method")
+
+
+@pytest.mark.parametrize("noop", NOOPS, ids=str)
+def test_noops(noop: NoOp) -> None:
+    noop.check("acting-method")

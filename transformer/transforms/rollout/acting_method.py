@@ -1,0 +1,243 @@
+"""Give a method that decides on the actions, and is no known network's, a function that can be compiled."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import calls_itself, first_parameter, names_in, statements, unparse, walk
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.torch_api import OF
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.off_policy.acting import becomes_numbers
+from transformer.transforms.rollout.policy import is_tensor
+from transformer.values.tensors import Tensors
+
+INFO = TransformInfo(
+    name="acting-method",
+    brief="the method that decides on the actions, as policy",
+    summary="call the method that decides on the actions in a function of its own, which --compile replaces",
+    applies=(
+        "where `policy` found no call that it could name, to a call of a method of the object that trains, or of a "
+        "network that is one of its attributes or that another file defines. It must run under torch.no_grad(), or "
+        "return nothing that gradients flow through; a method of this file must do nothing but compute what it returns"
+    ),
+    safety="The function makes the same call, on the object that the name stands for then, where it was made.",
+    costs=(
+        "What decides on the actions is not compiled: let one method turn an observation into detached actions and "
+        "log-probabilities, and keep them where it is called."
+    ),
+    needs=("flags",),
+    before="action, log_prob = self.get_action(obs)",
+    after=(
+        'def policy(obs):\n    """Decide on the actions."""\n    return self.get_action(obs)\n\n'
+        "for iteration in ...:\n    ...\n    action, log_prob = policy(obs)"
+    ),
+)
+
+FOLLOWED = 4
+"""So many assignments are followed from the environment's step to the call."""
+ON_HOST = frozenset("item tolist".split())
+"""Methods of tensors that end a graph."""
+METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - ON_HOST
+FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
+BUILTINS = frozenset("isinstance len super float int".split())
+NO_GRADIENT = frozenset("sample argmax multinomial".split())
+"""What draws or chooses: no gradient flows to what it draws from."""
+SIMPLE = (ast.Assign, ast.AnnAssign)
+
+
+def apply(state: State) -> Rewrite:
+    """Put the function above the training loop, and call it in the rollout.
+
+    Raises:
+        Skip: no such call is found, or it is not shown to be worth compiling.
+    """
+    tree, roles = state.tree, state.roles
+    if state.history.policy is not None:
+        raise NotNeeded("the call that decides on the actions has a name already")
+    found = _acting(roles)
+    if found is None:
+        raise Skip("no function, and no method of the object that trains or of its network, decides on the actions")
+    call, callee = found
+    line, text, quiet = call.lineno, unparse(call.func), without_gradients(tree, call)
+    if callee.function is None and not quiet:
+        raise Skip(f"line {line} calls {text}(), which is not in this file, outside of torch.no_grad()")
+    if callee.function is not None:
+        other = _Computation(roles, callee.cls).other(callee.function)
+        if other is not None:
+            raise Skip(f"{text}() does more than to compute: {other}")
+        graph = None if quiet else _with_gradients(roles, callee.function)
+        if graph is not None:
+            raise Skip(
+                f"line {line} calls {text}() outside of torch.no_grad(): gradients may flow through line {graph}"
+            )
+    edits, policy = Edits(state.source), tree.names.fresh("policy")
+    given = [*call.args, *(k.value for k in call.keywords)]
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+        raise Skip(f"line {line} spreads out what it gives {text}()")
+    varying = [a for a in given if not isinstance(a, ast.Constant)]
+    number = next((a for a in varying[1:] if not is_tensor(tree, roles.get(Tensors), a)), None)
+    if number is not None:  # each number would be compiled anew
+        raise Skip(f"line {line} gives {text}() {unparse(number)} too, which is not known to be a tensor")
+    params = [a.id if isinstance(a, ast.Name) else tree.names.fresh("observation") for a in varying]
+    if len(set(params)) < len(params) or set(params) & names_in([call.func]):
+        raise Skip(f"line {line} gives {text}() one name twice, or several that are none")
+    body = tree.splice(call, list(zip(varying, params, strict=True)))
+    edits.before(roles.outermost, render("acting_method", policy=policy, params=params, call=body), gap=1)
+    edits.substitute(call, f"{policy}({', '.join(map(tree.text, varying))})")
+    return Rewrite(edits, replace(state.history, act=policy))
+
+
+@dataclass(frozen=True)
+class _Callee:
+    """What decides on the actions: a function or a method of this file; None for a method of another file's class."""
+
+    function: ast.FunctionDef | None
+    cls: ast.ClassDef | None = None
+
+
+def _acting(roles: Roles) -> tuple[ast.Call, _Callee] | None:
+    """The call whose result reaches the environment's step."""
+    step = roles.phases.env_step
+    wanted = names_in([*step.args, *(k.value for k in step.keywords)])
+    for _ in range(FOLLOWED):
+        for stmt in statements(roles.phases.block):
+            if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
+                if isinstance(stmt.value, ast.Call) and (callee := _callee(roles, stmt.value)) is not None:
+                    return stmt.value, callee
+                wanted |= names_in([stmt.value])
+    return None
+
+
+def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
+    """What a call calls, if it is a function that uses a trained network, or a method where such a one is kept."""
+    tree = roles.tree
+    if not isinstance(call.func, ast.Attribute):
+        function = tree.function_called(call)
+        return _Callee(function) if function is not None and names_in([function]) & {*roles.modules} else None
+    receiver = call.func.value
+    own = tree.class_of_self(receiver, roles.scope)
+    if own is not None:  # none for self.actor(obs): a network alone is not worth compiling
+        method = _method(own, call.func.attr)
+        uses = method is not None and any(unparse(n) in roles.networks for n in roles.reached([method]))
+        return _Callee(method, own) if uses else None
+    path = unparse(receiver)
+    if path not in roles.networks and path not in roles.modules:
+        return None
+    if isinstance(receiver, ast.Name):
+        values = [value for _, value in roles.assignments(path)]
+    else:
+        values = [s.value for s in tree.of(ast.Assign) if path in map(unparse, s.targets)]
+    made = [tree.constructor(value) for value in values]
+    classes = {unparse(c.func) for c in made if c is not None}
+    if len(classes) == 1 and None not in made:
+        cls = tree.classes[classes.pop()]
+        method = _method(cls, call.func.attr)
+        return _Callee(method, cls) if method is not None else None
+    return _Callee(None) if path in roles.networks else None
+
+
+def _method(cls: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
+    return next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == name), None) if cls else None
+
+
+class _Computation:
+    """Looks through methods of a class for what is more than a computation: torch.compile would compile it anew."""
+
+    def __init__(self, roles: Roles, cls: ast.ClassDef | None) -> None:
+        self._roles, self._tree, self._class = roles, roles.tree, cls
+        bases = [roles.tree.qualified(base) or "" for base in cls.bases] if cls is not None else []
+        self._is_module = any(base.startswith("torch.nn.") for base in bases)
+        self._seen: set[ast.FunctionDef] = set()
+
+    def other(self, method: ast.FunctionDef) -> str | None:
+        """What else a method does, with its line; None where there is nothing."""
+        if method in self._seen:
+            return None
+        self._seen.add(method)
+        for decorator in method.decorator_list:
+            if not self._tree.calls(decorator, *NO_GRAD) and self._tree.qualified(decorator) not in NO_GRAD:
+                return f"line {decorator.lineno} decorates it"
+        own = first_parameter(method) if self._class is not None else None
+        for stmt in statements(method.body):
+            if not isinstance(stmt, (*SIMPLE, ast.Return, ast.If, ast.With, ast.Pass)):
+                if not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)):
+                    return f"line {stmt.lineno}"
+        for node in (n for stmt in method.body for n in walk(stmt)):
+            stored = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
+            if stored or isinstance(node, (ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)):
+                return f"line {node.lineno}"  # type: ignore[attr-defined]
+            if isinstance(node, ast.Call) and not self._is_known(node, own):
+                inner = self._called(node, own)
+                if inner is None:
+                    return f"line {node.lineno} calls {unparse(node.func)}()"
+                if (found := self.other(inner)) is not None:
+                    return found
+        return None
+
+    def _called(self, call: ast.Call, own: str | None) -> ast.FunctionDef | None:
+        """The method of the class that a call calls on its object, or the function of the file."""
+        if calls_itself(call, own):
+            return _method(self._class, "forward") if self._is_module else None
+        if isinstance(call.func, ast.Attribute) and unparse(call.func.value) == own:
+            return _method(self._class, call.func.attr)
+        return self._tree.function_called(call) if self._class is None else None
+
+    def _is_known(self, call: ast.Call, own: str | None) -> bool:
+        """Whether a call computes: a function of torch, a method of a tensor, or a network."""
+        name = self._tree.qualified(call.func) or ""
+        last = name.rpartition(".")[2]
+        if name.startswith("torch.distributions."):
+            return True
+        if name.startswith("torch."):
+            return last in FUNCTIONS or name in NO_GRAD
+        if isinstance(call.func, ast.Name):
+            network = self._class is None and call.func.id in self._roles.networks
+            return network or call.func.id in (*BUILTINS, self._roles.history.sampler)
+        if name or not isinstance(call.func, ast.Attribute):
+            return False
+        receiver = unparse(call.func.value)
+        if receiver == own:  # a part of the network, or a network of the object
+            network = self._is_module or f"{own}.{call.func.attr}" in self._roles.networks
+            return network and _method(self._class, call.func.attr) is None
+        return receiver in self._roles.networks or call.func.attr in METHODS
+
+
+def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
+    """The line of a method that returns something through which gradients may flow; None where none does."""
+    for stmt in statements(method.body):
+        if isinstance(stmt, ast.Return) and stmt.value is not None and not without_gradients(roles.tree, stmt):
+            values = stmt.value.elts if isinstance(stmt.value, ast.Tuple) else [stmt.value]
+            if not all(_is_detached(roles, value, method) for value in values):
+                return stmt.lineno
+    return None
+
+
+def _is_detached(roles: Roles, value: ast.expr, method: ast.FunctionDef) -> bool:
+    """Whether no gradient flows from a value that a method returns: it is detached, a number, or drawn."""
+    if not isinstance(value, ast.Name):
+        return _is_drawn(value)
+    bound = [s for s in statements(method.body) if isinstance(s, SIMPLE) and value.id in _stored(s)]
+    return bool(bound) and all(
+        without_gradients(roles.tree, s)
+        or (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and _is_drawn(s.value))
+        for s in bound
+    )
+
+
+def _is_drawn(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in NO_GRADIENT:
+        return True
+    return isinstance(value, ast.Constant) or becomes_numbers(value)
+
+
+def _stored(stmt: ast.stmt) -> set[str]:
+    return {n.id for n in walk(stmt) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+
+
+TRANSFORM = Transform(INFO, apply)
