@@ -215,3 +215,31 @@ def test_an_optimizer_whose_groups_the_update_sets_past_the_limit(
         assert result.returncode == 0, result.stderr[-3000:]
         seen.append([float(word) for word in result.stdout.split()])
     assert seen[0] == pytest.approx(seen[1], rel=1e-3)
+
+
+DRAWS = """mb_returns = b_returns[start:end]
+mb_returns = mb_returns + torch.as_tensor(np.random.randn(*mb_returns.shape)).float()"""
+
+
+def test_arrays_that_compiled_code_draws_come_from_numpy() -> None:
+    stream = "torch._dynamo.config.use_numpy_random_stream = True"
+    assert stream not in convert(script({})).source
+    assert stream in convert(script({"metrics": DRAWS})).source
+    elsewhere = {"functions": "from networks import Network", "make_agent": "agent = Network(envs).to(device)"}
+    assert stream in convert(script(elsewhere)).source
+    assert stream in convert(script({"functions": "from losses import kl", "metrics": "approx_kl = kl(ratio)"})).source
+
+
+@pytest.mark.slow
+def test_what_compiled_code_draws_with_numpy(tmp_path: Path) -> None:
+    total = "print(iteration, np.random.rand(), sum(p.sum().item() for p in agent.parameters()))"
+    conversion = convert(script({"metrics": DRAWS + "\nv_bias = mb_returns.mean()", "report": total}))
+    converted = tmp_path / "ppo.py"
+    converted.write_text(conversion.source, encoding="utf-8")
+    seen = []
+    for flags in ([], ["--compile"]):
+        command = [sys.executable, str(QUICK), str(converted), *flags]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr[-3000:]
+        seen.append([float(word) for word in result.stdout.split()])
+    assert seen[0] == pytest.approx(seen[1], rel=1e-3)

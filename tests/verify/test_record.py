@@ -77,6 +77,17 @@ def test_wrapped_environments_and_torchs_permutations_change_nothing(
     assert differences(toy_script, toy_recording, edited("envs = Walk()", "envs = Wrapper(Walk())", source)) == []
 
 
+def test_an_optimizer_of_the_script_that_takes_a_closure_is_no_environment(
+    toy_script: Path, toy_recording: Recording
+) -> None:
+    own = "class Twice(torch.optim.Adam):\n    def step(self, closure):\n        super().step()\n\n\n"
+    source = edited("class Agent(nn.Module)", own + "class Agent(nn.Module)")
+    source = edited("torch.optim.Adam(agent", "Twice(agent", source)
+    seen = record(toy_script, source=edited("optimizer.step()", "optimizer.step(lambda: 0.0)", source))
+    assert [len(a.arrays) for a in seen.actions] == [len(a.arrays) for a in toy_recording.actions]
+    assert all(a.dtype != object for action in seen.actions for a in action.arrays if a is not None)
+
+
 @pytest.mark.parametrize(
     ("edits", "quantities"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access
@@ -44,6 +45,8 @@ INFO = TransformInfo(
         "for iteration in range(1, args.num_iterations + 1):\n    ..."
     ),
 )
+
+COMPUTING = ("torch.", "numpy.", "math.")
 
 
 def apply(state: State) -> Rewrite:
@@ -102,6 +105,7 @@ def apply(state: State) -> Rewrite:
         checked=both is None and computing is None and checks,
         gpu=facts.asked.target != "cpu",
         known=_is_known(roles),
+        draws=_may_draw(roles, functions),
     )
     block = tree.block(roles.outermost)
     above = block[block.index(roles.outermost) - 1]
@@ -185,6 +189,26 @@ def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
         elif calls_method(node, "update", "setdefault") and "group" in ast.unparse(node.func):
             return node
     return None
+
+
+def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
+    """Whether compiled code may draw arrays from numpy's generator, which Dynamo would draw from torch's.
+
+    It does so where it names the generator, and may where it calls what another file defines.
+    """
+    tree, history = roles.tree, roles.history
+    for name in roles.modules:
+        calls = [n for _, value in roles.assignments(name) for n in walk(value) if isinstance(n, ast.Call)]
+        if not any(tree.constructor(c) or (tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls):
+            return True
+    acting = [tree.definition(history.act)] if history.act else []
+    target = [ast.parse(history.policy_target)] if history.policy_target else []
+    for node in roles.reached([*map(tree.definition, functions), *acting, *target]):
+        name = tree.qualified(node.func if isinstance(node, ast.Call) else node) or ""
+        known = name.startswith(COMPUTING) or not isinstance(node, ast.Call)
+        if name.startswith("numpy.random.") or (name and not known):
+            return True
+    return False
 
 
 def _is_known(roles: Roles) -> bool:

@@ -16,6 +16,7 @@ from .job import Episodes
 from .journal import Journal
 
 Array = np.ndarray[Any, Any]
+OPTIMIZING = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 
 
 class EnoughIterations(BaseException):
@@ -38,10 +39,12 @@ class EnvironmentSteps:
     def replace_step(self, function: Any) -> Any:
         """`function`, the `step` the script calls, made to count; one of torch's own classes is left alone.
 
-        So is what a forked worker steps: the script's own process steps the environment that holds it.
+        So are an optimizer of the script's own, whose step may take a closure, and what a forked worker steps: the
+        script's own process steps the environment that holds it.
         """
         owner = getattr(function, "__self__", None)
-        if self._inside or os.getpid() != self._process or type(owner).__module__.partition(".")[0] == "torch":
+        of_torch = type(owner).__module__.partition(".")[0] == "torch" or isinstance(owner, OPTIMIZING)
+        if self._inside or os.getpid() != self._process or of_torch:
             return function
 
         def step(*args: Any, **kwargs: Any) -> Any:
