@@ -46,7 +46,7 @@ INFO = TransformInfo(
     ),
 )
 
-COMPUTING = ("torch.", "numpy.", "math.")
+COMPUTING = ("torch.", "numpy.", "math.", "random.", "time.")
 
 
 def apply(state: State) -> Rewrite:
@@ -197,9 +197,12 @@ def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
     It does so where it names the generator, and may where it calls what another file defines.
     """
     tree, history = roles.tree, roles.history
-    for name in roles.modules:
-        calls = [n for _, value in roles.assignments(name) for n in walk(value) if isinstance(n, ast.Call)]
-        if not any(tree.constructor(c) or (tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls):
+    for path in roles.networks:
+        made = [value for _, value in roles.assignments(path.partition(".")[0])]
+        made += [s.value for s in tree.of(ast.Assign) if path in map(ast.unparse, s.targets)]
+        calls = [n for value in made for n in walk(value) if isinstance(n, ast.Call)]
+        ours = any(tree.constructor(c) or (tree.qualified(c.func) or "").startswith("torch.nn.") for c in calls)
+        if not ours and path != "self":
             return True
     acting = [tree.definition(history.act)] if history.act else []
     target = [ast.parse(history.policy_target)] if history.policy_target else []

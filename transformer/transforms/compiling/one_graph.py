@@ -175,7 +175,7 @@ def _further(roles: Roles) -> list[str]:
 
 
 def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
-    """What may compute, with gradients, what an update is given by the loop around it: a network, or a function here.
+    """What may compute, with gradients, what an update is given by the loop around it: a network, or what asks one.
 
     A pass that goes on outside of a graph ends it; the next would find what the step has changed by then.
     """
@@ -183,16 +183,25 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
     parts = {path.rpartition(".")[2] for path in roles.networks} | {*roles.modules}
     for call in (c for c in tree.of(ast.Call) if isinstance(c.func, ast.Name) and c.func.id == update.name):
         loop, reached, before = tree.loops_around(call)[:1], names_in(call.args), None
-        made = [s for outer in loop for s in statements(outer.body) if call not in walk(s)]
+        made = [s for outer in loop for s in statements(outer.body) if call not in walk(s) and not hasattr(s, "body")]
         while reached != before:
             before = set(reached)
             reached |= {n for s in made if access(s).binds & reached for n in access(s).reads}
         for node in (n for s in made if access(s).binds & reached for n in walk(s) if isinstance(n, ast.Call)):
-            method = node.func.attr if isinstance(node.func, ast.Attribute) else None
-            own = tree.methods(method) if method is not None else tree.function_called(node)
-            if (own or (method or ast.unparse(node.func)) in parts) and not without_gradients(tree, node):
+            own = isinstance(node.func, ast.Attribute) and tree.methods(node.func.attr)
+            if (own or _named(tree, node, set()) & parts) and not without_gradients(tree, node):
                 return node
     return None
+
+
+def _named(tree: Tree, code: ast.AST, seen: set[ast.AST]) -> set[str]:
+    """The names and attributes in some code, and in the functions of the file that it calls by name."""
+    seen.add(code)
+    found = {
+        n.id if isinstance(n, ast.Name) else n.attr for n in walk(code) if isinstance(n, (ast.Name, ast.Attribute))
+    }
+    called = {tree.function_called(n) for n in walk(code) if isinstance(n, ast.Call)} - {None, *seen}
+    return found.union(*(_named(tree, function, seen) for function in called if function is not None))
 
 
 def _is_shared(by_update: Mapping[ast.FunctionDef, list[_Pass]]) -> bool:
