@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, turn
-from scripts import edited, script
+from scripts import PARTS, edited, script
 
 from transformer import Applied, convert
 
@@ -243,3 +243,14 @@ def test_what_compiled_code_draws_with_numpy(tmp_path: Path) -> None:
         assert result.returncode == 0, result.stderr[-3000:]
         seen.append([float(word) for word in result.stdout.split()])
     assert seen[0] == pytest.approx(seen[1], rel=1e-3)
+
+
+def test_a_wrapper_whose_step_sets_infos_sets_no_option_of_an_optimizer() -> None:
+    """RAdam's traced step asks for parameter groups; the wrapper has a method of the same name."""
+    wrapper = (
+        "class Watched(Envs):\n    def step(self, action):\n        infos['r'] = 1\n        return super().step(action)"
+    )
+    radam = PARTS["optimizer"].replace("Adam(", "RAdam(")
+    conversion = convert(script({"functions": wrapper, "optimizer": radam}))
+    assert 'group["capturable"] = True' in conversion.source
+    assert "update = torch.compile(" in conversion.source

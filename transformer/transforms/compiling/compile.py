@@ -170,9 +170,11 @@ def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
     Dynamo traces optimizers as capturable. When it stores a group that traced code has changed, it stores that with
     it, and on a CPU such an optimizer steps in no eager code: not past torch.compile's limit, nor in another phase.
     """
-    reached = list(roles.reached([function]))
-    if not any(isinstance(node, ast.Attribute) and node.attr == "param_groups" for node in reached):
-        return None
+    functions = [n for n in roles.reached([function]) if isinstance(n, ast.FunctionDef) and _asks_groups(n)]
+    for asking in functions:  # and what these call, which may be given a group
+        called = (roles.tree.function_called(n) for n in walk(asking) if isinstance(n, ast.Call))
+        functions += [f for f in called if f is not None and f not in functions]
+    reached = [n for f in functions for n in walk(f)]
     never = {
         n
         for node in reached
@@ -189,6 +191,10 @@ def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
         elif calls_method(node, "update", "setdefault") and "group" in ast.unparse(node.func):
             return node
     return None
+
+
+def _asks_groups(function: ast.FunctionDef) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr == "param_groups" for n in walk(function))
 
 
 def _may_draw(roles: Roles, functions: Sequence[str]) -> bool:
