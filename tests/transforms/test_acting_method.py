@@ -118,6 +118,37 @@ NOOPS = [
         "randint",
     ),
     NoOp(
+        "an element of an array",
+        held("return action,", "return action.numpy()[0],"),
+        "line {line} may compute with an array: let get_action() be given a tensor, and return one",
+        "numpy()[0]",
+    ),
+    NoOp(
+        "an array that is computed with",
+        deciding(
+            DETACHED.replace("    probs", "    obs = torch.as_tensor(obs / 255)\n    probs", 1),
+            CALL.replace("(next_obs)", "(next_obs.numpy())"),
+        ),
+        "line {line} may compute with an array",
+        "obs / 255",
+    ),
+    NoOp(
+        "a type of tensors",
+        held("    probs", "    obs = torch.FloatTensor(obs)\n    probs"),
+        "does more than to compute: line {line} calls torch.FloatTensor()",
+        "FloatTensor",
+    ),
+    NoOp(
+        "a generator of Python's",
+        {
+            **deciding(DETACHED),
+            "third_party": "import random as python_random",
+            "make_agent": "generator = python_random.Random(1)\n" + edited("make_agent", "agent", "agent"),
+        },
+        "line {line} names random.Random, of which compiled code draws one number over again",
+        "python_random.Random",
+    ),
+    NoOp(
         "a number that may change",
         deciding(DETACHED.replace("(obs)", "(obs, step)", 1), CALL.replace("(next_obs)", "(next_obs, step)")),
         "gives get_action() step too, which is not known to be a tensor",

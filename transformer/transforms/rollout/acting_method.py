@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_itself, first_parameter, names_in, statements, unparse, walk
+from transformer.syntax.query import calls_itself, calls_method, first_parameter, names_in, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.torch_api import OF
+from transformer.torch_api import OF, OF_TYPE
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.off_policy.acting import becomes_numbers
 from transformer.transforms.rollout.policy import is_tensor
@@ -24,7 +24,8 @@ INFO = TransformInfo(
     applies=(
         "where `policy` found no call that it could name, to a call of a method of the object that trains, or of a "
         "network that is one of its attributes or that another file defines. It must run under torch.no_grad(), or "
-        "return nothing that gradients flow through; a method of this file must do nothing but compute what it returns"
+        "return nothing that gradients flow through; a method of this file must do nothing but compute what it "
+        "returns, of tensors: it makes a tensor of an array first, and an array last. The script names no random.Random"
     ),
     safety="The function makes the same call, on the object that the name stands for then, where it was made.",
     costs=(
@@ -44,7 +45,10 @@ FOLLOWED = 4
 ON_HOST = frozenset("item tolist".split())
 """Methods of tensors that end a graph."""
 METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - ON_HOST
+CONSTRUCTORS = frozenset({"torch.Tensor", *OF_TYPE})
+"""torch's types of tensors: compiled, they keep an array's dtype, or fail."""
 FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
+MAKES_TENSOR = tuple(f"torch.{name}" for name in ("as_tensor", "asarray", "from_numpy", "tensor"))
 BUILTINS = frozenset("isinstance len super float int".split())
 NO_GRADIENT = frozenset("sample argmax multinomial".split())
 """What draws or chooses: no gradient flows to what it draws from."""
@@ -65,22 +69,28 @@ def apply(state: State) -> Rewrite:
         raise Skip("no function, and no method of the object that trains or of its network, decides on the actions")
     call, callee = found
     line, text, quiet = call.lineno, unparse(call.func), without_gradients(tree, call)
+    generator = next((n for n in walk(tree.root) if tree.qualified(n) == "random.Random"), None)
+    if generator is not None:  # Dynamo keeps no state of it: seen with torch 2.13
+        raise Skip(f"line {generator.lineno} names random.Random, of which compiled code draws one number over again")  # type: ignore[attr-defined]
+    given = [*call.args, *(k.value for k in call.keywords)]
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+        raise Skip(f"line {line} spreads out what it gives {text}()")
+    varying = [a for a in given if not isinstance(a, ast.Constant)]
     if callee.function is None and not quiet:
         raise Skip(f"line {line} calls {text}(), which is not in this file, outside of torch.no_grad()")
     if callee.function is not None:
         other = _Computation(roles, callee.cls).other(callee.function)
         if other is not None:
             raise Skip(f"{text}() does more than to compute: {other}")
+        array = _array_used(callee.function) or _unknown_used(roles, call, callee.function, callee.cls is not None)
+        if array is not None:
+            raise Skip(f"line {array.lineno} may compute with an array: let {text}() be given a tensor, and return one")
         graph = None if quiet else _with_gradients(roles, callee.function)
         if graph is not None:
             raise Skip(
                 f"line {line} calls {text}() outside of torch.no_grad(): gradients may flow through line {graph}"
             )
     edits, policy = Edits(state.source), tree.names.fresh("policy")
-    given = [*call.args, *(k.value for k in call.keywords)]
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
-        raise Skip(f"line {line} spreads out what it gives {text}()")
-    varying = [a for a in given if not isinstance(a, ast.Constant)]
     number = next((a for a in varying[1:] if not is_tensor(tree, roles.get(Tensors), a)), None)
     if number is not None:  # each number would be compiled anew
         raise Skip(f"line {line} gives {text}() {unparse(number)} too, which is not known to be a tensor")
@@ -176,6 +186,9 @@ class _Computation:
                 inner = self._called(node, own)
                 if inner is None:
                     return f"line {node.lineno} calls {unparse(node.func)}()"
+                array = next((n for n in walk(inner) if calls_method(n, "numpy")), None)
+                if array is not None:
+                    return f"line {array.lineno} makes an array of a tensor"
                 if (found := self.other(inner)) is not None:
                     return found
         return None
@@ -195,7 +208,7 @@ class _Computation:
         if name.startswith("torch.distributions."):
             return True
         if name.startswith("torch."):
-            return last in FUNCTIONS or name in NO_GRAD
+            return name not in CONSTRUCTORS and (last in FUNCTIONS or name in NO_GRAD)
         if isinstance(call.func, ast.Name):
             network = self._class is None and call.func.id in self._roles.networks
             return network or call.func.id in (*BUILTINS, self._roles.history.sampler)
@@ -206,6 +219,35 @@ class _Computation:
             network = self._is_module or f"{own}.{call.func.attr}" in self._roles.networks
             return network and _method(self._class, call.func.attr) is None
         return receiver in self._roles.networks or call.func.attr in METHODS
+
+
+def _array_used(method: ast.FunctionDef) -> ast.Call | None:
+    """Where a method makes an array of a tensor and does more with it than to return it.
+
+    Compiled, an array's element or sum is an array, not a number, and integers divide to float32.
+    """
+    returned = [s.value for s in statements(method.body) if isinstance(s, ast.Return) and s.value is not None]
+    values = {e for v in returned for e in (v.elts if isinstance(v, ast.Tuple) else [v])}
+    return next((n for n in walk(method) if calls_method(n, "numpy") and n not in values), None)
+
+
+def _unknown_used(roles: Roles, call: ast.Call, method: ast.FunctionDef, of_class: bool) -> ast.expr | None:
+    """Where a method uses a first argument that may be an array, before it has made a tensor of it."""
+    tree = roles.tree
+    params = [a.arg for a in (*method.args.posonlyargs, *method.args.args)][of_class:]
+    given = [*zip(params, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
+    name, value = next(((n, v) for n, v in given if not isinstance(v, ast.Constant)), (None, None))
+    if value is None or is_tensor(tree, roles.get(Tensors), value):
+        return None
+    for stmt in method.body:
+        for node in walk(stmt):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+                outer = tree.parents[node]
+                if not (isinstance(outer, ast.Call) and node in outer.args and tree.calls(outer, *MAKES_TENSOR)):
+                    return node
+        if isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets):
+            return None
+    return None
 
 
 def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
