@@ -94,6 +94,18 @@ NOOPS = [
         "which is not in this file, outside of torch.no_grad()",
     ),
     NoOp(
+        "a network of another file, with an array",
+        {
+            "third_party": "from networks import agent_for",
+            "make_agent": "agent = agent_for(envs)",
+            "act": edited(
+                "act", "agent.get_action_and_value(next_obs)", "agent.get_action_and_value(next_obs.numpy())"
+            ),
+        },
+        "which is not in this file, what is not known to be a tensor",
+        also=("policy",),
+    ),
+    NoOp(
         "a list grows",
         held("    return", "    kept.append(action)\n    return"),
         "does more than to compute: line {line}",

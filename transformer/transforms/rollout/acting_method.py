@@ -23,7 +23,8 @@ INFO = TransformInfo(
     summary="call the method that decides on the actions in a function of its own, which --compile replaces",
     applies=(
         "where `policy` found no call that it could name, to a call of a method of the object that trains, or of a "
-        "network that is one of its attributes or that another file defines. It must run under torch.no_grad(), or "
+        "network that is one of its attributes or that another file defines and that is given tensors. It must "
+        "run under torch.no_grad(), or "
         "return nothing that gradients flow through; a method of this file must do nothing but compute what it "
         "returns, of tensors: it makes a tensor of an array first, and an array last. The script names no random.Random"
     ),
@@ -78,6 +79,8 @@ def apply(state: State) -> Rewrite:
     varying = [a for a in given if not isinstance(a, ast.Constant)]
     if callee.function is None and not quiet:
         raise Skip(f"line {line} calls {text}(), which is not in this file, outside of torch.no_grad()")
+    if callee.function is None and varying and not is_tensor(tree, roles.get(Tensors), varying[0]):
+        raise Skip(f"line {line} gives {text}(), which is not in this file, what is not known to be a tensor")
     if callee.function is not None:
         other = _Computation(roles, callee.cls).other(callee.function)
         if other is not None:
