@@ -12,6 +12,8 @@ from transformer.syntax.query import first_parameter, walk
 
 FREEZING = frozenset("requires_grad requires_grad_ add_param_group __setattr__ __delattr__ __dict__".split())
 """What changes which parameters need gradients, or attributes unseen, if training uses it."""
+GIVING = frozenset("add_module register_module register_parameter _modules _parameters".split())
+"""What gives a network another part, of whatever name."""
 USED = frozenset("zero_grad step state_dict load_state_dict param_groups".split())
 """What may be asked of the optimizer; its parameter groups' rates are others' concern."""
 
@@ -102,14 +104,28 @@ def _stored(roles: Roles, attribute: str) -> list[ast.Attribute]:
 
 
 def _exchanged(roles: Roles, changes: Changes) -> str | None:
-    """Where training gives a module of torch's kind another part, or may: an attribute that it may hold a module in."""
-    tree = roles.tree
+    """Where training gives a module of torch's kind another part, or may: an attribute that it may hold a module in.
+
+    A list of modules may get one more, or one for another, and so may an optimizer's group of parameters.
+    """
+    tree, parts = roles.tree, dict(changes.grown)
+    for node in roles.run_by_training:
+        word = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else None
+        if isinstance(word, str) and word in GIVING:
+            return f"line {getattr(node, 'lineno', 1)} uses {word}, which gives a network another part"
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            parts.setdefault(ast.unparse(node.value).rpartition(".")[2], node.lineno)
+        if word == "params" and isinstance(node, ast.Constant) and isinstance(tree.parents[node], ast.Subscript):
+            user = tree.parents[tree.parents[node]]
+            if not isinstance(user, (ast.Call, ast.For, ast.comprehension)):
+                return f"line {node.lineno} may change which parameters an optimizer holds"
+    parts |= changes.stored
     for cls in tree.classes.values():
         if not any((tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases):
             continue
         for node in walk(cls):
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in changes.stored:
-                return f"line {changes.stored[node.attr]} sets {node.attr}, which may be a part of a network"
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in parts:
+                return f"line {parts[node.attr]} sets {node.attr}, which may be a part of a network"
     return None
 
 
