@@ -497,7 +497,7 @@ def test_an_objects_optimizers_that_step_one_after_the_other() -> None:
     [
         ("self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=1e-3)", "is made more than once"),
         ("self.policy = Policy(3, 1)", "policy, whose parameters self.optimizer holds, may be set"),
-        ("self.policy.mean = nn.Linear(32, 1)", "sets mean, which may be a part of a network"),
+        ("self.policy.mean = nn.Linear(32, 1)", "sets mean, which self.optimizer may not hold"),
         ("self.policy.body[0] = nn.Linear(3, 32)", "sets body, which may be a part of a network"),
         ("self.policy.body.append(nn.Linear(32, 32))", "sets body, which may be a part of a network"),
         ("self.policy.add_module('mean', nn.Linear(32, 1))", "uses add_module, which gives a network another part"),
@@ -517,6 +517,24 @@ def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> 
     outcome, _ = of_an_object({COLLECTED: f"            {statement}\n{COLLECTED}"})
     assert isinstance(outcome, Skipped), statement
     assert reason in outcome.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {ADAM: f"{ADAM}        self.policy.more = nn.Linear(n_obs, 1)\n"},
+        {
+            ADAM: f"{ADAM}        self.policy.grow()\n",
+            "    def evaluate(": "    def grow(self):\n        self.more = nn.Linear(3, 1)\n\n    def evaluate(",
+        },
+        {"    def run(self):\n": "    def run(self):\n        self.policy.more = nn.Linear(3, 1)\n"},
+    ],
+    ids=["in the constructor", "by a method", "above the loop"],
+)
+def test_an_objects_optimizer_whose_network_grows_after_it(changes: dict[str, str]) -> None:
+    outcome, _ = of_an_object(changes)
+    assert isinstance(outcome, Skipped)
+    assert "sets more" in outcome.reason
 
 
 def test_an_objects_optimizer_of_unknown_parameters_clips() -> None:
