@@ -522,6 +522,25 @@ def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> 
 @pytest.mark.parametrize(
     "changes",
     [
+        {"        for _ in range(s.sweeps):\n": "        own = self.critic(obs)\n        for _ in range(s.sweeps):\n"},
+        {
+            "        for _ in range(s.sweeps):\n": "        self.known()\n        for _ in range(s.sweeps):\n",
+            "    def run(self):\n": "    def known(self):\n        self.guess = self.critic(self.obs)\n\n    def run(self):\n",
+        },
+    ],
+    ids=["above the sweeps", "in a method"],
+)
+def test_a_retained_graph_that_begins_elsewhere(changes: dict[str, str]) -> None:
+    outcome, _ = of_an_object(CRITIC)
+    assert isinstance(outcome, Applied)
+    outcome, _ = of_an_object({**CRITIC, **changes})
+    assert isinstance(outcome, Skipped)
+    assert "computes outside of update()" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
         {ADAM: f"{ADAM}        self.policy.more = nn.Linear(n_obs, 1)\n"},
         {
             ADAM: f"{ADAM}        self.policy.grow()\n",

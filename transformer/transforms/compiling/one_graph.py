@@ -177,10 +177,17 @@ def _further(roles: Roles) -> list[str]:
 def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
     """What may compute, with gradients, what an update is given by the loop around it: a network, or a function here.
 
-    A pass that goes on outside of a graph ends it; the next would find what the step has changed by then.
+    A pass that goes on outside of a graph ends it; the next would find what the step has changed by then. A pass that
+    retains its graph may go on in what any code computed, for many minibatches, and kept wherever.
     """
     tree = roles.tree
     parts = {path.rpartition(".")[2] for path in roles.networks} | {*roles.modules}
+    if any(isinstance(n, ast.keyword) and n.arg == "retain_graph" for n in walk(update)):
+        apart = {*walk(update), *(n for cls in tree.classes.values() if _is_module(tree, cls) for n in walk(cls))}
+        for node in roles.run_by_training:
+            if isinstance(node, ast.Call) and node not in apart and not without_gradients(tree, node):
+                if (node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)) in parts:
+                    return node
     for call in (c for c in tree.of(ast.Call) if isinstance(c.func, ast.Name) and c.func.id == update.name):
         loop, reached, before = tree.loops_around(call)[:1], names_in(call.args), None
         made = [s for outer in loop for s in statements(outer.body) if call not in walk(s)]
@@ -193,6 +200,10 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
             if (own or (method or ast.unparse(node.func)) in parts) and not without_gradients(tree, node):
                 return node
     return None
+
+
+def _is_module(tree: Tree, cls: ast.ClassDef) -> bool:
+    return any((tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases)
 
 
 def _is_shared(by_update: Mapping[ast.FunctionDef, list[_Pass]]) -> bool:
