@@ -497,7 +497,12 @@ def test_an_objects_optimizers_that_step_one_after_the_other() -> None:
     [
         ("self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=1e-3)", "is made more than once"),
         ("self.policy = Policy(3, 1)", "policy, whose parameters self.optimizer holds, may be set"),
-        ("self.policy.mean = nn.Linear(32, 1)", "sets mean, which may be a part of a network"),
+        ("self.policy.mean = nn.Linear(32, 1)", "sets mean, which self.optimizer may not hold"),
+        ("self.policy.body[0] = nn.Linear(3, 32)", "sets body, which may be a part of a network"),
+        ("self.policy.body.append(nn.Linear(32, 32))", "sets body, which may be a part of a network"),
+        ("self.policy.add_module('mean', nn.Linear(32, 1))", "uses add_module, which gives a network another part"),
+        ("self.optimizer.param_groups[0]['params'].pop()", "may change which parameters an optimizer holds"),
+        ("getattr(self, '__init__')(self.settings)", "calls __init__() by its name"),
         ("self.policy.requires_grad_(iteration > 1)", "uses requires_grad_ while training goes on"),
         ("for p in self.policy.parameters(): p.requires_grad = False", "uses requires_grad while training"),
         ("setattr(self, f'optim{iteration}', None)", "sets an attribute that only a run can tell"),
@@ -512,6 +517,47 @@ def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> 
     outcome, _ = of_an_object({COLLECTED: f"            {statement}\n{COLLECTED}"})
     assert isinstance(outcome, Skipped), statement
     assert reason in outcome.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"        for _ in range(s.sweeps):\n": "        own = self.critic(obs)\n        for _ in range(s.sweeps):\n"},
+        {
+            "        for _ in range(s.sweeps):\n": "        self.known()\n        for _ in range(s.sweeps):\n",
+            "    def run(self):\n": """    def known(self):
+        self.guess = self.critic(self.obs)
+
+    def run(self):
+""",
+        },
+    ],
+    ids=["above the sweeps", "in a method"],
+)
+def test_a_retained_graph_that_begins_elsewhere(changes: dict[str, str]) -> None:
+    outcome, _ = of_an_object(CRITIC)
+    assert isinstance(outcome, Applied)
+    outcome, _ = of_an_object({**CRITIC, **changes})
+    assert isinstance(outcome, Skipped)
+    assert "computes outside of update()" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {ADAM: f"{ADAM}        self.policy.more = nn.Linear(n_obs, 1)\n"},
+        {
+            ADAM: f"{ADAM}        self.policy.grow()\n",
+            "    def evaluate(": "    def grow(self):\n        self.more = nn.Linear(3, 1)\n\n    def evaluate(",
+        },
+        {"    def run(self):\n": "    def run(self):\n        self.policy.more = nn.Linear(3, 1)\n"},
+    ],
+    ids=["in the constructor", "by a method", "above the loop"],
+)
+def test_an_objects_optimizer_whose_network_grows_after_it(changes: dict[str, str]) -> None:
+    outcome, _ = of_an_object(changes)
+    assert isinstance(outcome, Skipped)
+    assert "sets more" in outcome.reason
 
 
 def test_an_objects_optimizer_of_unknown_parameters_clips() -> None:

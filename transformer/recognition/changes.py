@@ -75,6 +75,8 @@ def _of_new_object(tree: Tree, node: ast.AST) -> bool:
 
 def only_makes(tree: Tree) -> bool:
     """Whether all constructors that the file calls by name are those of base classes, for an object that is made."""
+    if any(node.value == "__init__" for node in tree.of(ast.Constant)):  # getattr(agent, "__init__")(args)
+        return False
     for node in tree.of(ast.Attribute):
         if node.attr != "__init__":
             continue

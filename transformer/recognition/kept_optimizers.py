@@ -12,6 +12,8 @@ from transformer.syntax.query import first_parameter, walk
 
 FREEZING = frozenset("requires_grad requires_grad_ add_param_group __setattr__ __delattr__ __dict__".split())
 """What changes which parameters need gradients, or attributes unseen, if training uses it."""
+GIVING = frozenset("add_module register_module register_parameter _modules _parameters".split())
+"""What gives a network another part, of whatever name."""
 USED = frozenset("zero_grad step state_dict load_state_dict param_groups".split())
 """What may be asked of the optimizer; its parameter groups' rates are others' concern."""
 
@@ -48,7 +50,11 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.stmt], 
             above = [n for n in _stored(roles, path) if tree.scope_of(n) is maker and n.lineno < optimizer.stmt.lineno]
             if len(above) != len(_stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
                 return f"{path}, whose parameters {optimizer.name} holds, may be set otherwise than once, above it"
-        if (part := _exchanged(roles, changes)) is not None:
+            for node in _stored(roles):
+                owner = getattr(node.value, "attr", getattr(node.value, "id", None))
+                if owner == path and not (tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno):
+                    return f"line {node.lineno} sets {node.attr}, which {optimizer.name} may not hold the parameters of"
+        if (part := _exchanged(roles, changes) or _grown(roles)) is not None:
             return part
     if len(_stored(roles, attribute)) != 1 or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
@@ -96,20 +102,53 @@ def _given(roles: Roles, optimizer: Optimizer) -> list[str]:
     return list(found)
 
 
-def _stored(roles: Roles, attribute: str) -> list[ast.Attribute]:
-    """Where an attribute of this name is set, of whichever object."""
-    return [n for n in roles.tree.of(ast.Attribute) if n.attr == attribute and not isinstance(n.ctx, ast.Load)]
+def _stored(roles: Roles, attribute: str | None = None) -> list[ast.Attribute]:
+    """Where an attribute of this name, or any, is set, of whichever object."""
+    return [n for n in roles.tree.of(ast.Attribute) if attribute in (n.attr, None) and not isinstance(n.ctx, ast.Load)]
+
+
+def _grown(roles: Roles) -> str | None:
+    """Where a method of a network, called when that is made already, may give it a part that no optimizer holds."""
+    tree = roles.tree
+    for cls in _network_classes(roles):
+        for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"):
+            sets = [n for n in walk(method) if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)]
+            used = [tree.scope_of(n) for n in tree.of(ast.Attribute) if n.attr == method.name]
+            if sets and any(getattr(scope, "name", "") != "__init__" or scope not in cls.body for scope in used):
+                return f"line {sets[0].lineno} sets {sets[0].attr}, which may be a part of a network"
+    return None
+
+
+def _network_classes(roles: Roles) -> list[ast.ClassDef]:
+    tree = roles.tree
+    return [
+        cls
+        for cls in tree.classes.values()
+        if any((tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases)
+    ]
 
 
 def _exchanged(roles: Roles, changes: Changes) -> str | None:
-    """Where training gives a module of torch's kind another part, or may: an attribute that it may hold a module in."""
-    tree = roles.tree
-    for cls in tree.classes.values():
-        if not any((tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases):
-            continue
+    """Where training gives a module of torch's kind another part, or may: an attribute that it may hold a module in.
+
+    A list of modules may get one more, or one for another, and so may an optimizer's group of parameters.
+    """
+    tree, parts = roles.tree, dict(changes.grown)
+    for node in roles.run_by_training:
+        word = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else None
+        if isinstance(word, str) and word in GIVING:
+            return f"line {getattr(node, 'lineno', 1)} uses {word}, which gives a network another part"
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            parts.setdefault(ast.unparse(node.value).rpartition(".")[2], node.lineno)
+        if word == "params" and isinstance(node, ast.Constant) and isinstance(tree.parents[node], ast.Subscript):
+            user = tree.parents[tree.parents[node]]
+            if not isinstance(user, (ast.Call, ast.For, ast.comprehension)):
+                return f"line {node.lineno} may change which parameters an optimizer holds"
+    parts |= changes.stored
+    for cls in _network_classes(roles):
         for node in walk(cls):
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in changes.stored:
-                return f"line {changes.stored[node.attr]} sets {node.attr}, which may be a part of a network"
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in parts:
+                return f"line {parts[node.attr]} sets {node.attr}, which may be a part of a network"
     return None
 
 
