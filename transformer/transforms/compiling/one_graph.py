@@ -12,7 +12,6 @@ from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
-from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
@@ -22,7 +21,6 @@ from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.torch_api import optimizers
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.rollout.acting_method import returns_gradients
 
 INFO = TransformInfo(
     name="one-graph",
@@ -189,7 +187,7 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
         for node in roles.run_by_training:
             if isinstance(node, ast.Call) and node not in apart and not without_gradients(tree, node):
                 asked = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-                if asked in parts and not _lets_go(roles, tree.scope_of(node), update):
+                if asked in parts:
                     return node
     for call in (c for c in tree.of(ast.Call) if isinstance(c.func, ast.Name) and c.func.id == update.name):
         loop, reached, before = tree.loops_around(call)[:1], names_in(call.args), None
@@ -204,27 +202,10 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
     return None
 
 
-def _lets_go(roles: Roles, function: ast.AST, update: ast.FunctionDef) -> bool:
-    """Whether a function keeps nothing that it computes, and hands it to update() alone, or without its graph."""
-    tree = roles.tree
-    if not isinstance(function, ast.FunctionDef) or function is roles.scope:
-        return False
-    for node in walk(function):
-        stored = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
-        grown = isinstance(node, ast.Attribute) and node.attr in GROWING
-        if stored or grown or isinstance(node, (ast.Global, ast.Nonlocal, ast.Lambda, ast.Yield)):
-            return False
-    named = [n for n in tree.nodes if function.name in (getattr(n, "attr", None), getattr(n, "id", None))]
-    within = set(walk(update))
-    return all(n in within for n in named) or returns_gradients(roles, function) is None
-
-
 def _named(tree: Tree, code: ast.AST, seen: set[ast.AST]) -> set[str]:
     """The names and attributes in some code, and in the functions of the file that it calls by name."""
     seen.add(code)
-    found = {
-        n.id if isinstance(n, ast.Name) else n.attr for n in walk(code) if isinstance(n, (ast.Name, ast.Attribute))
-    }
+    found = names_in([code]) | {n.attr for n in walk(code) if isinstance(n, ast.Attribute)}
     called = {tree.function_called(n) for n in walk(code) if isinstance(n, ast.Call)} - {None, *seen}
     return found.union(*(_named(tree, function, seen) for function in called if function is not None))
 

@@ -88,7 +88,7 @@ def apply(state: State) -> Rewrite:
         array = _array_used(callee.function) or _unknown_used(roles, call, callee.function, callee.cls is not None)
         if array is not None:
             raise Skip(f"line {array.lineno} may compute with an array: let {text}() be given a tensor, and return one")
-        graph = None if quiet else returns_gradients(roles, callee.function)
+        graph = None if quiet else _with_gradients(roles, callee.function)
         if graph is not None:
             raise Skip(
                 f"line {line} calls {text}() outside of torch.no_grad(): gradients may flow through line {graph}"
@@ -253,7 +253,7 @@ def _unknown_used(roles: Roles, call: ast.Call, method: ast.FunctionDef, of_clas
     return None
 
 
-def returns_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
+def _with_gradients(roles: Roles, method: ast.FunctionDef) -> int | None:
     """The line of a method that returns something through which gradients may flow; None where none does."""
     for stmt in statements(method.body):
         if isinstance(stmt, ast.Return) and stmt.value is not None and not without_gradients(roles.tree, stmt):
