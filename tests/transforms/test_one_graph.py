@@ -525,7 +525,8 @@ def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> 
         {"        for _ in range(s.sweeps):\n": "        own = self.critic(obs)\n        for _ in range(s.sweeps):\n"},
         {
             "        for _ in range(s.sweeps):\n": "        self.known()\n        for _ in range(s.sweeps):\n",
-            "    def run(self):\n": "    def known(self):\n        self.guess = self.critic(self.obs)\n\n    def run(self):\n",
+            "    def run(self):\n": "    def known(self):\n        self.guess = self.critic(self.obs)\n\n"
+            "    def run(self):\n",
         },
     ],
     ids=["above the sweeps", "in a method"],
