@@ -110,22 +110,13 @@ def _stored(roles: Roles, attribute: str | None = None) -> list[ast.Attribute]:
 def _grown(roles: Roles) -> str | None:
     """Where a method of a network, called when that is made already, may give it a part that no optimizer holds."""
     tree = roles.tree
-    for cls in _network_classes(roles):
+    for cls in filter(roles.is_module, roles.tree.classes.values()):
         for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"):
             sets = [n for n in walk(method) if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)]
             used = [tree.scope_of(n) for n in tree.of(ast.Attribute) if n.attr == method.name]
             if sets and any(getattr(scope, "name", "") != "__init__" or scope not in cls.body for scope in used):
                 return f"line {sets[0].lineno} sets {sets[0].attr}, which may be a part of a network"
     return None
-
-
-def _network_classes(roles: Roles) -> list[ast.ClassDef]:
-    tree = roles.tree
-    return [
-        cls
-        for cls in tree.classes.values()
-        if any((tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases)
-    ]
 
 
 def _exchanged(roles: Roles, changes: Changes) -> str | None:
@@ -145,7 +136,7 @@ def _exchanged(roles: Roles, changes: Changes) -> str | None:
             if not isinstance(user, (ast.Call, ast.For, ast.comprehension)):
                 return f"line {node.lineno} may change which parameters an optimizer holds"
     parts |= changes.stored
-    for cls in _network_classes(roles):
+    for cls in filter(roles.is_module, roles.tree.classes.values()):
         for node in walk(cls):
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node.attr in parts:
                 return f"line {parts[node.attr]} sets {node.attr}, which may be a part of a network"

@@ -628,6 +628,13 @@ class Roles:
         classes = [self.tree.classes[unparse(call.func)] for call in made]
         return tuple(dict.fromkeys(used for cls in classes for used in self.tree.used_classes(cls)))
 
+    def is_module(self, cls: ast.ClassDef) -> bool:
+        """Whether a class of the file is derived from a module of torch's, be it by way of others of the file."""
+        own = (self.tree.classes.get(base.id) for base in cls.bases if isinstance(base, ast.Name))
+        return any((self.tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases) or any(
+            other is not None and other is not cls and self.is_module(other) for other in own
+        )
+
     def is_distribution(self, cls: ast.ClassDef) -> bool:
         """Whether a class of the file is derived from distributions of torch: its methods run whenever one is made."""
         names = [self.tree.qualified(base) or "" for base in cls.bases]

@@ -115,7 +115,7 @@ class Lasting:
     def _beside_state(self) -> tuple[ast.AST, str] | None:
         """Where a network of the file keeps something, outside of `__init__`, that no state_dict() holds."""
         for cls in self._tree.of(ast.ClassDef):
-            if not self._is_module(cls):
+            if not self._roles.is_module(cls):
                 continue
             methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
             for method in methods:
@@ -127,9 +127,6 @@ class Lasting:
                     if (kept or changed) and root(place) == own:
                         return node, f"{cls.name}.{method.name}() changes {unparse(place)}, which no state_dict() holds"
         return None
-
-    def _is_module(self, cls: ast.ClassDef) -> bool:
-        return any((self._tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases)
 
     # --- what the loop binds again -------------------------------------------------------------------------
 
@@ -344,7 +341,7 @@ class Lasting:
         """Whether a value is a module of torch, or of a class of the file that is derived from one."""
         made = self._tree.constructor(value)
         if made is not None:
-            return self._is_module(self._tree.classes[unparse(made.func)])
+            return self._roles.is_module(self._tree.classes[unparse(made.func)])
         return any(
             isinstance(n, ast.Call) and (self._tree.qualified(n.func) or "").startswith("torch.nn.")
             for n in walk(value)

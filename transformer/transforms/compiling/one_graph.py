@@ -183,7 +183,7 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
     tree = roles.tree
     parts = {path.rpartition(".")[2] for path in roles.networks} | {*roles.modules}
     if any(isinstance(n, ast.keyword) and n.arg == "retain_graph" for n in walk(update)):
-        apart = {*walk(update), *(n for cls in tree.classes.values() if _is_module(tree, cls) for n in walk(cls))}
+        apart = {*walk(update), *(n for cls in tree.classes.values() if roles.is_module(cls) for n in walk(cls))}
         for node in roles.run_by_training:
             if isinstance(node, ast.Call) and node not in apart and not without_gradients(tree, node):
                 asked = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
@@ -208,10 +208,6 @@ def _named(tree: Tree, code: ast.AST, seen: set[ast.AST]) -> set[str]:
     found = names_in([code]) | {n.attr for n in walk(code) if isinstance(n, ast.Attribute)}
     called = {tree.function_called(n) for n in walk(code) if isinstance(n, ast.Call)} - {None, *seen}
     return found.union(*(_named(tree, function, seen) for function in called if function is not None))
-
-
-def _is_module(tree: Tree, cls: ast.ClassDef) -> bool:
-    return any((tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases)
 
 
 def _is_shared(by_update: Mapping[ast.FunctionDef, list[_Pass]]) -> bool:

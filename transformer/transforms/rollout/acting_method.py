@@ -164,8 +164,7 @@ class _Computation:
 
     def __init__(self, roles: Roles, cls: ast.ClassDef | None) -> None:
         self._roles, self._tree, self._class = roles, roles.tree, cls
-        bases = [roles.tree.qualified(base) or "" for base in cls.bases] if cls is not None else []
-        self._is_module = any(base.startswith("torch.nn.") for base in bases)
+        self._is_module = cls is not None and roles.is_module(cls)
         self._seen: set[ast.FunctionDef] = set()
 
     def other(self, method: ast.FunctionDef) -> str | None:
