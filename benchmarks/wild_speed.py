@@ -44,6 +44,8 @@ BURN_IN = 2
 """Iterations of rollout and update; of scripts that learn from stored steps, warm_up.py knows."""
 AIM = 1.8
 """The geometric mean to reach under --compile."""
+SAME = ("the environment's steps", "neither rollout, advantages nor update")
+"""What no transform makes faster."""
 DECISIVE = frozenset("policy acting evaluate-once update shuffle one-graph compile".split())
 """The transforms on which speed under --compile hangs."""
 LIMIT = 1800
@@ -133,21 +135,33 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def held(entry: Mapping[str, Any]) -> list[str]:
-    """Why a script gains less than AIM under --compile: what of its step no transform touches, and what was skipped.
+    """Why a script gains less than AIM under --compile: where its time goes, and what was skipped that matters.
 
     The environment's steps, and all that is neither rollout nor update, are the same before and after; where the rest
     were free, the ratio would be what they leave.
     """
-    found, gained = [], ratio(entry, RUNGS[-1])
+    gained = ratio(entry, RUNGS[-1])
     if gained is None or gained >= AIM:
         return []
-    phases = entry["results"][ORIGINAL]["seconds_per_step"]
-    whole = 1 / entry["results"][ORIGINAL]["steps_per_second"]["median"]
-    if "env_step" in phases:
-        found.append(f"its environment's steps are {phases['env_step'] / whole:.0%} of its time")
-    if phases.get("other", 0) > 0.1 * whole:
-        found.append(f"{phases['other'] / whole:.0%} is neither rollout, advantages nor update")
+    before, after = (_shares(entry["results"][name]) for name in (ORIGINAL, RUNGS[-1]))
+    most = max(after, key=lambda phase: after[phase])
+    found = [f"{before[phase]:.0%} of its time are {phase}" for phase in SAME if before.get(phase, 0) > 0.2]
+    found.append(f"compiled, {after[most]:.0%} are {most}")
     return [*found, *(f"{name}: {why}" for name, why in entry.get("held_back", {}).items() if name in DECISIVE)]
+
+
+def _shares(result: Mapping[str, Any]) -> dict[str, float]:
+    """The parts of a step's time, by what it is spent on."""
+    seconds = {"env_step": 0.0, "rollout": 0.0, **result["seconds_per_step"]}
+    spent = {
+        SAME[0]: seconds["env_step"],
+        "the policy and what surrounds it": seconds["rollout"] - seconds["env_step"],
+        "the update": seconds.get("update", 0.0),
+        "the advantages": seconds.get("gae", 0.0),
+        SAME[1]: seconds.get("other", 0.0),
+    }
+    whole = 1 / result["steps_per_second"]["median"]
+    return {name: amount / whole for name, amount in spent.items()}
 
 
 def _cells(entry: Mapping[str, Any]) -> list[str]:

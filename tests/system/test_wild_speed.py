@@ -69,12 +69,14 @@ def test_a_script_below_the_aim_has_its_reasons() -> None:
 
     slow, fast = entry("slow.py", 1.0, 1.2), entry("fast.py", 1.0, 3.0)
     slow["held_back"] = fast["held_back"] = {"policy": "line 3 hides it", "gae": "no loop was found"}
-    slow["results"]["original"]["seconds_per_step"] |= {"env_step": 7e-4, "other": 2e-5}
-    assert held(slow) == ["its environment's steps are 70% of its time", "policy: line 3 hides it"]
+    slow["results"]["original"]["seconds_per_step"] = {"env_step": 7e-4, "rollout": 8e-4, "update": 1e-4, "other": 1e-4}
+    slow["results"]["compile"]["seconds_per_step"] = {"env_step": 7e-4, "rollout": 7.1e-4, "update": 1e-5}
+    compiled = "compiled, 84% are the environment's steps"
+    assert held(slow) == ["70% of its time are the environment's steps", compiled, "policy: line 3 hides it"]
     assert held(fast) == []
-    assert "`slow.py`, 1.20x: its environment's" in page([slow, fast])
-    slow["results"]["original"]["seconds_per_step"]["other"] = 2e-4
-    assert "20% is neither rollout, advantages nor update" in held(slow)
+    assert "`slow.py`, 1.20x: 70% of its time" in page([slow, fast])
+    slow["results"]["original"]["seconds_per_step"]["other"] = 3e-4
+    assert "30% of its time are neither rollout, advantages nor update" in held(slow)
 
 
 def test_each_repository_is_measured_before_the_second_script_of_any() -> None:
