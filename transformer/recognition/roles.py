@@ -630,10 +630,12 @@ class Roles:
 
     def is_module(self, cls: ast.ClassDef) -> bool:
         """Whether a class of the file is derived from a module of torch's, be it by way of others of the file."""
-        own = (self.tree.classes.get(base.id) for base in cls.bases if isinstance(base, ast.Name))
-        return any((self.tree.qualified(base) or "").startswith("torch.nn.") for base in cls.bases) or any(
-            other is not None and other is not cls and self.is_module(other) for other in own
-        )
+        derived = [cls]
+        for kind in derived:  # a text may go round in circles
+            named = (self.tree.classes.get(base.id) for base in kind.bases if isinstance(base, ast.Name))
+            derived += [other for other in named if other is not None and other not in derived]
+        bases = (base for kind in derived for base in kind.bases)
+        return any((self.tree.qualified(base) or "").startswith("torch.nn.") for base in bases)
 
     def is_distribution(self, cls: ast.ClassDef) -> bool:
         """Whether a class of the file is derived from distributions of torch: its methods run whenever one is made."""

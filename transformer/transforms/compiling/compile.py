@@ -47,6 +47,7 @@ INFO = TransformInfo(
 )
 
 COMPUTING = ("torch.", "numpy.", "math.", "random.", "time.")
+"""Modules whose functions draw no arrays with numpy, but for numpy.random's."""
 
 
 def apply(state: State) -> Rewrite:

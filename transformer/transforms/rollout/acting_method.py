@@ -14,7 +14,7 @@ from transformer.syntax.templates import render
 from transformer.torch_api import OF, OF_TYPE
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.off_policy.acting import becomes_numbers
-from transformer.transforms.rollout.policy import is_tensor
+from transformer.transforms.rollout.policy import deciding_values, is_tensor
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -41,8 +41,6 @@ INFO = TransformInfo(
     ),
 )
 
-FOLLOWED = 4
-"""So many assignments are followed from the environment's step to the call."""
 ON_HOST = frozenset("item tolist".split())
 """Methods of tensors that end a graph."""
 METHODS = (OF["tensor"].keys() | OF["distribution"].keys()) - ON_HOST
@@ -116,14 +114,9 @@ class _Callee:
 
 def _acting(roles: Roles) -> tuple[ast.Call, _Callee] | None:
     """The call whose result reaches the environment's step."""
-    step = roles.phases.env_step
-    wanted = names_in([*step.args, *(k.value for k in step.keywords)])
-    for _ in range(FOLLOWED):
-        for stmt in statements(roles.phases.block):
-            if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
-                if isinstance(stmt.value, ast.Call) and (callee := _callee(roles, stmt.value)) is not None:
-                    return stmt.value, callee
-                wanted |= names_in([stmt.value])
+    for value in deciding_values(roles):
+        if isinstance(value, ast.Call) and (callee := _callee(roles, value)) is not None:
+            return value, callee
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 
 from transformer.dataflow.grad_mode import without_gradients
@@ -37,6 +38,9 @@ INFO = TransformInfo(
         "policy = agent.get_action_and_value\n\nwith torch.no_grad():\n    action, logprob, _, value = policy(next_obs)"
     ),
 )
+
+FOLLOWED = 4
+"""Assignments that are followed: action -> clipped action -> numpy action, a short chain."""
 
 
 def apply(state: State) -> Rewrite:
@@ -84,16 +88,22 @@ def root(callee: ast.expr) -> str:
 
 def acting_callee(roles: Roles) -> ast.expr | None:
     """The callee whose result reaches the environment's step."""
+    for value in deciding_values(roles):
+        for call in walk(value) if roles.kind == "off-policy" else (value,):
+            if isinstance(call, ast.Call) and root(call.func) in roles.modules:
+                return call.func
+    return None
+
+
+def deciding_values(roles: Roles) -> Iterator[ast.expr]:
+    """What is assigned on the way to the environment's step, from there backwards; each is followed when asked past."""
     step = roles.phases.env_step
     wanted = names_in([*step.args, *(k.value for k in step.keywords)])
-    for _ in range(4):  # action -> clipped action -> numpy action: a short chain of assignments
+    for _ in range(FOLLOWED):
         for stmt in statements(roles.phases.block):
             if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
-                for call in walk(stmt.value) if roles.kind == "off-policy" else (stmt.value,):
-                    if isinstance(call, ast.Call) and root(call.func) in roles.modules:
-                        return call.func
+                yield stmt.value
                 wanted |= names_in([stmt.value])
-    return None
 
 
 def _check_constant(roles: Roles, callee: ast.expr) -> None:
