@@ -6,11 +6,11 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
-from transformer.syntax.name_lookups import is_vars_of_options
+from transformer.syntax.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, walk
 from transformer.syntax.tree import Scope
 
-SEEING = frozenset("locals globals vars eval exec inspect _getframe".split())
+SEEING = NAMESPACES - {"sys", "importlib"} | {"inspect", "_getframe"}
 """What may reach a variable otherwise than by its name."""
 SCHEDULERS = "torch.optim.lr_scheduler."
 SHOWING = ("print", "str", "repr")
