@@ -124,7 +124,7 @@ for shrink in (1.0, 0.5, 0.25):
         {"head": "if iteration == 2:\n    <remake>", "remake": PARTS["optimizer"]},
         {
             "tensor-lr": "it is made more than once",
-            "one-graph": "may not be traceable",
+            "one-graph": "is made more than once",
             "evaluate-once": "binds optimizer",
             "cudagraphs": "binds optimizer",
         },
