@@ -519,6 +519,19 @@ def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> 
     assert reason in outcome.reason
 
 
+def test_a_result_whose_graph_a_pass_went_back_through() -> None:
+    """Compiled, it would hold what the step has changed: `modified by an inplace operation`."""
+    clear, step = "                self.optimizer.zero_grad()\n", "                self.optimizer.step()\n"
+    shown = CRITIC[step] + "                print(kept[0].sum().item())\n"
+    let_go = CRITIC[step] + "                print(guess.sum().item())\n"
+    outcome, _ = of_an_object({**CRITIC, step: let_go})
+    assert isinstance(outcome, Applied)
+    kept = CRITIC[clear].replace("                error", "                kept = [guess]\n                error")
+    outcome, _ = of_an_object({**CRITIC, clear: kept, step: shown})
+    assert isinstance(outcome, Skipped)
+    assert "returns kept, perhaps with its graph" in outcome.reason
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -92,6 +92,8 @@ def apply(state: State) -> Rewrite:
             raise Skip(
                 f"line {call.lineno} computes outside of {definition.name}() what its passes may go back through"
             )
+        if len(found) > 1 and (result := _kept_graph(roles, definition)) is not None:
+            raise Skip(f"{definition.name}() returns {result}, perhaps with its graph, through which a pass went back")
     shared = _is_shared(by_update)
     clipped = [
         _also_clipped(roles, definition, found, alone=len(passes) == 1) for definition, found in by_update.items()
@@ -199,6 +201,23 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
             own = isinstance(node.func, ast.Attribute) and tree.methods(node.func.attr)
             if (own or _named(tree, node, set()) & parts) and not without_gradients(tree, node):
                 return node
+    return None
+
+
+def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
+    """A name that an update returns and that is not known to be without a graph.
+
+    A compiled function keeps the graphs of its results; after a pass, the step has changed what they hold.
+    """
+    returned = [s.value for s in statements(update.body) if isinstance(s, ast.Return) and s.value is not None]
+    results = [n for v in returned for n in (v.elts if isinstance(v, ast.Tuple) else [v])]
+    names = {n.id for n in results if isinstance(n, ast.Name)}
+    for stmt in statements(update.body):
+        for name in sorted(access(stmt).binds & names) if not hasattr(stmt, "body") else ():
+            value = stmt.value if isinstance(stmt, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
+            if not (isinstance(value, ast.Constant) or calls_method(value, *other_gradients.DETACHED)):
+                if not without_gradients(roles.tree, stmt):
+                    return name
     return None
 
 
