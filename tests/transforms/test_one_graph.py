@@ -519,6 +519,14 @@ def test_an_objects_optimizer_that_may_not_stay(statement: str, reason: str) -> 
     assert reason in outcome.reason
 
 
+@pytest.mark.parametrize("line", ["self.guess = value", "self.guesses.append(value)"])
+def test_an_object_that_keeps_what_a_minibatch_computed(line: str) -> None:
+    clear = "                self.optimizer.zero_grad()\n"
+    outcome, _ = of_an_object({clear: f"                {line}\n{clear}"})
+    assert isinstance(outcome, Skipped)
+    assert "perhaps with a graph" in outcome.reason
+
+
 def test_a_result_whose_graph_a_pass_went_back_through() -> None:
     """Compiled, it would hold what the step has changed: `modified by an inplace operation`."""
     clear, step = "                self.optimizer.zero_grad()\n", "                self.optimizer.step()\n"

@@ -12,6 +12,7 @@ from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
+from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
@@ -218,6 +219,16 @@ def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
             if not (isinstance(value, ast.Constant) or calls_method(value, *other_gradients.DETACHED)):
                 if not without_gradients(roles.tree, stmt):
                     return name
+    return None
+
+
+def _kept_by(roles: Roles, update: ast.FunctionDef) -> ast.Attribute | None:
+    """An attribute that an update, or what it calls, sets or makes longer: later ones may go back through its value."""
+    for node in roles.reached([update]):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            return node
+        if calls_method(node, *GROWING) and isinstance(node.func.value, ast.Attribute):
+            return node.func.value
     return None
 
 
@@ -461,6 +472,8 @@ def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef, updates: 
         exact = sum(calls_method(c, "backward") for c in calls) > 1 or any("clip_grad" in ast.unparse(c) for c in calls)
         if (why := kept_optimizers.obstacle(roles, made[0], updates, exact=exact)) is not None:
             raise Skip(why)
+        if (node := _kept_by(roles, update)) is not None:
+            raise Skip(f"line {node.lineno} keeps {ast.unparse(node)}, perhaps with a graph, through which a pass goes")
     used = other_gradients.outside(roles, updates, made[0])
     if used is not None:
         raise Skip(f"line {used.lineno} uses gradients outside of the minibatch too")
