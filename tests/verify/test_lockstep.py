@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from transformer.verify.harness import tensors
+from transformer.verify.harness.attributes import Attributes
 from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
 from transformer.verify.harness.job import Job
 from transformer.verify.harness.journal import Journal
@@ -306,6 +307,61 @@ def test_rows_of_all_steps_are_compared_with_those_of_single_steps(centre: str, 
     found = wrong(lockstep)
     assert bool(found) == mixed
     assert all("output[1]" in f for f in found)
+
+
+def test_what_a_network_keeps_in_python_is_taken_back(training: Training, tmp_path: Path) -> None:
+    """A network that lists what it computed: the eager function must not find what the fast one put there."""
+
+    class Keeping(nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(3, 2)
+            self.outputs: list[torch.Tensor] = []
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            self.outputs.append(super().forward(x))
+            self.latest = self.outputs[-1].detach()
+            return self.outputs[0]
+
+    net = training.net = Keeping()
+    training.optimizer.param_groups[0]["params"] = list(net.parameters())
+    lengths = []
+
+    def use(call: int, result: Any) -> None:
+        lengths.append(len(net.outputs))
+        net.outputs.clear()
+        del net.latest
+
+    assert wrong(run(tmp_path, training.update, lambda f: f, use)) == []
+    assert lengths == [1] * CALLS
+    assert net.calls == CALLS
+
+
+def test_attributes_and_what_they_hold_are_set_back() -> None:
+    module = nn.Module()
+    module.items, module.names, module.count, module.gone = [1], {"a": 1}, 1, None  # type: ignore[assignment]
+    before = Attributes([module])
+    kept = module.items
+    module.items.append(2)  # type: ignore[operator]
+    module.items, module.names["b"], module.count, module.new = [3], 2, 2, nn.Linear(1, 1)  # type: ignore[index,assignment,operator]
+    del module.gone
+    before.restore()
+    assert module.items is kept
+    assert (module.items, module.names, module.count, module.gone) == ([1], {"a": 1}, 1, None)
+    assert "new" in module._modules, "what torch keeps is not looked at"
+
+
+@pytest.mark.parametrize(("noise", "equal"), [(1e-6, True), (1e-3, False)])
+def test_gradients_of_which_rounding_is_left_do_not_count(
+    training: Training, tmp_path: Path, noise: float, equal: bool
+) -> None:
+    """Adam makes whole steps of gradients that cancel; an input that is next to nothing has such gradients."""
+
+    def seeing(share: float) -> Callable[..., Any]:
+        return lambda obs: training.update(torch.cat([obs[:, :2], obs[:, 2:] * share], 1))
+
+    assert (wrong(run(tmp_path, seeing(noise), lambda f: seeing(-noise))) == []) == equal
 
 
 def test_counters_among_an_optimizers_settings_are_taken_back(training: Training) -> None:

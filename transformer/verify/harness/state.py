@@ -1,4 +1,4 @@
-"""Everything a training function may change beside its arguments: parameters, gradients, optimizers, randomness."""
+"""What a training function may change beside its arguments: parameters, gradients, optimizers, randomness, modules."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .attributes import Attributes
 from .tensors import live, named_parameters
 
 
@@ -23,6 +24,7 @@ class Snapshot:
         self.optimizers = [_clone_state(o.state) for o in state.optimizers]
         self.groups = [[_settings(group) for group in o.param_groups] for o in state.optimizers]
         self.random = random_states()
+        self.attributes = Attributes(state.modules)
 
     def same_tensors(self, other: Snapshot) -> bool:
         """Whether no parameter or buffer differs."""
@@ -56,14 +58,14 @@ class State:
 
     def __init__(self) -> None:
         """Look for them in memory, which takes some tens of milliseconds; none made later is known."""
-        modules, self.optimizers = live()
+        self.modules, self.optimizers = live()
         self.tensors: dict[str, torch.Tensor] = {}
         self._seen: set[tuple[Any, ...]] = set()
         for optimizer in self.optimizers:
-            for tensors in named_parameters(optimizer, modules):
+            for tensors in named_parameters(optimizer, self.modules):
                 for name, tensor in tensors.items():
                     self._add(name, tensor)
-        for module in modules:
+        for module in self.modules:
             for name, tensor in (*module.named_parameters(), *module.named_buffers()):
                 self._add(f"{type(module).__name__}.{name} (not trained)", tensor)
 
@@ -99,6 +101,7 @@ class State:
         with torch.no_grad():
             for name, tensor in self.tensors.items():
                 tensor.detach().copy_(snapshot.tensors[name])
+        snapshot.attributes.restore()
         set_random_states(snapshot.random)
 
 

@@ -1,0 +1,38 @@
+"""What modules keep in Python, beside parameters and buffers: counters, and lists of what they computed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from copy import copy
+from typing import Any
+
+import torch
+
+HOLDING = (list, dict, set, deque)
+"""What may change while it stays the attribute that it is."""
+
+
+class Attributes:
+    """The attributes of modules at one moment, and what the containers among them hold, neither copied nor compared."""
+
+    def __init__(self, modules: Iterable[torch.nn.Module]) -> None:
+        self._values = [(module, _own(module)) for module in modules]
+        held = {id(v): v for _, values in self._values for v in values.values() if type(v) in HOLDING}
+        self._contents = [(container, copy(container)) for container in held.values()]
+
+    def restore(self) -> None:
+        """Set them to what they were; what has appeared since goes."""
+        for module, values in self._values:
+            present = vars(module)  # without nn.Module's __setattr__, which would register what is a module
+            for name in _own(module).keys() - values.keys():
+                del present[name]
+            present.update(values)
+        for container, content in self._contents:
+            container.clear()
+            container.extend(content) if isinstance(container, (list, deque)) else container.update(content)
+
+
+def _own(module: torch.nn.Module) -> dict[str, Any]:
+    """All but torch's own, whose names begin with an underscore."""
+    return {name: value for name, value in vars(module).items() if not name.startswith("_")}
