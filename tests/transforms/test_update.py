@@ -60,11 +60,26 @@ trainer = Trainer()""",
     "optimize": OWNED["optimize"].replace("optimizer", "trainer.optimizer"),
 }
 """Here the object has made it, as an attribute of itself."""
+IN_PARTS = {
+    **KEPT,
+    "make_agent": KEPT["make_agent"].replace(
+        "self.agent.parameters()", "[*self.agent.actor.parameters(), *self.agent.critic.parameters()]"
+    ),
+}
+"""Here its optimizer holds the parameters of its parts."""
 
 REWRITES = [
     Rewrite(
         "a network that its object made",
         KEPT,
+        {
+            "functions": FUNCTION.replace(PARAMS, OWNED_PARAMS) + "\n\n",
+            "learn": CALL.replace(PARAMS, OWNED_PARAMS),
+        },
+    ),
+    Rewrite(
+        "a network that its object made, whose parts the optimizer holds",
+        IN_PARTS,
         {
             "functions": FUNCTION.replace(PARAMS, OWNED_PARAMS) + "\n\n",
             "learn": CALL.replace(PARAMS, OWNED_PARAMS),

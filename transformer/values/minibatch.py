@@ -79,13 +79,20 @@ def _may_compute(tree: Tree, call: ast.Call) -> bool:
 def _calls_network(roles: Roles, stmt: ast.stmt) -> bool:
     """Whether a statement calls `self.agent`, say: what that returns must not enter update() with its graph.
 
-    What an object keeps as `self.agent` the training loop may call `trainer.agent`.
+    What an object keeps as `self.agent` the training loop may call `trainer.agent`; where the optimizer holds
+    `self.policy.actor`, a method of `trainer.policy` may ask it.
     """
     calls = [ast.unparse(n.func) for n in walk(stmt) if isinstance(n, ast.Call)]
     paths = {*roles.networks, *(roles.with_parameters if roles.made_elsewhere else ())}
     parts = {path.removeprefix("self.") for path in paths if path.startswith("self.")}
     called = ((call, call.partition(".")[2]) for call in calls)
-    return any(_is_in(call, paths) or _is_in(part, parts) for call, part in called)
+    return any(_is_in(call, paths) or _is_in(part, parts) or _holds_one(part, parts) for call, part in called)
+
+
+def _holds_one(call: str, paths: Set[str]) -> bool:
+    """Whether the object whose method is called has a part among some paths."""
+    owner = call.rpartition(".")[0]
+    return bool(owner) and any(path.startswith(f"{owner}.") for path in paths)
 
 
 def _is_in(call: str, paths: Set[str]) -> bool:
