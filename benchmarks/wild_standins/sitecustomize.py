@@ -69,8 +69,9 @@ def without_cuda(torch: ModuleType) -> None:
         setattr(torch.cuda, name, lambda *args, **kwargs: None)
     for name in ("max_memory_allocated", "memory_allocated", "memory_reserved"):
         setattr(torch.cuda, name, lambda *args, **kwargs: 0)
-    torch.cuda.is_available = lambda: bool(ASKED["CPU"])
-    torch.cuda.get_device_properties = lambda *args: SimpleNamespace(total_memory=2**33)
+    # The truth for torch itself, which would compile for CUDA
+    torch.cuda.is_available = lambda: not sys._getframe(1).f_globals.get("__name__", "").startswith("torch.")
+    torch.cuda.get_device_properties = lambda *args: SimpleNamespace(name="none", total_memory=2**33)
     real = torch.device
 
     class Meta(type):
