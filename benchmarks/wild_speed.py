@@ -1,18 +1,22 @@
 """How much faster other people's scripts get: those of the lists that ran equal, in turns, with their own sizes.
 
-    python benchmarks/wild_speed.py DIRECTORY [--fetch] [--matching TEXT] [--minutes M] [--turns N] [--page]
+    python benchmarks/wild_speed.py DIRECTORY [--fetch] [--matching TEXT] [--part K/N] [--minutes M] [--turns N]
+                                              [--page]
 
 Each script is measured as it is, with its conversion (flags off) and with its conversion under `--compile`, as by
 `lean-convert bench`, in the surroundings in which benchmarks/wild.py ran it. What was measured is kept in
 results/wild-speed.json after each script, so that a call that was ended can be repeated: what is known of a conversion
-is not measured again. wild_speed.md and its picture are made of that file alone; `--page` makes them and measures
+is not measured again. Calls for different parts may run at the same time, each on a core of its own (`taskset -c 0 ...
+--part 1/2`). wild_speed.md and its picture are made of that file alone; `--page` makes them and measures
 nothing.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
 import statistics
 import tempfile
 import textwrap
@@ -104,11 +108,19 @@ def summary(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     for rung in RUNGS:
         ratios = sorted(r for e in entries if (r := ratio(e, rung)) is not None)
         if ratios:
-            slower = sum(r < 1 for r in ratios)
+            spreads = [e["results"][rung]["ratio"] for e in entries if ratio(e, rung) is not None]
+            slower, surely = sum(r < 1 for r in ratios), sum(s["high"] < 1 for s in spreads)
             lines.append(
                 f"- *{rung}*, {len(ratios)} scripts: geometric mean {statistics.geometric_mean(ratios):.2f}x, median "
-                f"{statistics.median(ratios):.2f}x, {ratios[0]:.2f}x to {ratios[-1]:.2f}x; {slower} below 1.0x."
+                f"{statistics.median(ratios):.2f}x, {ratios[0]:.2f}x to {ratios[-1]:.2f}x; {slower} below 1.0x, "
+                f"{surely} of them by more than their interval."
             )
+    cores = Counter(e["machine"]["cores"] for e in entries if "cores" in e.get("machine", {}))
+    if cores[1]:
+        lines.append(
+            f"- {cores[1]} scripts were measured on one core, while another was measured on the other: their warm-up, "
+            "in which torch.compile uses all cores, took longer than it does on two."
+        )
     return lines
 
 
@@ -231,6 +243,19 @@ def one_of_each_first(scripts: Sequence[wild.Script]) -> list[wild.Script]:
     return [script for _, script in sorted(turns, key=lambda turn: turn[0])]
 
 
+class Part(click.ParamType):
+    """`K/N`: each N-th script, from the K-th on."""
+
+    name = "K/N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> slice:
+        """The slice of a list."""
+        found = re.fullmatch(r"(\d+)/(\d+)", value) if isinstance(value, str) else None
+        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+            self.fail(f"{value!r} is no part such as 1/2", param, ctx)
+        return slice(int(found[1]) - 1, None, int(found[2]))
+
+
 def load() -> list[dict[str, Any]]:
     """What is known."""
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []  # type: ignore[no-any-return]
@@ -238,9 +263,11 @@ def load() -> list[dict[str, Any]]:
 
 def keep(entry: dict[str, Any]) -> None:
     """Write what is known of one script in the place of what was."""
-    others = [e for e in load() if (e["repository"], e["path"]) != (entry["repository"], entry["path"])]
-    ordered = sorted([*others, entry], key=lambda e: (e["repository"].lower(), e["path"]))
-    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    with RESULTS.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # against calls for other parts
+        others = [e for e in load() if (e["repository"], e["path"]) != (entry["repository"], entry["path"])]
+        ordered = sorted([*others, entry], key=lambda e: (e["repository"].lower(), e["path"]))
+        RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
 def write_page() -> None:
@@ -254,6 +281,7 @@ def write_page() -> None:
 @click.option("--list", "names", multiple=True, type=click.Choice(tuple(wild.LISTS)), default=tuple(wild.LISTS))
 @click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
 @click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
+@click.option("--part", type=Part(), default="1/1", help="Each N-th script alone, from the K-th on.")
 @click.option("--minutes", type=float, help="Begin no further script after so many.")
 @click.option("--turns", default=6, show_default=True, help="Of one second each, whole iterations.")
 @click.option("--limit", default=LIMIT, show_default=True, help="Seconds that one process may live.")
@@ -264,6 +292,7 @@ def main(
     names: tuple[str, ...],
     fetches: bool,
     matching: str,
+    part: slice,
     minutes: float | None,
     turns: int,
     limit: float,
@@ -274,7 +303,7 @@ def main(
     began = time.monotonic()
     listed = [s for name in names for s in wild.read_list(HERE / f"{name}.toml")]
     scripts = [s for s in listed if s.ran == "equal" and matching in f"{s.repository} {s.path}"]
-    for script in one_of_each_first(scripts) if not only_page else ():
+    for script in one_of_each_first(scripts)[part] if not only_page else ():
         if minutes is not None and time.monotonic() - began > 60 * minutes:
             break
         root = directory / script.repository

@@ -26,7 +26,7 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def result(ratio: float) -> dict[str, Any]:
     return {
         "status": "measured",
-        "ratio": {"median": ratio, "low": 0.9 * ratio, "high": 1.1 * ratio},
+        "ratio": {"median": ratio, "low": 0.95 * ratio, "high": 1.05 * ratio},
         "steps_per_second": {"median": 1000 * ratio},
         "warmup_seconds": {"median": 20.0},
         "seconds_per_step": {"env_step": 1e-4, "update": 2e-4},
@@ -44,9 +44,28 @@ def test_the_summary_is_a_geometric_mean_and_counts_what_is_slower() -> None:
 
     off, compiled = summary([entry("x.py", 0.9, 1.0), entry("y.py", 1.6, 4.0)])
     assert "geometric mean 1.20x" in off
-    assert "0.90x to 1.60x; 1 below 1.0x" in off
+    assert "0.90x to 1.60x; 1 below 1.0x, 1 of them by more than their interval" in off
     assert "geometric mean 2.00x" in compiled
     assert "0 below 1.0x" in compiled
+
+
+def test_what_was_measured_on_one_core_is_told() -> None:
+    from wild_speed import summary
+
+    one, two = entry("x.py", 1.0, 2.0), entry("y.py", 1.0, 2.0)
+    one["machine"]["cores"], two["machine"]["cores"] = 1, 2
+    assert not any("core" in line for line in summary([two]))
+    assert summary([one, two])[-1].startswith("- 1 scripts were measured on one core")
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b"])
+def test_a_part_is_one_of_so_many(text: str, tmp_path: Path) -> None:
+    import wild_speed
+    from click.testing import CliRunner
+
+    ran = CliRunner().invoke(wild_speed.main, [str(tmp_path), "--part", text])
+    assert ran.exit_code == 2
+    assert f"'{text}' is no part" in ran.output
 
 
 def test_the_page_is_sorted_and_says_what_was_not_measured() -> None:
@@ -58,7 +77,7 @@ def test_the_page_is_sorted_and_says_what_was_not_measured() -> None:
     text = page([stopped, failed, entry("slow.py", 1.0, 1.2), entry("fast.py", 1.0, 3.0)])
     names = ("fast.py", "slow.py", "failed.py", "stopped.py")
     assert sorted(names, key=text.index) == list(names)
-    assert "| 3.00 ±10% |" in text
+    assert "| 3.00 ±5% |" in text
     assert "failed: ValueError: a\\|b" in text
     assert "not measured: it stops" in text
     assert len({line.count(" | ") for line in text.splitlines() if line.startswith("| a/b")}) == 1
