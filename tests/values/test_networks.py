@@ -100,6 +100,7 @@ STEADY = {
     "an annotated number": built("size: int = 2\nself.kept: int = size"),
     "a number of math's": {**kept("math.pi"), "stdlib": "import math"},
     "an attribute of its own": built("self.one = 1\nself.kept = self.one + 1"),
+    "an attribute made of itself": built("self.kept = 1\nself.kept = self.kept + 1"),
     "options that it is given": {
         "agent": AGENT.replace("def __init__(self):", "def __init__(self, given):").replace(
             INIT, f"{INIT}        self.kept = given.num_steps\n", 1
@@ -375,6 +376,8 @@ CHANGING = {
         "functions": "def look(net, x):\n    return net.get_value(x)\n\n\nfrom other import look\n\n\n",
         "report": "print(look(agent, next_obs).shape)",
     },
+    "an attribute made of itself, by what is not known": built("self.kept = 1\nself.kept = other(self.kept)"),
+    "an attribute made of itself alone": built("self.kept += 1"),
     "a decorator's": {"before_loop": "@keep(agent)\ndef f():\n    pass"},
     "another name": {"before_loop": "net = agent"},
     "a list of networks": {"before_loop": "nets = [agent]"},
@@ -465,6 +468,10 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
         (
             {"agent": f"{BUILT}\n    def anew(self):\n        super().__init__()\n", "head": "agent.anew()"},
             "constructor",
+        ),
+        (
+            {"agent": f"{BUILT}        self.more = other(self.more)\n", "head": "agent.build()"},
+            "sets self.more",
         ),
         ({"agent": BUILT.replace("self.more =", "yield\n        self.more =", 1)}, "sets self.more"),
         ({"agent": BUILT.replace("self.build()", "self.late = (self.build() for _ in 'a')", 1)}, "sets self.more"),
