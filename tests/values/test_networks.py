@@ -18,6 +18,8 @@ COOL = "args.clip_coef *= 0.9"
 
 def reason(**parts: str) -> str | None:
     """Why the skeleton's network, with these parts, is not known to be steady; None where it is."""
+    if "def extra(" in parts.get("agent", ""):  # what is never called is not looked at
+        parts.setdefault("before_loop", "agent.extra(next_obs)")
     state = read(script(parts), 120)
     state = recognise(state)
     return state.history.unsteady.get("agent")
@@ -46,6 +48,9 @@ def method(body: str) -> dict[str, str]:
     """A method of the network."""
     return {"agent": f"{AGENT}\n\n    def extra(self, x):\n        {body}\n"}
 
+
+UNCALLED = "\n\n    def load(self, path):\n        self.load_state_dict(torch.load(path))\n"
+"""A method that would be a reason, were it run."""
 
 STEADY = {
     "as it is": {},
@@ -95,6 +100,7 @@ STEADY = {
     "an annotated number": built("size: int = 2\nself.kept: int = size"),
     "a number of math's": {**kept("math.pi"), "stdlib": "import math"},
     "an attribute of its own": built("self.one = 1\nself.kept = self.one + 1"),
+    "an attribute made of itself": built("self.kept = 1\nself.kept = self.kept + 1"),
     "options that it is given": {
         "agent": AGENT.replace("def __init__(self):", "def __init__(self, given):").replace(
             INIT, f"{INIT}        self.kept = given.num_steps\n", 1
@@ -137,6 +143,17 @@ STEADY = {
     "its mode is asked": {"report": "if agent.training:\n    pass"},
     "where it lies is asked": {"report": "print(next(agent.parameters()).is_cuda)"},
     "parameters are named in vain": {"report": "agent.parameters()"},
+    "an attribute is asked": {"report": "print(1 if not agent.training else 2)"},
+    "a method that is never called": {"agent": f"{AGENT}{UNCALLED}"},
+    "a method that is called when the training has ended": {"agent": f"{AGENT}{UNCALLED}", "end": "agent.load('a')"},
+    "methods that call each other, and that nothing calls": {
+        "agent": f"{AGENT}{UNCALLED}\n    def reload(self, path):\n        self.load(path)\n"
+    },
+    "a function of the file in the place of one that is imported": {
+        "third_party": "from other import look",
+        "functions": "def look(net, x):\n    return net.get_value(x)\n\n\n",
+        "report": "print(look(agent, next_obs).shape)",
+    },
     "parameters are printed": {"report": "for p in agent.parameters():\n    print(p)"},
     "parts are frozen above the loop": {
         "before_loop": "for p in agent.critic.parameters():\n    p.requires_grad = False"
@@ -316,6 +333,51 @@ CHANGING = {
             ("under another name of all options", "", "a = args", "a.clip_coef *= 0.9"),
         )
     },
+    **{
+        f"a method that loads, {how}": {"agent": f"{AGENT}{UNCALLED}", **more}
+        for how, more in {
+            "called in the loop": {"head": "agent.load('a')"},
+            "called above it": {"before_loop": "agent.load('a')"},
+            "kept under another name": {"before_loop": "again = agent.load"},
+            "called by a function": {"functions": "def again(net):\n    net.load('a')\n\n\n", "head": "again(agent)"},
+            "found by its name": {"head": "getattr(agent, 'load')('a')"},
+            "called by another method": {
+                "agent": f"{AGENT}{UNCALLED}\n    def reload(self):\n        self.load('a')\n",
+                "head": "agent.reload()",
+            },
+        }.items()
+    },
+    "a method that torch calls": {
+        "agent": f"{AGENT}\n\n    def forward(self, x):\n        self.load_state_dict(torch.load('a'))\n"
+    },
+    "a method that Python calls": {
+        "agent": f"{AGENT}\n\n    def __bool__(self):\n        self.load_state_dict(torch.load('a'))\n"
+    },
+    "its constructor again": {"head": "agent.__init__()"},
+    "its constructor again, by a method": {
+        "agent": f"{AGENT}\n\n    def anew(self):\n        self.__init__()\n",
+        "head": "agent.anew()",
+    },
+    "a parameter that may be what a sign leaves as it is": {
+        "agent": kept("nn.Parameter(torch.zeros(1))")["agent"],
+        "head": "(+agent.kept).requires_grad_(False)",
+    },
+    "parameters in a dictionary": {"head": "for p in agent.state_dict(keep_vars=True).values():\n    p.grad = None"},
+    "a function of the file that is called as torch's": {
+        "third_party": "from copy import deepcopy",
+        "functions": "def deepcopy(net):\n    net.critic = None\n\n\n",
+        "head": "deepcopy(agent)",
+    },
+    "a function of the file that is called as Python's": {
+        "functions": "def print(net):\n    net.critic = None\n\n\n",
+        "head": "print(agent)",
+    },
+    "a function that another file's may be": {
+        "functions": "def look(net, x):\n    return net.get_value(x)\n\n\nfrom other import look\n\n\n",
+        "report": "print(look(agent, next_obs).shape)",
+    },
+    "an attribute made of itself, by what is not known": built("self.kept = 1\nself.kept = other(self.kept)"),
+    "an attribute made of itself alone": built("self.kept += 1"),
     "a decorator's": {"before_loop": "@keep(agent)\ndef f():\n    pass"},
     "another name": {"before_loop": "net = agent"},
     "a list of networks": {"before_loop": "nets = [agent]"},
@@ -357,6 +419,100 @@ CHANGING = {
 @pytest.mark.parametrize("name", CHANGING)
 def test_what_is_not_known_to_be_steady(name: str) -> None:
     assert reason(**CHANGING[name]) is not None
+
+
+def restructured(**parts: str) -> str | None:
+    """Why the parameters of the skeleton's network may become others; None where they stay."""
+    return recognise(read(script(parts), 120)).history.restructured.get("agent")
+
+
+BUILT = AGENT.replace(INIT, f"{INIT}        self.build()\n", 1) + (
+    "\n\n    def build(self):\n        self.more = nn.Linear(2, 2)\n"
+)
+"""A constructor that leaves a part to a method."""
+SAVING = "\n\n    def write(self):\n        torch.save(self.actor.state_dict(), 'a')\n"
+OTHER = f"{PARTS['make_agent']}\nother = Agent()"
+CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"agent": BUILT},
+        {"agent": f"{AGENT}\n\n    def load(self):\n        self.actor = torch.load('a')\n"},
+        {"agent": f"{AGENT}{SAVING}", "head": "agent.write()"},
+        {"agent": f"{AGENT}{UNCALLED}", "head": "agent.load('a') if iteration > 9 else None"},
+        {"head": "print(not agent.training)"},
+        {"make_agent": OTHER, "head": f"{CHOSEN}    print(net.get_value(next_obs).shape)"},
+    ],
+    ids=["made by a method", "not called", "a part is saved", "values are loaded", "asked", "one of two"],
+)
+def test_parameters_that_stay(parts: dict[str, str]) -> None:
+    assert restructured(**parts) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"agent": BUILT, "head": "agent.build()"}, "sets self.more"),
+        ({"agent": BUILT, "before_loop": "again = agent.build", "head": "again()"}, "sets self.more"),
+        ({"agent": BUILT.replace("self.build()", "self.late = lambda: self.build()", 1)}, "sets self.more"),
+        (
+            {
+                "agent": f"{BUILT}\n    def frost(self):\n        self.more.requires_grad_(False)\n",
+                "head": "agent.frost()",
+            },
+            "uses self.more in a way",
+        ),
+        ({"agent": BUILT.replace("nn.Module", "nn.Sequential", 1)}, "sets self.more"),
+        (
+            {"agent": f"{BUILT}\n    def anew(self):\n        super().__init__()\n", "head": "agent.anew()"},
+            "constructor",
+        ),
+        (
+            {"agent": f"{BUILT}        self.more = other(self.more)\n", "head": "agent.build()"},
+            "sets self.more",
+        ),
+        ({"agent": BUILT.replace("self.more =", "yield\n        self.more =", 1)}, "sets self.more"),
+        ({"agent": BUILT.replace("self.build()", "self.late = (self.build() for _ in 'a')", 1)}, "sets self.more"),
+        ({"agent": f"{BUILT}        KEPT.append(self)\n"}, "hands self on"),
+        ({"agent": f"{BUILT}        KEPT.append(self.more)\n"}, "uses self.more in a way"),
+        ({"agent": f"{BUILT}        self.thaw = lambda: self.more.requires_grad_(True)\n"}, "self.more"),
+        ({"head": "agent.__init__()"}, "calls agent.__init__()"),
+        (
+            {
+                "agent": f"{AGENT}{SAVING.replace('state_dict()', 'state_dict(keep_vars=True)')}",
+                "head": "agent.write()",
+            },
+            "uses self.actor in a way",
+        ),
+        (
+            {"agent": f"{AGENT}{SAVING.replace('torch.save', 'keep')}", "head": "agent.write()"},
+            "uses self.actor in a way",
+        ),
+        ({"make_agent": OTHER, "head": "net = other if args.seed else agent\nnet.get_value(next_obs)"}, "uses net"),
+        ({"make_agent": OTHER, "head": f"{CHOSEN}    net.requires_grad_(False)"}, "uses net"),
+        ({"make_agent": OTHER, "head": f"{CHOSEN}    net.actor = None"}, "uses net"),
+        ({"make_agent": OTHER, "head": f"{CHOSEN}    net.actor(next_obs)"}, "uses net"),
+        ({"make_agent": OTHER, "head": f"{CHOSEN}    net.__init__()"}, "uses net"),
+        ({"make_agent": OTHER, "head": f"{CHOSEN}    keep(net)"}, "uses net"),
+        ({"make_agent": OTHER, "head": f"{CHOSEN}net.get_value(next_obs)"}, "uses net"),
+        ({"make_agent": OTHER, "head": f"{CHOSEN}    do = lambda: net.zero_grad()"}, "uses net"),
+        ({"make_agent": OTHER, "head": "args.net = other if args.seed else agent"}, "another name"),
+        ({"make_agent": OTHER, "head": "(other if args.seed else agent).requires_grad_(False)"}, "another name"),
+        (
+            {
+                "make_agent": OTHER,
+                "head": "class Held:\n    net = other if args.seed else agent\nHeld.net.actor = None",
+            },
+            "another name",
+        ),
+    ],
+)
+def test_parameters_that_may_become_others(parts: dict[str, str], why: str) -> None:
+    found = restructured(**parts)
+    assert found is not None
+    assert why in found
 
 
 def test_each_of_two_networks_is_told_of_a_part_that_is_not_known() -> None:

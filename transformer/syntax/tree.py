@@ -238,11 +238,24 @@ class Tree:
         """The function of this file that a call calls by its name."""
         if not isinstance(call.func, ast.Name):
             return None
-        function = self._module_functions.get(call.func.id)
-        if function is None or call.func.id in self.rebound:
+        name = call.func.id
+        function = self._module_functions.get(name)
+        if function is None or (name in self.rebound and not self._only_imported_above(function, call)):
             return None
         around = (n for n in self.ancestors(call) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
-        return None if any(call.func.id in parameters(f) for f in around) else function
+        return None if any(name in parameters(f) for f in around) else function
+
+    def _only_imported_above(self, function: ast.FunctionDef, call: ast.Call) -> bool:
+        """Whether statements of the module import a function's name above its definition, and call it below alone.
+
+        A function that calls it may itself have been called in between.
+        """
+        name = function.name
+        if name in self.bound or len(self.functions(name)) > 1 or name in self.classes or "*" in self._imported:
+            return False
+        imports = self._imported[name]
+        above = all(stmt in self.root.body and stmt.lineno < function.lineno for stmt in imports)
+        return above and self.scope_of(call) is self.root and call.lineno > function.lineno
 
     @cached_property
     def rebound(self) -> frozenset[str]:
@@ -250,8 +263,15 @@ class Tree:
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         defined = [n.name for n in self.nodes if isinstance(n, kinds) and not isinstance(self.parents[n], ast.ClassDef)]
         twice = {name for name in defined if defined.count(name) > 1}
-        imported = {(a.asname or a.name).split(".")[0] for a in self.of(ast.alias)}
-        return self.bound | twice | imported
+        return self.bound | twice | self._imported.keys()
+
+    @cached_property
+    def _imported(self) -> dict[str, list[ast.stmt]]:
+        """The names that imports bind, in any scope, each with the statements."""
+        found: dict[str, list[ast.stmt]] = {}
+        for alias in self.of(ast.alias):
+            found.setdefault((alias.asname or alias.name).split(".")[0], []).append(self.statement(alias))
+        return found
 
     @cached_property
     def bound(self) -> frozenset[str]:

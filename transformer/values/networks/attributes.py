@@ -228,9 +228,20 @@ class Values:
             return UNKNOWN if changed else NUMBER
         own = frame.scope.args.args[:1] if isinstance(frame.scope, ast.FunctionDef) else []
         if isinstance(value.value, ast.Name) and [a.arg for a in own] == [value.value.id]:
-            kept = [v for attribute, v in kept_by(frame.scope) if attribute == value.attr]
-            return NONE.union(*(self.leaves(v, frame) for v in kept)) if kept else UNKNOWN
+            return self._kept(value.attr, frame)
         return UNKNOWN
+
+    def _kept(self, attribute: str, frame: Frame) -> Leaves:
+        """What a method's object keeps under an attribute that the method sets."""
+        key = f".{attribute}", frame.scope, frame.scope
+        if key in self._busy:
+            return NONE  # as for names: `self.size = self.size * 2`
+        self._busy.add(key)
+        try:
+            values = [v for name, v in kept_by(frame.scope) if name == attribute]
+            return NONE.union(*(self.leaves(v, frame) for v in values)) if values else UNKNOWN
+        finally:
+            self._busy.discard(key)
 
     def origin(self, value: ast.expr, frame: Frame) -> tuple[ast.expr, Frame]:
         """A parameter's argument, and so on, in the place of the parameter."""

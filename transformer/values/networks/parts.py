@@ -8,7 +8,7 @@ What is not known to be harmless is an obstacle, which says no more than that.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +20,7 @@ from transformer.syntax.tree import Scope
 from transformer.torch_api import names
 from transformer.values.networks.attributes import (
     MODULE,
+    NONE,
     NUMBER,
     UNKNOWN,
     Frame,
@@ -74,6 +75,8 @@ PUTTING_TOGETHER = (
 )
 """Methods that a constructor may call on lists, arrays, and the values of parameters."""
 GROWING = frozenset("append extend insert".split())
+LATER = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.GeneratorExp, ast.Yield, ast.YieldFrom)
+"""What runs, or goes on, later than where it stands."""
 THROUGH = frozenset("zip enumerate reversed len range".split())
 """Builtins with which a loop goes through modules."""
 
@@ -129,21 +132,68 @@ class Parts:
             Unknown: one may.
         """
         for cls in self._roles.network_classes:
-            methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)]
+            methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.args.args]
             made = _Class(cls, frozenset(m.name for m in methods))
             for method in methods:
-                if method.name == "__init__":
-                    made.kept |= {name: self._kind_kept(value, method) for name, value in kept_by(method)}
-            for method in (m for m in methods if m.name != "__init__" and m.args.args):
-                own = method.args.args[0].arg
-                for stmt in statements(method.body):
+                for name, value in kept_by(method):
+                    made.kept[name] = made.kept.get(name, NONE) | self._kind_kept(value, method)
+            late, making = self._apart(cls), self._apart(cls, making=True)
+            for method in (m for m in methods if m.name not in late | {"__init__"}):
+                own, makes = method.args.args[0].arg, method.name in making
+                for stmt in statements(method.body) if not makes else ():
                     for target in stores(stmt):
                         base = root(target)
                         plain = isinstance(target, ast.Attribute) and _is(target.value, own)
                         if base == own and (not plain or "module" in made.kept.get(getattr(target, "attr", ""), ())):
                             raise Unknown(f"line {target.lineno} sets {ast.unparse(target)}")
-                self._check_self(method, own, made, known_only=False)
+                self._check_self(method, own, made, known_only=False, makes=makes)
         self._check_handing_out()
+
+    def _apart(self, cls: ast.ClassDef, *, making: bool = False) -> frozenset[str]:
+        """The methods of a class that run when the training has ended, or never; with `making`, or by its constructor.
+
+        Neither Python nor torch calls them unasked, whatever is written as their names are stands where it may, and
+        they leave nothing behind that runs later.
+        """
+        if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"]:
+            return frozenset()
+        methods = {m.name: m for m in cls.body if isinstance(m, ast.FunctionDef) and not m.decorator_list}
+        apart = {n for n in methods if n not in OF_TORCH | {"forward"} and not n.startswith("_")}
+        apart = {n for n in apart if not any(isinstance(part, LATER) for s in methods[n].body for part in walk(s))}
+        before: set[str] = set()
+        while apart != before:
+            before = apart
+            within = {methods[name] for name in apart}
+            apart = {
+                name
+                for name in apart
+                if all(
+                    self._tree.scope_of(n) in within or self._runs_late(n) or (making and self._is_made_by(n, cls))
+                    for n in self._written(name)
+                )
+            }
+        return frozenset(apart)
+
+    def _written(self, name: str) -> Iterator[ast.expr]:
+        """Where a name stands, as a name, an attribute or a text."""
+        tree = self._tree
+        yield from (n for n in tree.of(ast.Name) if n.id == name)
+        yield from (n for n in tree.of(ast.Attribute) if n.attr == name)
+        yield from (n for n in tree.of(ast.Constant) if n.value == name)
+
+    def _runs_late(self, node: ast.expr) -> bool:
+        """Whether an expression stands below the training loop, where nothing runs before that has ended."""
+        end = self._roles.outermost.end_lineno
+        return self._tree.scope_of(node) is self._roles.scope and end is not None and node.lineno > end
+
+    def _is_made_by(self, node: ast.expr, cls: ast.ClassDef) -> bool:
+        """Whether an expression is a method of the object that a class's constructor makes, and calls there."""
+        scope, call = self._tree.scope_of(node), self._tree.parents[node]
+        if scope not in cls.body or not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
+            return False
+        own = isinstance(node, ast.Attribute) and self._tree.class_of_self(node.value, scope) is cls
+        late = any(isinstance(n, LATER) for n in self._tree.ancestors(node) if n is not scope)
+        return own and not late and isinstance(call, ast.Call) and call.func is node
 
     def _kind_kept(self, value: ast.expr | None, method: ast.FunctionDef) -> Leaves:
         """What an attribute is, where this can be told without what the constructor is given."""
@@ -193,7 +243,7 @@ class Parts:
             doc = isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
             if not (doc or isinstance(stmt, (ast.FunctionDef, ast.Pass))):
                 raise Unknown(f"{cls.name} has an attribute of the class (line {stmt.lineno})")
-        made = _Class(cls, frozenset(m.name for m in methods))
+        made, apart = _Class(cls, frozenset(m.name for m in methods)), self._apart(cls)
         for method in methods:
             self._check_signature(method, made, len(methods))
         for method in sorted(methods, key=lambda m: m.name != "__init__"):
@@ -202,7 +252,7 @@ class Parts:
                 if frame is None:
                     raise Unknown(f"line {call.lineno} does not say which parameter of {cls.name}() gets what")
                 self._constructor(method, frame, made)
-            else:
+            elif method.name not in apart:
                 self._method(method, made)
 
     def _check_signature(self, method: ast.FunctionDef, cls: _Class, count: int) -> None:
@@ -361,10 +411,14 @@ class Parts:
         modules = [n for n in over if _is(n.value, own) and cls.kept.get(n.attr) == MODULE]
         return len(bound) == len(through) == len(modules) and name.id not in parameters(function)
 
-    def _check_self(self, function: ast.FunctionDef, own: str, cls: _Class, *, known_only: bool = True) -> None:
-        """`self` stands before a dot, before something known (or anything), and modules are called or read."""
+    def _check_self(
+        self, function: ast.FunctionDef, own: str, cls: _Class, *, known_only: bool = True, makes: bool = False
+    ) -> None:
+        """`self` stands before a dot, before something known (or anything), and modules are called, read, or made."""
         parents = self._tree.parents
         for node in walk(function):
+            if isinstance(node, ast.Attribute) and node.attr == "__init__" and function.name != "__init__":
+                raise Unknown(f"line {node.lineno} calls a constructor by its name")
             if not _is(node, own) or parents[node] is function.args:
                 continue
             outer = parents[node]
@@ -385,7 +439,8 @@ class Parts:
             part, around = outer, parents[outer]
             if outer.attr in cls.methods and not (isinstance(around, ast.Call) and around.func is outer):
                 raise Unknown(f"{at} gives the method {own}.{outer.attr} another name")
-            if function.name == "__init__" or "module" not in cls.kept.get(outer.attr, ()):
+            set_up = function.name == "__init__" or (makes and isinstance(outer.ctx, ast.Store))
+            if set_up or "module" not in cls.kept.get(outer.attr, ()):
                 continue
             self._check_part(part, function)
 
@@ -421,11 +476,17 @@ class Parts:
         elif isinstance(outer, ast.Attribute):
             if outer.attr.endswith("parameters"):
                 self.handing_out.add(function.name)
-            known = outer.attr in READ
+            known = outer.attr in READ or self._is_saved(outer)
         else:
             known = isinstance(outer, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare))
         if not known:
             raise Unknown(f"line {part.lineno} uses {ast.unparse(part)} in a way that is not known")
+
+    def _is_saved(self, attribute: ast.Attribute) -> bool:
+        """Whether this is `torch.save(self.actor.state_dict(), path)`, which copies values."""
+        call = self._tree.parents[attribute]
+        read = isinstance(call, ast.Call) and call.func is attribute and not call.args and not call.keywords
+        return read and attribute.attr == "state_dict" and self._tree.calls(self._tree.parents[call], "torch.save")
 
     def _check_element(self, name: str, function: ast.FunctionDef) -> None:
         """What a method does with the modules that it goes through.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import cached_property
 
-from transformer.dataflow.grad_mode import NO_GRAD
+from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES
-from transformer.syntax.query import asked_name, bind_arguments, walk, without_methods
+from transformer.syntax.query import asked_name, bind_arguments, root, statements, walk, without_methods
 from transformer.syntax.tree import Scope
 from transformer.torch_api import names
 from transformer.values.networks.attributes import Unknown
@@ -212,15 +213,17 @@ class Uses:
         elif not path and isinstance(outer, (ast.Call, ast.keyword)):
             call = outer if isinstance(outer, ast.Call) else parents[outer]
             assert isinstance(call, ast.Call)
-            if (self._tree.qualified(call.func) or ast.unparse(call.func)) not in (*COPYING, "print"):
+            if self._called(call) not in (*COPYING, "print"):
                 self._given(call, top, depth, self._network)
         elif not path and isinstance(outer, ast.Compare):
             pass
         elif isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
             raise Changed(f"line {node.lineno} gives {ast.unparse(top)} another name")
+        elif self._structure and not path and isinstance(outer, ast.IfExp) and outer.test is not top:
+            self._chosen(outer)
         elif not path or path[-1].startswith("_"):
             raise Changed(text)
-        elif isinstance(outer, (ast.If, ast.While, ast.Assert)) or (isinstance(outer, ast.IfExp) and outer.test is top):
+        elif self._asks(top):
             pass
         elif not isinstance(outer, (ast.BinOp, ast.FormattedValue, ast.Compare)):
             call = parents[outer] if isinstance(outer, ast.keyword) else outer
@@ -229,9 +232,51 @@ class Uses:
             elif not (isinstance(call, ast.Call) and self._reads(call)) and path[-1] not in ("device", "dtype"):
                 raise Changed(text)
 
+    def _asks(self, value: ast.AST) -> bool:
+        """Whether code only asks if a value is true; `+value` may be the value itself."""
+        outer = self._tree.parents[value]
+        negated = isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not)
+        tested = isinstance(outer, (ast.If, ast.IfExp, ast.While, ast.Assert)) and outer.test is value
+        return negated or tested
+
+    def _chosen(self, choice: ast.IfExp) -> None:
+        """`net = target if args.target else agent`: by the name of one of them, it only computes, without gradients.
+
+        All names that are written the same are looked at, whatever they stand for.
+
+        Raises:
+            Changed: it may do more, or has no such name.
+        """
+        stmt = self._tree.parents[choice]
+        target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
+        if not isinstance(target, ast.Name) or stmt not in statements(self._roles.scope.body):
+            raise Changed(f"line {choice.lineno} gives {ast.unparse(choice)} another name")
+        for node in (n for n in self._tree.of(ast.Name) if n.id == target.id and isinstance(n.ctx, ast.Load)):
+            asked = self._tree.parents[node]
+            own = isinstance(asked, ast.Attribute) and self._is_own(asked.attr)
+            own = own and getattr(asked, "attr", "") not in self._parts.handing_out
+            call = self._tree.parents[asked] if own else asked
+            called = isinstance(call, ast.Call) and call.func is (asked if own else node)
+            if not called or not without_gradients(self._tree, node):
+                raise Changed(f"line {node.lineno} uses {target.id}, which may be one of several networks")
+
+    def _called(self, call: ast.Call) -> str:
+        """The full name of the function that is called, or a method's text; none where the file defines the name."""
+        tree, func, name = self._tree, call.func, root(call.func) or ""
+        qualified = tree.qualified(func)
+        defined = name in tree.bound or name in tree.classes or tree.functions(name) or name in self._parameter_names
+        if defined and (qualified or isinstance(func, ast.Name)):
+            return ""
+        return qualified or ast.unparse(func)
+
+    @cached_property
+    def _parameter_names(self) -> frozenset[str]:
+        """The names of all parameters of the file's functions."""
+        return frozenset(a.arg for a in self._tree.of(ast.arg))
+
     def _reads(self, call: ast.Call) -> bool:
         """Whether what is given a tensor only reads it, or computes with it."""
-        name = self._tree.qualified(call.func) or ast.unparse(call.func)
+        name = self._called(call)
         if name.startswith(COMPUTING):
             return not name.startswith(STATEFUL) or name.startswith("torch.distributed.")
         return name in ("print", "float", "len", "id", "int") or name.rpartition(".")[2] in LOGGING
@@ -243,18 +288,19 @@ class Uses:
             self._parameters(call, depth)
             return
         assigns = name == "load_state_dict" and (len(call.args) > 2 or any(k.arg != "strict" for k in call.keywords))
+        hands_out = name == "state_dict" and bool(call.args or call.keywords)  # keep_vars=True: the parameters
         moves = name in MOVING and self._roles.outermost in self._tree.ancestors(call)
         part = len(path) == 1 and not name.startswith("_") and (self._is_module(name) or self._is_foreign(name))
         early = name == "requires_grad_" or (name == "apply" and self._structure)
         hooks = self._structure and name.startswith("register_") and "hook" in name
         if hooks or (early and not self._in_training(call)):
             return
-        if assigns or moves or not (name in CALLED | READ | VALUES or self._is_own(name) or part):
+        if assigns or hands_out or moves or not (name in CALLED | READ | VALUES or self._is_own(name) or part):
             raise Changed(f"line {call.lineno} calls {ast.unparse(call.func)}()")
 
     def _is_own(self, method: str) -> bool:
         """Whether the networks' classes define a method of this name; they have been looked through."""
-        return any(
+        return method != "__init__" and any(
             isinstance(s, ast.FunctionDef) and s.name == method for c in self._roles.network_classes for s in c.body
         )
 
@@ -291,7 +337,7 @@ class Uses:
         if isinstance(outer, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.IfExp, ast.Starred, ast.keyword)):
             self._parameters(outer, depth)
         elif isinstance(outer, ast.Call) and node is not outer.func:
-            name = self._tree.qualified(outer.func) or ast.unparse(outer.func)
+            name = self._called(outer)
             if name.startswith(TAKING) or name in COPYING:
                 return
             if name in GATHERED or name == "itertools.chain":
@@ -352,9 +398,9 @@ class Uses:
             if isinstance(outer, (ast.Call, ast.keyword)):
                 call = outer if isinstance(outer, ast.Call) else parents[outer]
                 assert isinstance(call, ast.Call)
-                called = self._tree.qualified(call.func) or ""
+                called = self._called(call)
                 stepped = isinstance(call.func, ast.Attribute) and self._is_scaler(call.func.value)
-                if not called.startswith(TAKING) and not stepped and ast.unparse(call.func) != "print":
+                if not called.startswith(TAKING) and not stepped and called != "print":
                     self._given(call, node, depth, self._optimizer)
             elif isinstance(outer, ast.Attribute) and outer.attr == "param_groups":
                 self._groups(outer, depth)
