@@ -79,8 +79,9 @@ NOOPS = [
     ),
     NoOp(
         "the rate is a float that changes",
-        {k: v for k, v in PLAIN.items() if k != "anneal"},
-        "a float that may change",
+        {**{k: v for k, v in PLAIN.items() if k != "anneal"}, "before_loop": "kept = [optimizer]"},
+        "a float that may change: each value would be compiled anew, and line {line} may leave it",
+        at="kept = [optimizer]",
         also=("update",),
     ),
     NoOp(

@@ -109,6 +109,8 @@ class History:
     """Whether every optimizer's step may be captured in a CUDA graph."""
     steady_rates: frozenset[str] = frozenset()
     """The optimizers whose learning rate is a tensor, or never changes."""
+    present_rates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Traced functions that update, each with the optimizers whose rates must be in tensors while it runs."""
     single_precision: bool = True
     """Whether the original mentions no other floating-point precision, but in `with autocast` blocks of the training.
 

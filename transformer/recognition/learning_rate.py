@@ -46,7 +46,7 @@ class Uses:
         self._seen = seen
         nodes = list(walk(self._scope))
         self._members = {
-            member for n in nodes if isinstance(n, ast.For) for member in _members(n, f"{name}.param_groups")
+            member for n in nodes if isinstance(n, ast.For) for member in members(n, f"{name}.param_groups")
         }
         self._schedulers: set[str] = set()
         for node in nodes:
@@ -101,7 +101,7 @@ class Uses:
         ]
         around = [n for n in self._tree.ancestors(node) if n in loops]
         groups = f"{self._name}.param_groups"
-        return any(node.id in _members(n, groups) for n in around[:1] or loops)
+        return any(node.id in members(n, groups) for n in around[:1] or loops)
 
     def _is_passed_on(self, node: ast.Name) -> bool:
         """Whether one of its parameter groups is used otherwise than by `group["key"]`."""
@@ -203,7 +203,7 @@ class Uses:
                 self.obstacle = f"line {node.lineno} takes a parameter group by itself"
             return
         loop = parent if isinstance(parent, ast.For) else self._tree.parents.get(parent)
-        understood = isinstance(loop, ast.For) and _members(loop, ast.unparse(node))
+        understood = isinstance(loop, ast.For) and members(loop, ast.unparse(node))
         counted = isinstance(parent, ast.Call) and ast.unparse(parent.func) == "len"
         if not understood and not counted:
             self.obstacle = f"line {node.lineno} uses its parameter groups in a way that is not understood"
@@ -349,7 +349,7 @@ class Uses:
         self.reads.append(node)
 
 
-def _members(loop: ast.For, groups: str) -> set[str]:
+def members(loop: ast.For, groups: str) -> set[str]:
     """The loop's names for one parameter group: over the groups, enumerate(groups), or zip(groups, ...)."""
     iterable, target = loop.iter, loop.target
     if ast.unparse(iterable) == groups:

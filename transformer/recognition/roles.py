@@ -476,10 +476,10 @@ class Roles:
         These are what it names, and what may be called without its name: an object's operators, what is kept under
         another name or in a container, what a decorator or a base class of another file gets, generators.
         """
-        return tuple(dict.fromkeys(self.reached((self.outermost, *self._called_unseen))))
+        return tuple(dict.fromkeys(self.reached((self.outermost, *self.called_unseen))))
 
     @cached_property
-    def _called_unseen(self) -> tuple[ast.AST, ...]:
+    def called_unseen(self) -> tuple[ast.AST, ...]:
         """Functions and methods of the file whose calls need not name them."""
         tree = self.tree
         read: tuple[ast.Name | ast.Attribute, ...] = (*tree.of(ast.Name), *tree.of(ast.Attribute))

@@ -96,6 +96,11 @@ def apply(state: State) -> Rewrite:
         )
     elif both is not None and checks:  # what tensor-lr sets up under either flag
         edits.after(both.body[-1], render("unchecked"))
+    floating = [tree.definition(name) for name in functions if name in facts.present_rates]
+    present = tree.names.fresh("at_present_rate")
+    if floating:
+        first = min(floating, key=lambda d: d.lineno)
+        edits.before(first, render("present_rates", present_rates=present), gap=1 if first.col_offset else 2)
     code = render(
         "compile",
         policy=facts.act or facts.policy,  # what a step calls; the other is called once per rollout
@@ -106,6 +111,8 @@ def apply(state: State) -> Rewrite:
         checked=both is None and computing is None and checks,
         gpu=facts.asked.target != "cpu",
         known=_is_known(roles),
+        present_rates=present,
+        floating=facts.present_rates,
         draws=_may_draw(roles, functions),
     )
     block = tree.block(roles.outermost)

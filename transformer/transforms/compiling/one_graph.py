@@ -22,6 +22,7 @@ from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.torch_api import optimizers
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.compiling import present_rates
 
 INFO = TransformInfo(
     name="one-graph",
@@ -29,9 +30,9 @@ INFO = TransformInfo(
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
         "where update() clears, computes and steps in this order by statements of their own, under no conditions but "
-        "on the script's arguments, the optimizer is a known one with a steady rate, and nothing that may run while "
-        "training changes what it holds, which parameters need gradients, or gradients by hand; an object's "
-        "optimizer is one that its constructor alone sets"
+        "on the script's arguments, the optimizer is a known one whose rate is steady, or that nothing else sees "
+        "while update() runs, and nothing that may run while training changes what it holds, which parameters need "
+        "gradients, or gradients by hand; an object's optimizer is one that its constructor alone sets"
     ),
     safety=(
         "Without --compile the same three methods are called. With it the same is computed in a form that can be "
@@ -42,7 +43,8 @@ INFO = TransformInfo(
         "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they "
         "did. What an object's optimizer holds is asked anew for each minibatch. Phases of training that step the "
         "same optimizer, each plainly, share these functions: each overwrites "
-        "all of its gradients, or clears them."
+        "all of its gradients, or clears them. A rate that tensor-lr left a float is put into a tensor of float64 "
+        "while a compiled update runs, and is the same float again when it returns."
     ),
     costs=(
         "The graph breaks at backward() and step(), at half the gain: write zero_grad(), backward() and "
@@ -102,7 +104,7 @@ def apply(state: State) -> Rewrite:
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
     edits, traceable, written = Edits(state.source), tree.names.fresh("traceable"), set[str]()
-    flag = state.history.flags["compile"]
+    flag, steady = state.history.flags["compile"], state.history.steady_rates
     late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy"
     branching = _branches(roles, passes)
     live = bool(roles.history.restructured)
@@ -158,7 +160,13 @@ def apply(state: State) -> Rewrite:
     first = min([*by_update, *called_at], key=lambda d: d.lineno)
     edits.before(first, code, gap=1 if first.col_offset else 2)
     add_imports(tree.root, edits, "import inspect")
-    return Rewrite(edits, replace(state.history, on_device=state.history.on_device | written, traced=True))
+    floating = {
+        updates[definition]: tuple(name for one in found for name in one.optimizers if name not in steady)
+        for definition, found in by_update.items()
+    }
+    present = {name: those for name, those in floating.items() if those}
+    on_device = state.history.on_device | written
+    return Rewrite(edits, replace(state.history, on_device=on_device, traced=True, present_rates=present))
 
 
 def _further(roles: Roles) -> list[str]:
@@ -463,8 +471,9 @@ def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef, updates: 
         raise Skip(f"{name} is {f'torch.optim.{kind}' if kind else 'not known'}, whose step() may not be traceable")
     if any(k.arg in ("fused", "differentiable", None) for k in made[0].call.keywords):
         raise Skip(f"{name} is made with options under which its step() may not be traceable")
-    if name not in roles.history.steady_rates:
-        raise Skip(f"the learning rate of {name} is a float that may change: each value would be compiled anew")
+    if name not in roles.history.steady_rates and (why := present_rates.obstacle(roles, made[0], updates)) is not None:
+        changes = f"the learning rate of {name} is a float that may change: each value would be compiled anew"
+        raise Skip(f"{changes}, and {why}")
     for changed in roles.history.restructured.values():
         if "." not in name:
             raise Skip(changed)
