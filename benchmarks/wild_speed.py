@@ -256,6 +256,13 @@ class Part(click.ParamType):
         return slice(int(found[1]) - 1, None, int(found[2]))
 
 
+def _why(failed: Exception) -> str:
+    """The line that says why a script was not measured: that it took too long, or the last one that it wrote."""
+    first, *rest = str(failed).strip().splitlines()
+    line = first if "still running" in first or not rest else rest[-1]
+    return line.replace(f"{HERE.parent}{os.sep}", "")[:200]
+
+
 def load() -> list[dict[str, Any]]:
     """What is known."""
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []  # type: ignore[no-any-return]
@@ -321,7 +328,7 @@ def main(
         try:
             entry |= measured(script, outcome.source, root, directory / ".packages", turns, limit)
         except (RunFailed, OSError) as failed:
-            entry["reason"] = str(failed).strip().splitlines()[-1].replace(f"{HERE.parent}{os.sep}", "")[:200]
+            entry["reason"] = _why(failed)
         keep(entry)
         click.echo(f"{time.monotonic() - began:6.0f} s  {' | '.join(_cells(entry))}")
     write_page()

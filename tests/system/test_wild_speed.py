@@ -157,3 +157,13 @@ def test_a_script_that_stops_is_kept_with_its_reason(tmp_path: Path, monkeypatch
     monkeypatch.setattr(wild_speed, "PICTURE", tmp_path / "speed.png")
     CliRunner().invoke(wild_speed.main, [str(tmp_path)])
     assert json.loads((tmp_path / "speed.json").read_text())[0]["reason"] == "ValueError: no game"
+
+
+def test_what_took_too_long_says_so_and_not_what_it_wrote_last() -> None:
+    from wild_speed import _why
+
+    from transformer.verify.run import RunFailed
+
+    assert _why(RunFailed("the script was still running after 240 s", "a warning\nanother")).endswith("240 s")
+    assert _why(RunFailed("the script ended with exit status 1", "Traceback\nValueError: x")) == "ValueError: x"
+    assert _why(RunFailed("no training loop was found")) == "no training loop was found"
