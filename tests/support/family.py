@@ -21,6 +21,7 @@ BY_DATA = (
     "channels-last",
     "host-arrays",
     "last-step",
+    "lstm-cells",
     "narrow-observations",
     "on-device",
     "tune-host",

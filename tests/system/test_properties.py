@@ -54,12 +54,13 @@ def test_the_template_is_fully_converted() -> None:
         "float-arrays",
         "plain-sizes",
         "channels-last",
+        "lstm-cells",
         "async-envs",
         "fused-envs",
     ]
     assert left == expected, (
-        "it has no class, one loop, one update, one policy, no images or parallel environments, and makes nothing on "
-        "the host, nor tensors of arrays in what is compiled"
+        "it has no class, one loop, one update, one policy, no images, memory or parallel environments, and makes "
+        "nothing on the host, nor tensors of arrays in what is compiled"
     )
 
 

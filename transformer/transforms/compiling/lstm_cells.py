@@ -1,0 +1,391 @@
+"""Compute an LSTM that networks call step by step from its own weights, where it is compiled for a CPU."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from transformer.dataflow.liveness import Liveness
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.name_lookups import texts_of
+from transformer.syntax.query import (
+    calls_method,
+    children,
+    first_parameter,
+    is_number,
+    names_in,
+    parameters,
+    unparse,
+    walk,
+)
+from transformer.syntax.rewrite import Edits
+from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+
+INFO = TransformInfo(
+    name="lstm-cells",
+    brief="--compile on a CPU: LSTM steps from its weights",
+    summary="compute an LSTM that is called step by step from its own weights, under --compile on a CPU",
+    applies=(
+        "to the loop over time in a network's method that clears the state where an episode ended and calls an "
+        "`nn.LSTM(inputs, hidden)`, of which nothing else is used than its sizes and parameters"
+    ),
+    safety=(
+        "torch.compile leaves what touches an nn.LSTM eager, and the loop with it. Compiled code may now read its "
+        "sizes, and calls a function in the loop's place that stays eager: it projects the inputs of all steps at "
+        "once, and computes the steps' gates as torch's documentation defines them, from the same parameters. Where "
+        "nothing is compiled, or on a GPU, the loop itself runs."
+    ),
+    costs=(
+        "--compile gains little on a CPU: call an nn.LSTM(inputs, hidden) in a loop `for h, d in zip(hidden, done)` "
+        "of the network's method."
+    ),
+    needs=("flags", "compile"),
+    before=(
+        "new_hidden = []\nfor h, d in zip(hidden, done):\n    h, state = self.lstm(\n        h.unsqueeze(0),\n"
+        "        ((1.0 - d).view(1, -1, 1) * state[0], (1.0 - d).view(1, -1, 1) * state[1]),\n    )\n"
+        "    new_hidden += [h]\nnew_hidden = torch.flatten(torch.cat(new_hidden), 0, 1)"
+    ),
+    after=(
+        'new_hidden = []\nif torch.compiler.is_dynamo_compiling() and state[0].device.type == "cpu":\n'
+        "    h, state = lstm_cells(self.lstm, hidden, done, state)\n    new_hidden += [h]\nelse:\n"
+        "    for h, d in zip(hidden, done):\n        ...\n"
+        "new_hidden = torch.flatten(torch.cat(new_hidden), 0, 1)\n...\n"
+        'if args.compile:\n    ...\n    torch._dynamo.config.allow_rnn = torch.device(device).type == "cpu"'
+    ),
+    regroups="an LSTM's gates add up the parts of inputs, state and biases in another order than torch's own LSTM",
+)
+
+LSTM, MODULE, COMPILE = "torch.nn.LSTM", "torch.nn.Module", "torch.compile"
+RECURRENT = frozenset((LSTM, "torch.nn.GRU", "torch.nn.RNN"))
+"""What torch.compile is told to take, which it would unroll step by step."""
+USED = frozenset(
+    "input_size hidden_size num_layers parameters named_parameters "
+    "weight_ih_l0 weight_hh_l0 bias_ih_l0 bias_hh_l0".split()
+)
+"""What may be read of the LSTM: its values may be set in place, and it goes on computing the same."""
+TAKES = ("torch.save", "copy.deepcopy", "copy.copy")
+"""What is given a whole network, beside functions of the file, and leaves its modules as they are."""
+BUILTINS = frozenset("super print len isinstance id type".split())
+REACHES = frozenset(
+    "modules named_modules children named_children get_submodule apply _modules __dict__ register_module "
+    "add_module set_submodule autocast".split()
+)
+"""What reaches a module without its name, and may change what it does; or changes what it computes in."""
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """A loop over time that calls an LSTM for each step."""
+
+    loop: ast.For
+    lstm: str
+    """The attribute."""
+    inputs: ast.expr
+    dones: ast.expr
+    state: str
+    output: str
+    others: frozenset[str]
+    """What the loop binds beside the state."""
+    outputs: str
+    """The list that takes the outputs."""
+
+    @property
+    def kept(self) -> ast.stmt:
+        """The statement that puts an output into the list."""
+        return self.loop.body[-1]
+
+
+def apply(state: State) -> Rewrite:
+    """Put a branch for compiled code around each such loop, and the function that it calls above the networks.
+
+    Raises:
+        Skip: a network uses an LSTM otherwise, or something else may change what it does.
+    """
+    tree, roles = state.tree, state.roles
+    asked = state.history.asked.target
+    if asked == "cuda":
+        raise NotNeeded("the target is a CUDA device")
+    found = [step for cls in roles.network_classes for step in _of_class(tree, cls)]
+    if not found:
+        raise NotNeeded("no network that is trained, of a class of this file, has an LSTM")
+    if tree.imports.get("torch") != "torch" or _modules(tree) & tree.bound:
+        raise Skip("torch is not imported by its name")
+    if roles.device is None and asked != "cpu":
+        raise Skip("the script moves nothing to a device")
+    _check_reached(roles)
+    _check_others(tree, {steps.lstm for steps in found})
+    edits, name = Edits(state.source), tree.names.fresh("lstm_cells")
+    for steps in found:
+        edits.replace(steps.loop, [_branch(state, edits, steps, name)])
+    owners = [n for steps in found for n in tree.ancestors(steps.loop) if n in tree.root.body]
+    first = min((n for n in owners if isinstance(n, ast.stmt)), key=lambda n: n.lineno)
+    strict = all(isinstance(s.loop.iter, ast.Call) and s.loop.iter.keywords for s in found)
+    edits.before(first, render("lstm_cells", lstm_cells=name, strict=strict), gap=2)
+    compiled = next(
+        (s for s in tree.block(roles.outermost) if _compiles(tree, s, state.history.flags["compile"])), None
+    )
+    if not isinstance(compiled, ast.If):
+        raise Skip("nothing is compiled right above the training loop")
+    cpu = "True" if asked == "cpu" else f'torch.device({roles.device}).type == "cpu"'
+    edits.after(compiled.body[-1], render("lstm_sizes", cpu=cpu))
+    return Rewrite(edits)
+
+
+def _compiles(tree: Tree, stmt: ast.stmt, flag: str) -> bool:
+    """Whether a statement is the one that compiles under the flag."""
+    return isinstance(stmt, ast.If) and tree.text(stmt.test) == flag and any(tree.calls(n, COMPILE) for n in walk(stmt))
+
+
+def _modules(tree: Tree) -> set[str]:
+    """The names by which the LSTM is found."""
+    return {name for name, module in tree.imports.items() if module in ("torch", "torch.nn", LSTM, MODULE)}
+
+
+def _branch(state: State, edits: Edits, steps: _Steps, name: str) -> cst.If:
+    """The loop in the branch of what is not compiled."""
+    tree, loop = state.tree, steps.loop
+    call = loop.body[-2]
+    assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)
+    code = render(
+        "lstm_compiled",
+        lstm_cells=name,
+        lstm=tree.text(call.value.func),
+        inputs=tree.text(steps.inputs),
+        dones=tree.text(steps.dones),
+        state=steps.state,
+        output=steps.output,
+        kept=tree.text(steps.kept),
+    )
+    branch = cst.parse_module(state.source.laid_out(code, loop.col_offset)).body[0]
+    assert isinstance(branch, cst.If) and isinstance(branch.orelse, cst.Else)
+    whole = edits.lines_of(loop).with_changes(leading_lines=[])
+    return branch.with_changes(orelse=branch.orelse.with_changes(body=cst.IndentedBlock([whole])))
+
+
+def _of_class(tree: Tree, cls: ast.ClassDef) -> Iterator[_Steps]:
+    """The loops of a network's methods.
+
+    Raises:
+        Skip: it has an LSTM that is used otherwise.
+    """
+    if not any(tree.qualified(n) == LSTM for n in walk(cls)):
+        return
+    if cls not in tree.root.body or [tree.qualified(b) for b in cls.bases] != [MODULE] or cls.keywords:
+        raise Skip(f"{cls.name} has an LSTM, and is no class of the module's own that is derived from nn.Module alone")
+    methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
+    calls = [n for m in methods for n in walk(m) if isinstance(n, ast.Call) and tree.qualified(n.func) == LSTM]
+    lstms = [_attribute(tree, cls, call) for call in calls]
+    if len(lstms) != len(set(lstms)) or len(lstms) != sum(tree.qualified(n) == LSTM for n in walk(cls)):
+        raise Skip(f"{cls.name} makes its LSTM in more than one place")
+    found = []
+    for lstm in lstms:
+        loops = [steps for m in methods for steps in _in_method(tree, cls, m) if steps.lstm == lstm]
+        if not loops:
+            raise Skip(f"{lstm} is not called in a loop over time of a known form")
+        _check_used(tree, lstm, loops)
+        found += loops
+    yield from found
+
+
+def _attribute(tree: Tree, cls: ast.ClassDef, call: ast.Call) -> str:
+    """The attribute that the constructor keeps an LSTM of one layer as, which has biases and the steps first.
+
+    Raises:
+        Skip: it is made otherwise.
+    """
+    stmt, method = tree.parents[call], tree.scope_of(call)
+    target = stmt.targets[0] if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 else None
+    constructor = isinstance(method, ast.FunctionDef) and method.name == "__init__" and stmt in method.body
+    kept = isinstance(target, ast.Attribute) and tree.class_of_self(target.value, method) is cls
+    if not isinstance(target, ast.Attribute) or not kept or not constructor:
+        raise Skip(f"line {call.lineno} makes an LSTM that is not kept as an attribute by the constructor")
+    if call.keywords or len(call.args) != 2 or any(isinstance(a, ast.Starred) for a in call.args):
+        raise Skip(f"line {call.lineno} makes an LSTM with more than its two sizes")
+    return target.attr
+
+
+def _in_method(tree: Tree, cls: ast.ClassDef, method: ast.FunctionDef) -> Iterator[_Steps]:
+    """The loops that stand directly in a method, of the one form that is known."""
+    own = first_parameter(method)
+    nested = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Global, ast.Nonlocal, ast.NamedExpr)
+    if own is None or method.decorator_list or any(isinstance(n, nested) for n in walk(method) if n is not method):
+        return
+    if tree.class_of_self(ast.Name(own), method) is not cls or own in _bound(method.body):
+        return
+    for i, stmt in enumerate(method.body[1:-1], 1):
+        steps = _steps(stmt, own)
+        if steps is None or not _is_empty_list(method.body[i - 1], steps.outputs):
+            continue
+        above, below = method.body[:i], method.body[i + 1]
+        tensors = all(_is_reshaped(value, above) for value in (steps.inputs, steps.dones))
+        if not tensors or not _is_joined(tree, below, steps.outputs):
+            continue
+        live = Liveness.of(method.body)
+        rest = live.after[below] if isinstance(below, ast.Assign) and not _binds(below, steps.outputs) else frozenset()
+        if not live.after[stmt] & steps.others and steps.outputs not in rest:
+            yield steps
+
+
+def _steps(loop: ast.stmt, own: str) -> _Steps | None:
+    """What a loop calls an LSTM with, where it is written as cleanrl writes it, in whichever names."""
+    if not isinstance(loop, ast.For) or loop.orelse or len(loop.body) not in (2, 3):
+        return None
+    zipped, call, kept = loop.iter, loop.body[-2], loop.body[-1]
+    names = loop.target.elts if isinstance(loop.target, ast.Tuple) else []
+    strict = isinstance(zipped, ast.Call) and [unparse(k) for k in zipped.keywords] in ([], ["strict=True"])
+    if not isinstance(zipped, ast.Call) or unparse(zipped.func) != "zip" or len(zipped.args) != 2 or not strict:
+        return None
+    if len(names) != 2 or not isinstance(call, ast.Assign) or not isinstance(call.value, ast.Call):
+        return None
+    func, results = call.value.func, call.targets[0].elts if isinstance(call.targets[0], ast.Tuple) else []
+    if not isinstance(func, ast.Attribute) or len(results) != 2 or unparse(func.value) != own:
+        return None
+    if not all(isinstance(n, ast.Name) for n in (*names, *results)):
+        return None
+    step, done, output, state = map(unparse, (*names, *results))
+    keep, first = f"(1.0 - {done}).view(1, -1, 1)", loop.body[0]
+    others = {step, done, output}
+    if len(loop.body) == 3:
+        if not isinstance(first, ast.Assign) or not isinstance(first.targets[0], ast.Name):
+            return None
+        named = first.targets[0].id
+        if not _is(first, f"{named} = {keep}") or named in {*others, state}:
+            return None
+        keep = named
+        others.add(named)
+    outputs = next((n for n in names_in([kept]) - {output}), "")
+    cleared = f"({keep} * {state}[0], {keep} * {state}[1])"
+    known = _is(call, f"{output}, {state} = {own}.{func.attr}({step}.unsqueeze(0), {cleared})")
+    known = known and (_is(kept, f"{outputs} += [{output}]") or _is(kept, f"{outputs}.append({output})"))
+    several = len({step, done, state, outputs, own}) == 5 and output not in {done, state, outputs, own}
+    if not known or not several or outputs in others or others & {"zip", "torch"}:
+        return None
+    return _Steps(loop, func.attr, zipped.args[0], zipped.args[1], state, output, frozenset(others), outputs)
+
+
+def _is(stmt: ast.stmt, text: str) -> bool:
+    """Whether a statement is this one, however it is laid out."""
+    return ast.dump(stmt) == ast.dump(ast.parse(text).body[0])
+
+
+def _bound(body: Sequence[ast.stmt]) -> set[str]:
+    return {n.id for s in body for n in walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+
+
+def _binds(stmt: ast.stmt, name: str) -> bool:
+    return isinstance(stmt, ast.Assign) and [unparse(t) for t in stmt.targets] == [name]
+
+
+def _is_empty_list(stmt: ast.stmt, name: str) -> bool:
+    return _binds(stmt, name) and isinstance(stmt, ast.Assign) and unparse(stmt.value) == "[]"
+
+
+def _is_reshaped(value: ast.expr, above: Sequence[ast.stmt]) -> bool:
+    """Whether what is gone through is a tensor: the result of a reshape, or a name that last got one."""
+    if isinstance(value, ast.Name):
+        last = next((s for s in reversed(above) if value.id in _bound([s])), None)
+        return isinstance(last, ast.Assign) and _binds(last, value.id) and calls_method(last.value, "reshape", "view")
+    return calls_method(value, "reshape", "view")
+
+
+def _is_joined(tree: Tree, stmt: ast.stmt, name: str) -> bool:
+    """Whether a statement reads the list of outputs in one place, where it joins them, and nothing else of it."""
+    read = [n for n in walk(stmt) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    call = tree.parents[read[0]] if len(read) == 1 else None
+    if not isinstance(stmt, (ast.Assign, ast.Return)) or call is None or not tree.calls(call, "torch.cat"):
+        return False
+    assert isinstance(call, ast.Call)
+    given = [*call.args[1:], *(k.value for k in call.keywords)]
+    first = all(k.arg == "dim" for k in call.keywords) and all(is_number(v, 0) for v in given)
+    return call.args[:1] == read and first and len(given) <= 1
+
+
+def _check_used(tree: Tree, lstm: str, loops: Sequence[_Steps]) -> None:
+    """Nothing is done with attributes of that name, but what keeps the LSTM as it was made.
+
+    Raises:
+        Skip: something is.
+    """
+    for node in tree.of(ast.Attribute):
+        if node.attr != lstm:
+            continue
+        above = tree.parents[node]
+        if not isinstance(node.ctx, ast.Load):
+            made = isinstance(above, ast.Assign) and tree.calls(above.value, LSTM)
+            fine = made and isinstance(tree.scope_of(node), ast.FunctionDef)
+        elif isinstance(above, ast.Attribute):
+            fine = above.attr in USED and isinstance(above.ctx, ast.Load)
+        else:
+            fine = any(above is s.value for steps in loops for s in steps.loop.body if isinstance(s, ast.Assign))
+        if not fine:
+            raise Skip(f"line {node.lineno} uses {tree.text(node)} for something else than a loop over time")
+    if lstm in texts_of(tree):
+        raise Skip(f"the script may read {lstm} by its name, which stands in a text")
+
+
+def _check_others(tree: Tree, lstms: Collection[str]) -> None:
+    """No other recurrent layer is made, nor is torch.compile told what to do with them.
+
+    Raises:
+        Skip: one is.
+    """
+    for node in tree.nodes:
+        if tree.qualified(node) in RECURRENT:
+            made = tree.parents[tree.parents[node]]
+            known = made.targets[0] if isinstance(made, ast.Assign) else None
+            if not isinstance(known, ast.Attribute) or known.attr not in lstms:
+                raise Skip(f"line {tree.statement(node).lineno} makes another recurrent layer")
+        elif isinstance(node, ast.Attribute) and node.attr == "allow_rnn":
+            raise Skip(f"line {node.lineno} tells torch.compile what to do with recurrent layers")
+
+
+def _check_reached(roles: Roles) -> None:
+    """Nothing reaches the networks' parts by another way than their names, to change what they do.
+
+    Raises:
+        Skip: something may.
+    """
+    tree = roles.tree
+    named: list[ast.Attribute | ast.Name] = [*tree.of(ast.Attribute), *tree.of(ast.Name)]
+    for node in named:
+        name = node.attr if isinstance(node, ast.Attribute) else tree.imports.get(node.id, "").rpartition(".")[2]
+        if name in REACHES or "hook" in name or (name == "LSTM" and not isinstance(node.ctx, ast.Load)):
+            raise Skip(f"{tree.text(node)} in line {node.lineno} may change what the parts of a network do")
+    names = {first_parameter(m) for cls in roles.network_classes for m in cls.body if isinstance(m, ast.FunctionDef)}
+    for stmt in tree.of(ast.Assign):
+        made = tree.constructor(stmt.value)
+        if made is not None and tree.classes[unparse(made.func)] in roles.network_classes:
+            names |= names_in(stmt.targets)
+    calls = tree.of(ast.Call)
+    while True:  # a function's parameter is a further name
+        handed = [(call, a) for call in calls for a in _given(call) if _names_itself(tree, a, names)]
+        known = len(names)
+        for call, _ in handed:
+            function = tree.function_called(call)
+            if function is not None:
+                names |= set(parameters(function))
+            elif not tree.calls(call, *TAKES) and not (isinstance(call.func, ast.Name) and call.func.id in BUILTINS):
+                raise Skip(f"line {call.lineno} hands a network on, and {tree.text(call.func)} may change its parts")
+        if len(names) == known:
+            return
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(k.value for k in call.keywords)]
+
+
+def _names_itself(tree: Tree, value: ast.expr, names: Collection[str | None]) -> bool:
+    """Whether an argument is one of these names, or holds it: what it is asked for, or is called, is no matter."""
+    whole = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.IfExp, ast.BoolOp)
+    if isinstance(value, whole):
+        return any(_names_itself(tree, n, names) for n in children(value) if isinstance(n, ast.expr))
+    return isinstance(value, ast.Name) and value.id in names
+
+
+TRANSFORM = Transform(INFO, apply)
