@@ -39,7 +39,7 @@ from transformer.transforms.tuning import (
     transfers,
     tune_host,
 )
-from transformer.transforms.update import auxiliary_update, deferred_sync, late_exit, shuffle, tensor_lr, update
+from transformer.transforms.update import auxiliary_update, deferred_sync, late_append, late_exit, shuffle, tensor_lr, update
 
 GATHERING: tuple[Transform, ...] = (dissolve.TRANSFORM, inline.TRANSFORM)
 """Those that need no recognised training loop, and bring scripts into the form in which there is one."""
@@ -63,6 +63,7 @@ ORDER: tuple[Transform, ...] = (
     on_device.TRANSFORM,
     late_exit.TRANSFORM,
     deferred_sync.TRANSFORM,
+    late_append.TRANSFORM,
     host_arrays.TRANSFORM,
     narrow_observations.TRANSFORM,
     sampling.TRANSFORM,

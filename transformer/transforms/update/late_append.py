@@ -1,0 +1,163 @@
+"""Add what a minibatch gives to lists below the optimizer's step, not in its computation."""
+
+from __future__ import annotations
+
+import ast
+
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.query import calls_method, statements, walk
+from transformer.syntax.rewrite import Edits
+from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.minibatch import first_computation, last_step
+
+INFO = TransformInfo(
+    name="late-append",
+    brief="lists grow below the optimizer's step",
+    summary="add what a minibatch gives to a list below the optimizer's step",
+    applies=(
+        "to lists that the training empties above the epochs and reads below them, and that a minibatch makes longer "
+        "by numbers, or by tensors without gradients, under conditions or not; where nothing leaves the minibatch "
+        "above its step"
+    ),
+    safety=(
+        "The same elements are put into a list of the minibatch's own, in the same order, and behind the step into the "
+        "list that they were put into at once; nothing looks at that in between."
+    ),
+    costs="update() stays eager, as a list is longer at each call: fill it below the optimizer's step.",
+    needs=(),
+    before="if args.norm_adv:\n    clipfracs += [clipped.mean().item()]\n...\noptimizer.step()",
+    after=(
+        "new_clipfracs = []\nif args.norm_adv:\n    new_clipfracs += [clipped.mean().item()]\n...\noptimizer.step()\n"
+        "clipfracs += new_clipfracs"
+    ),
+)
+
+NUMBERS = frozenset(("item", "tolist", "detach"))
+"""Methods of tensors whose results carry no graph."""
+
+
+def apply(state: State) -> Rewrite:
+    """Give each list that grows in the computation of a minibatch a list of the minibatch's own.
+
+    Raises:
+        Skip: none grows there, or it may be looked at before the step.
+    """
+    roles = state.roles
+    loop, first, last = roles.minibatch_loop, first_computation(roles), last_step(roles)
+    if first is None or last is None or first > last:
+        raise Skip("no tensor computation was found above the optimizer's step")
+    region = loop.body[first : last + 1]
+    grown: dict[str, list[ast.Name]] = {}
+    for stmt in statements(region):
+        if (name := _grown(stmt)) is not None and not _made_in(region, name.id):
+            grown.setdefault(name.id, []).append(name)
+    if not grown:
+        raise NotNeeded("no list grows above the optimizer's step")
+    for stmt in statements(region):
+        if isinstance(stmt, (ast.Break, ast.Continue, ast.Return, ast.Try)):
+            raise Skip(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
+    edits, reasons = Edits(state.source), list[str]()
+    for name, places in grown.items():
+        if (why := _obstacle(roles, region, name, places)) is not None:
+            reasons.append(f"{name}: {why}")
+            continue
+        own = state.tree.names.fresh(f"new_{name}")
+        stmt = next(s for s in region if any(n is places[0] for n in walk(s)))
+        edits.before(stmt, f"{own} = []")
+        for place in places:
+            edits.substitute(place, own)
+        edits.after(region[-1], f"{name} += {own}")
+    if not edits:
+        raise Skip("; ".join(reasons))
+    return Rewrite(edits, notes=tuple(reasons))
+
+
+def _grown(stmt: ast.stmt) -> ast.Name | None:
+    """The list that a statement makes longer by one element, and does nothing else."""
+    if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.value, ast.List):
+        return stmt.target if isinstance(stmt.target, ast.Name) else None
+    call = stmt.value if isinstance(stmt, ast.Expr) else None
+    if calls_method(call, "append") and len(call.args) == 1 and not call.keywords:
+        return call.func.value if isinstance(call.func.value, ast.Name) else None
+    return None
+
+
+def _made_in(region: list[ast.stmt], name: str) -> bool:
+    """Whether a minibatch makes the list that it fills."""
+    targets = [t for s in statements(region) if isinstance(s, ast.Assign) for t in s.targets]
+    return any(isinstance(n, ast.Name) and n.id == name for t in targets for n in walk(t))
+
+
+def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.Name]) -> str | None:
+    """Why a list must grow where it does; None where nothing may see it, under whatever name, before the step.
+
+    It is empty where the epochs begin, and named nowhere else until they end: so it has no other name.
+    """
+    tree, epochs = roles.tree, _filling(roles, name)
+    if epochs is None:
+        return "it is not emptied right above the epochs"
+    if any(name in n.names for kind in (ast.Global, ast.Nonlocal) for n in tree.of(kind)):
+        return "it is a variable of several functions"
+    block = tree.block(epochs)
+    emptied = max(i for i, s in enumerate(block[: block.index(epochs)]) if _empties(s, name))
+    filled = {n for s in block[emptied + 1 : block.index(epochs) + 1] for n in walk(s)}
+    for node in tree.of(ast.Name):
+        if node.id != name or node in places or not roles.is_ours(node):
+            continue
+        if tree.scope_of(node) is not roles.scope:
+            return f"line {node.lineno} uses it in a function"
+        if node in filled:
+            return f"line {node.lineno} uses it before the epochs have ended"
+    for place in places:
+        stmt = tree.statement(place)
+        around = [n for n in tree.ancestors(stmt) if any(n in walk(s) for s in region)]
+        if not all(isinstance(n, (ast.If, ast.With)) for n in around):
+            return f"line {stmt.lineno} is repeated, or a function's"
+        if not without_gradients(tree, stmt) and not all(map(_is_number, _elements(stmt))):
+            return f"line {stmt.lineno} adds what may have a graph"
+        if stmt is region[0] or region[0] in around:
+            return f"line {stmt.lineno} stands in the first statement that computes"
+    return None
+
+
+def _filling(roles: Roles, name: str) -> ast.stmt | None:
+    """The loop in which a list is filled: around the minibatches or theirs, below what empties it in the same block."""
+    outer = roles.tree.ancestors(roles.minibatch_loop)
+    for stmt in (roles.minibatch_loop, *(n for n in outer if isinstance(n, ast.stmt))):
+        if stmt is roles.scope:
+            return None
+        block = roles.tree.block(stmt)
+        if any(_empties(s, name) for s in block[: block.index(stmt)]):
+            return stmt
+    return None
+
+
+def _empties(stmt: ast.stmt, name: str) -> bool:
+    """Whether a statement gives a name a new empty list."""
+    if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
+        return False
+    target, value = stmt.targets[0], stmt.value
+    pairs = [(target, value)]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs = list(zip(target.elts, value.elts, strict=True))
+    return any(isinstance(t, ast.Name) and t.id == name and isinstance(v, ast.List) and not v.elts for t, v in pairs)
+
+
+def _elements(stmt: ast.stmt) -> list[ast.expr]:
+    if isinstance(stmt, ast.AugAssign):
+        assert isinstance(stmt.value, ast.List)
+        return stmt.value.elts
+    assert isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call)
+    return stmt.value.args
+
+
+def _is_number(element: ast.expr) -> bool:
+    """Whether an element is a number, or a tensor without a graph, by how it is made."""
+    if isinstance(element, ast.UnaryOp):
+        return _is_number(element.operand)
+    return isinstance(element, ast.Constant) or calls_method(element, *NUMBERS)
+
+
+TRANSFORM = Transform(INFO, apply, ("on-policy", "update"))
