@@ -181,10 +181,12 @@ class Parts:
     def _hands_on(self, method: ast.FunctionDef) -> bool:
         """Whether a method uses its object otherwise than before a dot, or in `super(Agent, self)`."""
         parents, own = self._tree.parents, method.args.args[0].arg
-        outer = [parents[n] for n in walk(method) if _is(n, own) and parents[n] is not method.args]
-        return not all(
-            isinstance(o, ast.Attribute) or self._tree.names.builtin(getattr(o, "func", o)) == "super" for o in outer
-        )
+        for node in walk(method):
+            outer = parents[node] if _is(node, own) else None
+            super_of = isinstance(outer, ast.Call) and self._tree.names.builtin(outer.func) == "super"
+            if not (outer is None or isinstance(outer, (ast.Attribute, ast.arguments)) or super_of):
+                return True
+        return False
 
     def _written(self, name: str) -> Iterator[ast.expr]:
         """Where a name stands, as a name, an attribute or a text."""
