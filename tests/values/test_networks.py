@@ -351,6 +351,13 @@ CHANGING = {
         "agent": f"{AGENT}{UNCALLED}".replace(INIT, f"{INIT}        self.late = getattr(self, 'lo' + 'ad')\n", 1),
         "head": "agent.late('a')",
     },
+    "a method of its class under another name": {
+        "functions": "def other(self, x):\n    return x\n\n\n",
+        "before_loop": "kind = Agent",
+        "head": "kind.get_value = other",
+    },
+    "its class in a container": {"before_loop": "kinds = {'a': Agent}"},
+    "its class is given away": {"before_loop": "keep(Agent)"},
     "a method that torch calls": {
         "agent": f"{AGENT}\n\n    def forward(self, x):\n        self.load_state_dict(torch.load('a'))\n"
     },
@@ -448,6 +455,12 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
         {"agent": f"{AGENT}{SAVING}", "head": "agent.write()"},
         {"agent": f"{AGENT}{UNCALLED}", "head": "agent.load('a') if iteration > 9 else None"},
         {"head": "print(not agent.training)"},
+        {
+            "functions": "def look(net: Agent | None, nets: list[Agent]) -> Agent:\n"
+            "    assert isinstance(net, Agent)\n\n\n",
+            "before_loop": "class Other(Agent):\n    pass",
+            "head": "print(Agent.__name__)",
+        },
         {"make_agent": OTHER, "head": f"{CHOSEN}    print(net.get_value(next_obs).shape)"},
     ],
     ids=[
@@ -457,6 +470,7 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
         "a part is saved",
         "values are loaded",
         "asked",
+        "its class is named",
         "one of two",
     ],
 )
@@ -502,6 +516,8 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
         ({"agent": f"{BUILT}        KEPT.append(self.more)\n"}, "uses self.more in a way"),
         ({"agent": f"{BUILT}        self.thaw = lambda: self.more.requires_grad_(True)\n"}, "self.more"),
         ({"head": "agent.__init__()"}, "calls agent.__init__()"),
+        ({"head": "Agent.get_value = other"}, "uses Agent, whose methods may"),
+        ({"before_loop": "kind = Agent"}, "uses Agent, whose methods may"),
         (
             {
                 "agent": f"{AGENT}{SAVING.replace('state_dict()', 'state_dict(keep_vars=True)')}",
