@@ -460,6 +460,7 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
             "    assert isinstance(net, Agent)\n\n\n",
             "before_loop": "class Other(Agent):\n    pass",
             "head": "print(Agent.__name__)",
+            "end": "evaluate(Model=Agent)",
         },
         {"make_agent": OTHER, "head": f"{CHOSEN}    print(net.get_value(next_obs).shape)"},
     ],

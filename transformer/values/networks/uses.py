@@ -122,8 +122,9 @@ class Uses:
         tree = roles.tree
         classes_of_networks = {cls.name for cls in roles.network_classes}
         for node in tree.nodes:
-            if isinstance(node, ast.Name) and node.id in classes_of_networks and not self._leaves_class(node):
-                raise Changed(f"line {node.lineno} uses {node.id}, whose methods may become others")
+            if isinstance(node, ast.Name) and node.id in classes_of_networks:
+                if not self._leaves_class(node) and self._runs_with_training(node):
+                    raise Changed(f"line {node.lineno} uses {node.id}, whose methods may become others")
             if isinstance(node, ast.Name) and node.id in SEEING:
                 if not self._looks_at_another(node) and self._runs_with_training(node):
                     raise Changed(f"line {node.lineno} uses {node.id}, which may change anything")
