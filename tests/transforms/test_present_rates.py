@@ -6,6 +6,7 @@ import copy
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from cases import NoOp, turn
@@ -111,6 +112,7 @@ def noop(title: str, parts: dict[str, str], reason: str = "line {line} may see i
 STOPPED = edited("optimize", "optimizer.zero_grad()", "after()\noptimizer.zero_grad()")
 LEFT = "line {line} may leave it to code that runs during an update"
 NO_VARIABLE = "no variable that is made above the training loop"
+SAVES = "class Saver:\n    def {}(self{}):\n        states.append(optimizer.state_dict())\n\n\n"
 ASKS = "def after():\n    print(optimizer.param_groups[0]['lr'])\n\n"
 ANNEALS = "def anneal():\n    optimizer.param_groups[0]['lr'] *= 0.9\n\n"
 NOOPS = [
@@ -170,6 +172,19 @@ NOOPS = [
             "optimize": STOPPED,
         },
         at="states.append",
+    ),
+    *(
+        noop(
+            title,
+            {"closures": SAVES.format(*method) + more, "optimize": STOPPED.replace("after()", called)},
+            at="states.append",
+        )
+        for title, method, more, called in (
+            ("a class under another name is made", ("__init__", ""), "make = Saver\n", "make()"),
+            ("a derived class is made", ("__init__", ""), "class Own(Saver):\n    pass\n", "Own()"),
+            ("a method that is found by its name", ("look", ""), "saver = Saver()\n", "getattr(saver, 'look')()"),
+            ("a method that Python calls", ("write", ", text"), "saver = Saver()\n", "print(file=saver)"),
+        )
     ),
     noop(
         "what it calls steps a scheduler",
@@ -238,6 +253,15 @@ NOOPS = [
         "line {line} uses globals, which may see it",
         at="globals()",
     ),
+    noop(
+        "a hook for all optimizers",
+        {
+            "third_party": "from torch.optim.optimizer import register_optimizer_step_post_hook as after_step",
+            "before_loop": "states = []\nafter_step(lambda which, *_: states.append(which.state_dict()))",
+        },
+        "line {line} registers a hook",
+        at="after_step(lambda",
+    ),
     noop("a step over many", {"optimizer": MADE[:-1] + ", foreach=True)"}, "not known to take a tensor for a rate"),
     noop("on a device", {"optimizer": MADE[:-1] + ", capturable=False)"}, "not known to take a tensor for a rate"),
     noop("made on a condition", {"optimizer": f"if args.seed:\n    {MADE}"}, NO_VARIABLE),
@@ -296,6 +320,16 @@ def test_rates_are_tensors_of_their_precision_meanwhile_and_the_same_floats_agai
         assert [rate.dtype for rate in seen] == [torch.float64] * 2
         assert [rate.item() for rate in seen] == rates
         assert all(group["lr"] is rate for group, rate in zip(optimizer.param_groups, rates, strict=True))
+
+
+def test_rates_that_numpy_computes() -> None:
+    optimizer, seen = two_groups(), list[Any]()
+    rates = [np.where(True, 0.1, 0.2), np.float32(0.25)]
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    emitted()["at_present_rate"](lambda: seen.extend(g["lr"].item() for g in optimizer.param_groups), optimizer)()
+    assert seen == rates
+    assert all(group["lr"] is rate for group, rate in zip(optimizer.param_groups, rates, strict=True))
 
 
 def test_groups_that_are_loaded_and_rates_that_are_tensors_already() -> None:

@@ -347,6 +347,17 @@ CHANGING = {
             },
         }.items()
     },
+    "a method that the constructor finds by a name that it puts together": {
+        "agent": f"{AGENT}{UNCALLED}".replace(INIT, f"{INIT}        self.late = getattr(self, 'lo' + 'ad')\n", 1),
+        "head": "agent.late('a')",
+    },
+    "a method of its class under another name": {
+        "functions": "def other(self, x):\n    return x\n\n\n",
+        "before_loop": "kind = Agent",
+        "head": "kind.get_value = other",
+    },
+    "its class in a container": {"before_loop": "kinds = {'a': Agent}"},
+    "its class is given away": {"before_loop": "keep(Agent)"},
     "a method that torch calls": {
         "agent": f"{AGENT}\n\n    def forward(self, x):\n        self.load_state_dict(torch.load('a'))\n"
     },
@@ -439,13 +450,30 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
     "parts",
     [
         {"agent": BUILT},
+        {"agent": BUILT.replace("super()", "super(Agent, self)", 1)},
         {"agent": f"{AGENT}\n\n    def load(self):\n        self.actor = torch.load('a')\n"},
         {"agent": f"{AGENT}{SAVING}", "head": "agent.write()"},
         {"agent": f"{AGENT}{UNCALLED}", "head": "agent.load('a') if iteration > 9 else None"},
         {"head": "print(not agent.training)"},
+        {
+            "functions": "def look(net: Agent | None, nets: list[Agent]) -> Agent:\n"
+            "    assert isinstance(net, Agent)\n\n\n",
+            "before_loop": "class Other(Agent):\n    pass",
+            "head": "print(Agent.__name__)",
+            "end": "evaluate(Model=Agent)",
+        },
         {"make_agent": OTHER, "head": f"{CHOSEN}    print(net.get_value(next_obs).shape)"},
     ],
-    ids=["made by a method", "not called", "a part is saved", "values are loaded", "asked", "one of two"],
+    ids=[
+        "made by a method",
+        "made by a method of Python 2",
+        "not called",
+        "a part is saved",
+        "values are loaded",
+        "asked",
+        "its class is named",
+        "one of two",
+    ],
 )
 def test_parameters_that_stay(parts: dict[str, str]) -> None:
     assert restructured(**parts) is None
@@ -475,10 +503,22 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
         ),
         ({"agent": BUILT.replace("self.more =", "yield\n        self.more =", 1)}, "sets self.more"),
         ({"agent": BUILT.replace("self.build()", "self.late = (self.build() for _ in 'a')", 1)}, "sets self.more"),
+        (
+            {"agent": BUILT.replace(INIT, f"{INIT}        self.late = getattr(self, 'bu' + 'ild')\n", 1)},
+            "sets self.more",
+        ),
+        ({"agent": BUILT.replace(INIT, f"{INIT}        LATE.append(self)\n", 1)}, "sets self.more"),
+        ({"agent": f"@rebuilding\n{BUILT}"}, "is changed by what it is defined with"),
+        (
+            {"agent": BUILT.replace("nn.Module", "nn.Module, metaclass=Rebuilding", 1)},
+            "is changed by what it is defined",
+        ),
         ({"agent": f"{BUILT}        KEPT.append(self)\n"}, "hands self on"),
         ({"agent": f"{BUILT}        KEPT.append(self.more)\n"}, "uses self.more in a way"),
         ({"agent": f"{BUILT}        self.thaw = lambda: self.more.requires_grad_(True)\n"}, "self.more"),
         ({"head": "agent.__init__()"}, "calls agent.__init__()"),
+        ({"head": "Agent.get_value = other"}, "uses Agent, whose methods may"),
+        ({"before_loop": "kind = Agent"}, "uses Agent, whose methods may"),
         (
             {
                 "agent": f"{AGENT}{SAVING.replace('state_dict()', 'state_dict(keep_vars=True)')}",

@@ -364,6 +364,18 @@ def test_gradients_of_which_rounding_is_left_do_not_count(
     assert (wrong(run(tmp_path, seeing(noise), lambda f: seeing(-noise))) == []) == equal
 
 
+def test_what_is_done_to_parameters_without_gradients_counts(training: Training, tmp_path: Path) -> None:
+    """Adam makes no step of gradients that are zeros: nothing of that is rounding."""
+
+    def update(obs: torch.Tensor, kept: float = 1.0) -> tuple[torch.Tensor, ...]:
+        with torch.no_grad():
+            training.net.weight[:, 2:] *= kept
+        return training.update(obs * torch.tensor([1.0, 1.0, 0.0]))
+
+    assert wrong(run(tmp_path / "same", update, lambda f: lambda obs: update(obs))) == []
+    assert wrong(run(tmp_path / "other", update, lambda f: lambda obs: update(obs, 0.9))) != []
+
+
 def test_counters_among_an_optimizers_settings_are_taken_back(training: Training) -> None:
     (group,) = training.optimizer.param_groups
     group["steps"] = 1

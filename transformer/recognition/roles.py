@@ -616,9 +616,9 @@ class Roles:
         Args:
             kind: a regular expression for what stands between `register_` and `hook`.
         """
-        calls = (n for n in self.tree.of(ast.Call) if isinstance(n.func, ast.Attribute))
-        pattern = re.compile(rf"register_({kind})hook")
-        return next((c for c in calls if pattern.fullmatch(unparse(c.func).rpartition(".")[2])), None)
+        pattern, tree = re.compile(rf"register_({kind})hook"), self.tree
+        named = ((c, tree.qualified(c.func) or unparse(c.func)) for c in tree.of(ast.Call))
+        return next((call for call, name in named if pattern.fullmatch(name.rpartition(".")[2])), None)
 
     @cached_property
     def network_classes(self) -> tuple[ast.ClassDef, ...]:

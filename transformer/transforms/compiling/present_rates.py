@@ -75,7 +75,9 @@ class _During:
     def __init__(self, roles: Roles, updates: Collection[ast.FunctionDef]) -> None:
         self._tree = roles.tree
         self._own = {node for update in updates for node in walk(update)}
-        meanwhile = roles.reached([*updates, *roles.called_unseen, *roles.tree.of(ast.AsyncFunctionDef)])
+        # Other files call methods of what they are given, and a class under another name, or derived from, is made
+        methods = (m for c in roles.tree.of(ast.ClassDef) for m in c.body if m is not roles.scope)
+        meanwhile = roles.reached([*updates, *roles.called_unseen, *roles.tree.of(ast.AsyncFunctionDef), *methods])
         self._meanwhile = dict.fromkeys(meanwhile)  # in their order, so that always the same line is told
         self._understood = set[tuple[str, ast.FunctionDef | None]]()
 

@@ -132,6 +132,8 @@ class Parts:
             Unknown: one may.
         """
         for cls in self._roles.network_classes:
+            if cls.decorator_list or cls.keywords:
+                raise Unknown(f"{cls.name} (line {cls.lineno}) is changed by what it is defined with")
             methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.args.args]
             made = _Class(cls, frozenset(m.name for m in methods))
             for method in methods:
@@ -153,9 +155,11 @@ class Parts:
         """The methods of a class that run when the training has ended, or never; with `making`, or by its constructor.
 
         Neither Python nor torch calls them unasked, whatever is written as their names are stands where it may, and
-        they leave nothing behind that runs later.
+        they leave nothing behind that runs later. The constructor gives the object to nothing that may find them by
+        names that it puts together; that other methods do not is asked of each.
         """
-        if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"]:
+        made = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name == "__init__" and m.args.args]
+        if [self._tree.qualified(b) for b in cls.bases] != ["torch.nn.Module"] or any(map(self._hands_on, made)):
             return frozenset()
         methods = {m.name: m for m in cls.body if isinstance(m, ast.FunctionDef) and not m.decorator_list}
         apart = {n for n in methods if n not in OF_TORCH | {"forward"} and not n.startswith("_")}
@@ -173,6 +177,16 @@ class Parts:
                 )
             }
         return frozenset(apart)
+
+    def _hands_on(self, method: ast.FunctionDef) -> bool:
+        """Whether a method uses its object otherwise than before a dot, or in `super(Agent, self)`."""
+        parents, own = self._tree.parents, method.args.args[0].arg
+        for node in walk(method):
+            outer = parents[node] if _is(node, own) else None
+            super_of = isinstance(outer, ast.Call) and self._tree.names.builtin(outer.func) == "super"
+            if not (outer is None or isinstance(outer, (ast.Attribute, ast.arguments)) or super_of):
+                return True
+        return False
 
     def _written(self, name: str) -> Iterator[ast.expr]:
         """Where a name stands, as a name, an attribute or a text."""

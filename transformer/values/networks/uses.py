@@ -120,7 +120,11 @@ class Uses:
     def _check_script(self) -> None:
         roles = self._roles
         tree = roles.tree
+        classes_of_networks = {cls.name for cls in roles.network_classes}
         for node in tree.nodes:
+            if isinstance(node, ast.Name) and node.id in classes_of_networks:
+                if not self._leaves_class(node) and self._runs_with_training(node):
+                    raise Changed(f"line {node.lineno} uses {node.id}, whose methods may become others")
             if isinstance(node, ast.Name) and node.id in SEEING:
                 if not self._looks_at_another(node) and self._runs_with_training(node):
                     raise Changed(f"line {node.lineno} uses {node.id}, which may change anything")
@@ -143,6 +147,27 @@ class Uses:
             stored = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
             if name.startswith(("torch.set_", "torch.use_deterministic")) or (stored and name):
                 raise Changed(f"line {getattr(node, 'lineno', 1)} changes how torch computes")
+
+    def _leaves_class(self, name: ast.Name) -> bool:
+        """Whether a class is made, derived from, asked for an attribute or what is of it, or named in an annotation."""
+        parents = self._tree.parents
+        outer = parents[name]
+        if isinstance(outer, ast.Call) and self._tree.names.builtin(outer.func) in (
+            "isinstance",
+            "super",
+            "issubclass",
+        ):
+            return True
+        if isinstance(outer, (ast.Call, ast.Attribute)):
+            made, read = getattr(outer, "func", None) is name, isinstance(getattr(outer, "ctx", None), ast.Load)
+            return made or read
+        if isinstance(outer, ast.ClassDef):
+            return name in outer.bases
+        inside: ast.AST = name
+        while isinstance(parents[inside], (ast.Subscript, ast.BinOp, ast.Tuple)):
+            inside = parents[inside]
+        outer = parents[inside]
+        return inside in (getattr(outer, "annotation", None), getattr(outer, "returns", None))
 
     def _looks_at_another(self, node: ast.Name) -> bool:
         """`vars(args)`, `sys.argv`, `"x" in locals()`: what is looked at is a variable, and so no network's.

@@ -214,8 +214,8 @@ def _differences(
         if start.is_floating_point():
             grain = torch.finfo(start.dtype).eps * start.abs().max().item()
             noise = _cancelled(name, ours, theirs)
-            changes = [torch.where(noise, 0.0, side.tensors[name] - start) for side in (after, left)]
-            found += [("parameter change", e) for e in errors(*changes, name, grain=grain)]
+            change, expected_change = (torch.where(noise, 0.0, side.tensors[name] - start) for side in (after, left))
+            found += [("parameter change", e) for e in errors(change, expected_change, name, grain=grain)]
         else:
             found += [("parameter change", e) for e in errors(after.tensors[name], left.tensors[name], name)]
     changed = before.optimizer_tensors(state)
@@ -229,13 +229,14 @@ def _cancelled(name: str, ours: Mapping[str, torch.Tensor], theirs: Mapping[str,
     """Where in a parameter gradients have cancelled until rounding alone was left, of which Adam makes whole steps.
 
     There an optimizer's running mean is next to nothing beside that of the parameter's other elements, on both sides.
+    Where it is nothing on both, no step is made: gradients were zeros ever since, and rounding has no part in it.
     """
     found = torch.tensor(False)
     for key, share in ROUNDING.items():
         a, b = ours.get(f"{name}: {key}"), theirs.get(f"{name}: {key}")
         if a is not None and b is not None and a.shape == b.shape:
             limit = share * b.square().mean().sqrt()
-            found = found.to(b.device) | ((a.abs() < limit) & (b.abs() < limit))
+            found = found.to(b.device) | ((a.abs() < limit) & (b.abs() < limit) & ((a != 0) | (b != 0)))
     return found
 
 
