@@ -21,6 +21,7 @@ BY_DATA = (
     "channels-last",
     "host-arrays",
     "last-step",
+    "late-append",
     "lstm-cells",
     "narrow-observations",
     "on-device",

@@ -54,6 +54,7 @@ def test_the_template_is_fully_converted() -> None:
         "float-arrays",
         "plain-sizes",
         "channels-last",
+        "late-append",
         "lstm-cells",
         "async-envs",
         "fused-envs",

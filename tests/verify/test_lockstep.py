@@ -376,6 +376,20 @@ def test_what_is_done_to_parameters_without_gradients_counts(training: Training,
     assert wrong(run(tmp_path / "other", update, lambda f: lambda obs: update(obs, 0.9))) != []
 
 
+@pytest.mark.parametrize("value", [float("nan"), 1.0])
+def test_more_than_a_step_is_no_rounding(training: Training, tmp_path: Path, value: float) -> None:
+    def update(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return training.update(torch.cat([obs[:, :2], obs[:, 2:] * 1e-6], 1))
+
+    def spoiling(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        result = update(obs)
+        with torch.no_grad():
+            training.net.weight[:, 2] += value
+        return result
+
+    assert wrong(run(tmp_path, update, lambda f: spoiling))
+
+
 def test_counters_among_an_optimizers_settings_are_taken_back(training: Training) -> None:
     (group,) = training.optimizer.param_groups
     group["steps"] = 1

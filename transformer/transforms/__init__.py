@@ -39,7 +39,15 @@ from transformer.transforms.tuning import (
     transfers,
     tune_host,
 )
-from transformer.transforms.update import auxiliary_update, deferred_sync, late_append, late_exit, shuffle, tensor_lr, update
+from transformer.transforms.update import (
+    auxiliary_update,
+    deferred_sync,
+    late_append,
+    late_exit,
+    shuffle,
+    tensor_lr,
+    update,
+)
 
 GATHERING: tuple[Transform, ...] = (dissolve.TRANSFORM, inline.TRANSFORM)
 """Those that need no recognised training loop, and bring scripts into the form in which there is one."""

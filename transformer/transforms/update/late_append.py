@@ -7,8 +7,10 @@ import ast
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, statements, walk
+from transformer.syntax.query import TRY, calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
+from transformer.syntax.tree import Tree
+from transformer.torch_api import REDUCES
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
 
@@ -34,8 +36,8 @@ INFO = TransformInfo(
     ),
 )
 
-NUMBERS = frozenset(("item", "tolist", "detach"))
-"""Methods of tensors whose results carry no graph."""
+NUMBERS, MEANS = ("item", "tolist", "detach"), REDUCES
+"""Methods of tensors whose results carry no graph, and those whose results carry none where gradients are off."""
 
 
 def apply(state: State) -> Rewrite:
@@ -55,20 +57,21 @@ def apply(state: State) -> Rewrite:
             grown.setdefault(name.id, []).append(name)
     if not grown:
         raise NotNeeded("no list grows above the optimizer's step")
-    for stmt in statements(region):
-        if isinstance(stmt, (ast.Break, ast.Continue, ast.Return, ast.Try)):
-            raise Skip(f"line {stmt.lineno} may leave a minibatch before the optimizer's step")
+    for node in (*statements(region), *state.tree.ancestors(loop)):
+        if isinstance(node, (ast.Break, ast.Continue, ast.Return, *TRY)):
+            assert isinstance(node, ast.stmt)
+            raise Skip(f"line {node.lineno} may leave a minibatch before the optimizer's step")
     edits, reasons = Edits(state.source), list[str]()
-    for name, places in grown.items():
-        if (why := _obstacle(roles, region, name, places)) is not None:
-            reasons.append(f"{name}: {why}")
+    for filled, places in grown.items():
+        if (why := _obstacle(roles, region, filled, places)) is not None:
+            reasons.append(f"{filled}: {why}")
             continue
-        own = state.tree.names.fresh(f"new_{name}")
+        own = state.tree.names.fresh(f"new_{filled}")
         stmt = next(s for s in region if any(n is places[0] for n in walk(s)))
         edits.before(stmt, f"{own} = []")
         for place in places:
             edits.substitute(place, own)
-        edits.after(region[-1], f"{name} += {own}")
+        edits.after(region[-1], f"{filled} += {own}")
     if not edits:
         raise Skip("; ".join(reasons))
     return Rewrite(edits, notes=tuple(reasons))
@@ -98,7 +101,8 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
     tree, epochs = roles.tree, _filling(roles, name)
     if epochs is None:
         return "it is not emptied right above the epochs"
-    if any(name in n.names for kind in (ast.Global, ast.Nonlocal) for n in tree.of(kind)):
+    declared = [n for g in tree.of(ast.Global) for n in g.names] + [n for g in tree.of(ast.Nonlocal) for n in g.names]
+    if name in declared:
         return "it is a variable of several functions"
     block = tree.block(epochs)
     emptied = max(i for i, s in enumerate(block[: block.index(epochs)]) if _empties(s, name))
@@ -115,7 +119,7 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
         around = [n for n in tree.ancestors(stmt) if any(n in walk(s) for s in region)]
         if not all(isinstance(n, (ast.If, ast.With)) for n in around):
             return f"line {stmt.lineno} is repeated, or a function's"
-        if not without_gradients(tree, stmt) and not all(map(_is_number, _elements(stmt))):
+        if not all(_is_plain(tree, element) for element in _elements(stmt)):
             return f"line {stmt.lineno} adds what may have a graph"
         if stmt is region[0] or region[0] in around:
             return f"line {stmt.lineno} stands in the first statement that computes"
@@ -153,11 +157,13 @@ def _elements(stmt: ast.stmt) -> list[ast.expr]:
     return stmt.value.args
 
 
-def _is_number(element: ast.expr) -> bool:
+def _is_plain(tree: Tree, element: ast.expr) -> bool:
     """Whether an element is a number, or a tensor without a graph, by how it is made."""
     if isinstance(element, ast.UnaryOp):
-        return _is_number(element.operand)
-    return isinstance(element, ast.Constant) or calls_method(element, *NUMBERS)
+        return _is_plain(tree, element.operand)
+    if isinstance(element, ast.Constant) or calls_method(element, *NUMBERS) or tree.calls(element, "torch.tensor"):
+        return True
+    return calls_method(element, *MEANS) and without_gradients(tree, element)
 
 
 TRANSFORM = Transform(INFO, apply, ("on-policy", "update"))

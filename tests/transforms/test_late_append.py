@@ -1,0 +1,135 @@
+import pytest
+from cases import NoOp, Rewrite
+from scripts import PARTS, edited
+
+SHARE = "((ratio - 1.0).abs() > args.clip_coef).float().mean()"
+GROWS = f"with torch.no_grad():\n    if args.seed:\n        clipfracs += [{SHARE}.item()]"
+STEP = "optimizer.step()"
+
+
+def growing(grows: str, *, above: str = "", below: str = "", **parts: str) -> dict[str, str]:
+    """A minibatch in which `clipfracs` grows under a condition; other statements above it, and below its step."""
+    optimize = f"{PARTS['optimize']}\n{below}" if below else PARTS["optimize"]
+    return {"metrics": f"{above}\n{grows}".strip(), "optimize": optimize, **parts}
+
+
+def grown(grows: str, *, name: str = "new_clipfracs", above: str = "", below: str = "", **parts: str) -> dict[str, str]:
+    """The same with a list of the minibatch's own."""
+    after = growing(grows.replace("clipfracs +=", f"{name} +=").replace("clipfracs.", f"{name}."), above=above, **parts)
+    after["metrics"] = f"{above}\n{name} = []\n{after['metrics'].removeprefix(above).strip()}".strip()
+    after["optimize"] = f"{PARTS['optimize']}\nclipfracs += {name}\n{below}".strip()
+    return after
+
+
+CHOICE = f"if args.seed:\n    clipfracs += [{SHARE}.item()]\nelse:\n    clipfracs.append(0.0)"
+METHOD = "for value in (1.0, 2.0):\n    clipfracs.append(value)"
+
+REWRITES = [
+    Rewrite("under a condition", growing(GROWS), grown(GROWS)),
+    Rewrite("in both branches", growing(CHOICE), grown(CHOICE)),
+    Rewrite("read below the step", growing(GROWS, below="print(iteration)"), grown(GROWS, below="print(iteration)")),
+    Rewrite(
+        "detached",
+        growing(f"if args.seed:\n    clipfracs += [{SHARE}.detach()]"),
+        grown(f"if args.seed:\n    clipfracs += [{SHARE}.detach()]"),
+    ),
+    Rewrite(
+        "the name is taken",
+        growing(GROWS, before_loop="new_clipfracs = 1"),
+        grown(GROWS, name="new_clipfracs_1", before_loop="new_clipfracs = 1"),
+    ),
+    Rewrite(
+        "emptied together with others",
+        growing(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs, others = [], []")),
+        grown(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs, others = [], []")),
+    ),
+]
+
+BEFORE = "uses it before the epochs have ended"
+GRAPH = "adds what may have a graph"
+NOOPS = [
+    NoOp("nothing grows", {"metrics": "", "report": "print(iteration)"}, "no list grows", kind="not needed"),
+    NoOp(
+        "a list of the minibatch",
+        growing("own = []\nif args.seed:\n    own += [1.0]"),
+        "no list grows",
+        kind="not needed",
+    ),
+    NoOp(
+        "no list that is named",
+        growing("if args.seed:\n    envs.seen += [1.0]", report="print(iteration)"),
+        "no list grows",
+        kind="not needed",
+    ),
+    NoOp(
+        "by several at once", growing("if args.seed:\n    clipfracs.extend([1.0])"), "no list grows", kind="not needed"
+    ),
+    NoOp("read by the minibatch", growing(f"{GROWS}\nprint(len(clipfracs))"), BEFORE),
+    NoOp("read below the step, in the loop", growing(GROWS, below="print(np.mean(clipfracs))"), BEFORE),
+    NoOp(
+        "another name",
+        growing(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs = []\nseen = clipfracs")),
+        BEFORE,
+    ),
+    NoOp(
+        "emptied elsewhere",
+        growing(GROWS, before_loop="clipfracs = []", minibatches=edited("minibatches", "clipfracs = []\n", "")),
+        BEFORE,
+    ),
+    NoOp(
+        "not empty",
+        growing(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs = [0.0]")),
+        "is not emptied right above the epochs",
+    ),
+    NoOp(
+        "no list",
+        growing(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs = np.zeros(1)")),
+        "is not emptied right above the epochs",
+    ),
+    NoOp(
+        "emptied again", growing(f"{GROWS}\nif args.gamma > 2:\n    clipfracs = []"), "no list grows", kind="not needed"
+    ),
+    NoOp("deleted from", growing(f"{GROWS}\ndel clipfracs[0:0]"), BEFORE),
+    NoOp(
+        "seen by a function", growing(GROWS, closures="def seen():\n    return len(clipfracs)"), "uses it in a function"
+    ),
+    NoOp("the loss", growing("if args.seed:\n    clipfracs += [ratio.mean()]", report="print(iteration)"), GRAPH),
+    NoOp(
+        "a name, with gradients off",
+        growing("with torch.no_grad():\n    if args.seed:\n        clipfracs += [ratio]", report="print(iteration)"),
+        GRAPH,
+    ),
+    NoOp(
+        "what a call gives",
+        growing("with torch.no_grad():\n    if args.seed:\n        clipfracs += [id(ratio)]"),
+        GRAPH,
+    ),
+    NoOp("repeated", growing(METHOD), "is repeated, or a function's"),
+    NoOp(
+        "a break",
+        growing(f"{GROWS}\nif args.gamma > 2:\n    break"),
+        "may leave a minibatch before the optimizer's step",
+    ),
+    NoOp(
+        "an exception",
+        growing(f"try:\n    {SHARE}.item()\nexcept ValueError:\n    pass\n{GROWS}"),
+        "may leave a minibatch before the optimizer's step",
+    ),
+    NoOp(
+        "in the first statement",
+        {
+            "learn": f"if args.seed:\n    clipfracs += [b_obs.mean().item()]\n{PARTS['minibatch'].replace('<metrics>', '').replace('<optimize>', PARTS['optimize'])}"
+        },
+        "stands in the first statement that computes",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", REWRITES, ids=str)
+def test_rewrite(case: Rewrite) -> None:
+    case.check("late-append")
+
+
+@pytest.mark.parametrize("case", NOOPS, ids=str)
+def test_noop(case: NoOp) -> None:
+    case.check("late-append")
