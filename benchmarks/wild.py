@@ -372,7 +372,7 @@ def keep(script: Script, path: Path) -> None:
 
 
 @click.command()
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("directory", type=click.Path(file_okay=False, resolve_path=True, path_type=Path))
 @click.option("--list", "name", type=click.Choice(tuple(LISTS)), default="wild", help="Which scripts.")
 @click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
 @click.option("--run", "runs", is_flag=True, help="Run the converted ones against their originals; keep the outcomes.")

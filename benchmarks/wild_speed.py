@@ -284,7 +284,7 @@ def write_page() -> None:
 
 
 @click.command()
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("directory", type=click.Path(file_okay=False, resolve_path=True, path_type=Path))
 @click.option("--list", "names", multiple=True, type=click.Choice(tuple(wild.LISTS)), default=tuple(wild.LISTS))
 @click.option("--fetch", "fetches", is_flag=True, help="Get the missing checkouts from GitHub.")
 @click.option("--matching", default="", help="Those alone whose repository and path hold this text.")
