@@ -4,7 +4,7 @@ from scripts import PARTS, edited
 
 SHARE = "((ratio - 1.0).abs() > args.clip_coef).float().mean()"
 GROWS = f"with torch.no_grad():\n    if args.seed:\n        clipfracs += [{SHARE}.item()]"
-STEP = "optimizer.step()"
+MINIBATCH = PARTS["minibatch"].replace("<metrics>", "").replace("<optimize>", PARTS["optimize"])
 
 
 def growing(grows: str, *, above: str = "", below: str = "", **parts: str) -> dict[str, str]:
@@ -117,9 +117,7 @@ NOOPS = [
     ),
     NoOp(
         "in the first statement",
-        {
-            "learn": f"if args.seed:\n    clipfracs += [b_obs.mean().item()]\n{PARTS['minibatch'].replace('<metrics>', '').replace('<optimize>', PARTS['optimize'])}"
-        },
+        {"learn": f"if args.seed:\n    clipfracs += [b_obs.mean().item()]\n{MINIBATCH}"},
         "stands in the first statement that computes",
     ),
 ]
