@@ -67,7 +67,7 @@ def apply(state: State) -> Rewrite:
             reasons.append(f"{filled}: {why}")
             continue
         own = state.tree.names.fresh(f"new_{filled}")
-        stmt = next(s for s in region if any(n is places[0] for n in walk(s)))
+        stmt = next(s for s in region if any(n in places for n in walk(s)))
         edits.before(stmt, f"{own} = []")
         for place in places:
             edits.substitute(place, own)
