@@ -179,10 +179,8 @@ class Uses:
     def _is_for_saving(self, name: str, scope: Scope, bound: ast.stmt | None = None) -> bool:
         """Whether a variable of a scope, or what a statement there binds to it, is only given to torch.save()."""
         tree, before = self._tree, self._roles.reaching(scope).before
-        declared = [*tree.of(ast.Global), *tree.of(ast.Nonlocal)]
-        shared = any(isinstance(n, (ast.Global, ast.Nonlocal)) and name in n.names for n in declared)
         seeing = [n for n in tree.nodes if (getattr(n, "id", "") or getattr(n, "attr", "")) in SEEING]
-        if shared or any(not is_vars_of_options(tree, n) for n in seeing):
+        if name in tree.declared or any(not is_vars_of_options(tree, n) for n in seeing):
             return False
         if any(n.attr in ("save", "__code__") and not isinstance(n.ctx, ast.Load) for n in tree.of(ast.Attribute)):
             return False

@@ -281,6 +281,12 @@ class Tree:
         found |= {n.name for n in self.of(ast.MatchAs) if n.name} | {n.name for n in self.of(ast.MatchStar) if n.name}
         return frozenset(found | {n.rest for n in self.of(ast.MatchMapping) if n.rest})
 
+    @cached_property
+    def declared(self) -> frozenset[str]:
+        """Names that functions anywhere declare to be others' variables, by `global` or `nonlocal`."""
+        outside = [n for s in self.of(ast.Global) for n in s.names]
+        return frozenset(outside + [n for s in self.of(ast.Nonlocal) for n in s.names])
+
     def definition(self, name: str) -> ast.FunctionDef:
         """The function that a transform extracted under this name."""
         functions = (n for n in self.of(ast.FunctionDef) if not isinstance(self.parents[n], ast.ClassDef))

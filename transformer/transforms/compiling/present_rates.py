@@ -34,8 +34,7 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.Functio
     tree, name = roles.tree, optimizer.name
     if optimizer.kind not in TAKING or any(k.arg in CHOOSING for k in optimizer.call.keywords):
         return "it is not known to take a tensor for a rate"
-    shared = {*(n for g in tree.of(ast.Global) for n in g.names), *(n for g in tree.of(ast.Nonlocal) for n in g.names)}
-    if not _is_above(roles, optimizer.stmt) or name in shared or "." in name:
+    if not _is_above(roles, optimizer.stmt) or name in tree.declared or "." in name:
         return "it is no variable that is made above the training loop"
     if not _makes_its_groups(roles, optimizer):
         return "the groups that it is given may be in use elsewhere"

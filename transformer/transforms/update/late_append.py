@@ -101,8 +101,7 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
     tree, epochs = roles.tree, _filling(roles, name)
     if epochs is None:
         return "it is not emptied right above the epochs"
-    declared = [n for g in tree.of(ast.Global) for n in g.names] + [n for g in tree.of(ast.Nonlocal) for n in g.names]
-    if name in declared:
+    if name in tree.declared:
         return "it is a variable of several functions"
     block = tree.block(epochs)
     emptied = max(i for i, s in enumerate(block[: block.index(epochs)]) if _empties(s, name))
