@@ -51,8 +51,8 @@ BURN_IN_STEPS = 1100
 what moves it, after 500 or 1000."""
 AIM = 1.8
 """The geometric mean to reach under --compile."""
-SAME = ("the environment's steps", "neither rollout, advantages nor update")
-"""What no transform makes faster."""
+SAME = ("the environment's steps", "neither rollout, advantages nor update", "matrix products and convolutions")
+"""What no transform makes faster; the last one is in other phases, too."""
 DECISIVE = frozenset("policy acting evaluate-once update shuffle one-graph compile".split())
 """The transforms on which speed under --compile hangs."""
 LIMIT = 1800
@@ -86,7 +86,7 @@ def measured(
         original = Run(path, (*script.args, *quiet), text + ending, timeout=limit)
         contenders = line_up(original, output, (), RUNGS)
         length = Length(BURN_IN, None, 1.0, turns)
-        return concise(show.as_json(bench(past_warm_up(Task(contenders, 1, length), BURN_IN_STEPS))))
+        return concise(show.as_json(bench(past_warm_up(Task(contenders, 1, length, products=True), BURN_IN_STEPS))))
 
 
 def concise(benchmark: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def held(entry: Mapping[str, Any]) -> list[str]:
     if gained is None or gained >= AIM:
         return []
     before, after = (_shares(entry["results"][name]) for name in (ORIGINAL, RUNGS[-1]))
-    most = max(after, key=lambda phase: after[phase])
+    most = max(after, key=lambda phase: after[phase])  # products are not timed here
     found = [f"{before[phase]:.0%} of its time are {phase}" for phase in SAME if before.get(phase, 0) > 0.2]
     found.append(f"compiled, {after[most]:.0%} are {most}")
     return [*found, *(f"{name}: {why}" for name, why in entry.get("held_back", {}).items() if name in DECISIVE)]
@@ -170,6 +170,7 @@ def _shares(result: Mapping[str, Any]) -> dict[str, float]:
     seconds = {"env_step": 0.0, "rollout": 0.0, **result["seconds_per_step"]}
     spent = {
         SAME[0]: seconds["env_step"],
+        SAME[2]: seconds.get("products", 0.0),
         "the policy and what surrounds it": seconds["rollout"] - seconds["env_step"],
         "the update": seconds.get("update", 0.0),
         "the advantages": seconds.get("gae", 0.0),

@@ -97,6 +97,41 @@ def test_an_environment_in_an_environment_is_one(tmp_path: Path) -> None:
     assert found.split["env_step"] < found.split["rollout"]
 
 
+COMPUTES = edited(
+    f"        time.sleep({sleeper.UPDATE})\n",
+    "        a = torch.ones(300, 300, requires_grad=True)\n        {work}\n",
+    sleeper.TOY.replace("import time\n", "import time\nimport torch\n", 1),
+)
+
+
+@pytest.mark.parametrize(
+    ("work", "low", "high"),
+    [
+        ("[a @ a for _ in range(40)]", 0.5, 2.0),
+        ("[(a @ a).sum().backward() for _ in range(20)]", 0.5, 2.0),
+        (
+            "torch.nn.functional.conv2d(a.expand(20, 8, 300, 300)[..., :60, :60], a[:64].reshape(-1, 8, 5, 5)[:16])",
+            0.3,
+            2.0,
+        ),
+        ("[torch.sin(a) for _ in range(40)]", 0.0, 0.0),
+    ],
+    ids=["products", "with gradients", "convolutions", "elementwise"],
+)
+def test_matrix_products_and_convolutions_are_timed(tmp_path: Path, work: str, low: float, high: float) -> None:
+    found = timed(tmp_path, COMPUTES.replace("{work}", work), products=True, threads=1)
+    assert found.iterations == 3  # those in which they were timed do not count
+    assert low <= found.split["products"] / found.split["update"] <= high  # the machine's speed may change
+    assert found.products == found.split["products"]
+
+
+def test_of_a_script_that_ends_in_its_turns_no_products_are_told(tmp_path: Path) -> None:
+    short = COMPUTES.replace("{work}", "a @ a").replace("default=1000", "default=5")
+    found = timed(tmp_path, short, Length(burnin=1, iterations=None, seconds=60.0, turns=1), products=True)
+    assert (found.iterations, found.products) == (3, None)
+    assert timed(tmp_path, sleeper.TOY, products=True).products is None  # it has no torch
+
+
 UNKNOWN = edited("        optimizer.zero_grad()\n        optimizer.step()\n", f"        time.sleep({sleeper.UPDATE})\n")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from made_up import benchmark, measurement, on_a_cpu
@@ -60,6 +61,12 @@ def test_on_a_gpu() -> None:
     assert "at once 900 + GPU 50 (70 reserved)" in text
     assert "Big GPU; Abacus" in text
     assert "in which the GPU was waited for" in text
+
+
+def test_matrix_products_are_told_where_they_were_timed() -> None:
+    original = replace(measurement(0.002, 4.0), products=0.0005)
+    assert "are 500.0 microseconds of an original's step (25%)" in shown(benchmark(("original", [original])))
+    assert "Matrix products" not in shown(on_a_cpu())
 
 
 def test_a_busy_machine_is_told_of() -> None:

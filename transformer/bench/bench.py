@@ -37,6 +37,8 @@ class Task:
     """Rounds in which scripts other than original and converted take part; all where None."""
     warm_cache: bool = False
     """Whether compiled code is kept from run to run; a run before the first round then makes it."""
+    products: bool = False
+    """Whether the original's matrix products and convolutions are timed, on a CPU, after its turns."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,13 @@ class _Bench:
         run, length = self._task.contenders[i].run, self._task.length
         with (
             self._shown(i, what) as on_iteration,
-            measuring(run, length, on_iteration=on_iteration, **self._options(i, caches)) as one,
+            measuring(
+                run,
+                length,
+                products=self._task.products and i == 0,
+                on_iteration=on_iteration,
+                **self._options(i, caches),
+            ) as one,
         ):
             yield one
 

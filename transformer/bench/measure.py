@@ -60,6 +60,8 @@ class Measurement:
     versions: Mapping[str, str]
     cuda: str | None
     """The CUDA device that could be used."""
+    products: float | None = None
+    """Seconds of matrix products and convolutions by steps of all environments; None where they were not timed."""
 
     @property
     def steps(self) -> int:
@@ -93,9 +95,13 @@ class Measurement:
 
     @property
     def split(self) -> dict[str, float]:
-        """Seconds per step of all environments by phase, and in environment steps: medians of the turns."""
+        """Seconds per step of all environments by phase, and in environment steps: medians of the turns.
+
+        With `products` where these were timed, in whatever phase they are.
+        """
         turns = [_split(self.rows[a], self.rows[b]) for a, b in pairwise(self.borders)]
-        return {phase: statistics.median(turn[phase] for turn in turns) for phase in turns[0]}
+        medians = {phase: statistics.median(turn[phase] for turn in turns) for phase in turns[0]}
+        return medians if self.products is None else {**medians, "products": self.products}
 
 
 def _split(first: Row, last: Row) -> dict[str, float]:
@@ -160,6 +166,7 @@ def measuring(
     cache: Path | None = None,
     steps_per_iteration: int | None = None,
     synchronise: bool = False,
+    products: bool = False,
     on_iteration: Callable[[int], None] | None = None,
 ) -> Iterator[Measuring]:
     """Start a script that is to be measured; on leaving it is ended.
@@ -171,6 +178,7 @@ def measuring(
         cache: folder for compiled code that outlasts the run; a new, empty one where None.
         steps_per_iteration: steps of all environments that make an iteration where the script's phases are not found.
         synchronise: wait for the GPU at the borders of the phases, which tells them apart, and slows the run down.
+        products: after the last turn, time matrix products and convolutions in some more iterations.
         on_iteration: called with the number of begun iterations as it grows.
 
     Raises:
@@ -197,6 +205,7 @@ def measuring(
             "iterations": length.iterations,
             "seconds": length.seconds,
             "synchronise": synchronise,
+            "products": products,
         }
         with timed.started("bench", harness=HARNESS, **job) as started:
             yield Measuring(started, baton, length.burnin, on_iteration)
@@ -233,4 +242,6 @@ def _load(written: dict[str, Any], burnin: int) -> Measurement:
     if borders[-1] < len(rows) - 1:  # it ended by itself, within a turn
         borders.append(len(rows) - 1)
     memory, versions = written["memory"], written["versions"]
-    return Measurement(rows, tuple(borders), written["compiled"], memory, versions, written["cuda"])
+    return Measurement(
+        rows, tuple(borders), written["compiled"], memory, versions, written["cuda"], written["products_per_step"]
+    )

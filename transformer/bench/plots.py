@@ -80,7 +80,9 @@ def _parts(result: Mapping[str, Any]) -> dict[str, float]:
     if "rollout" not in split:
         whole = 1 / result["steps_per_second"]["median"]
         return {"env_step": split["env_step"], "unknown": whole - split["env_step"]}
-    return {**split, "rollout": split["rollout"] - split["env_step"]}
+    parts = {**split, "rollout": split["rollout"] - split["env_step"]}
+    parts.pop("products", None)  # which are parts of these
+    return parts
 
 
 def _progress(axes: Axes, measured: Sequence[Mapping[str, Any]]) -> None:

@@ -149,6 +149,13 @@ def _conditions(benchmark: Benchmark) -> str:
     ]
     if benchmark.cuda is not None:
         lines.append("Phases are from one more run of each, in which the GPU was waited for at their borders.")
+    original = benchmark.results[0].figures
+    if original is not None and "products" in original.seconds_per_step:
+        whole, spent = 1 / original.steps_per_second.median, original.seconds_per_step["products"]
+        lines.append(
+            f"Matrix products and convolutions are {spent * 1e6:,.1f} microseconds of an original's step "
+            f"({spent / whole:.0%}); compiled code calls the same routines."
+        )
     if any(pays_off(r).endswith("?") for r in benchmark.results):
         lines.append("?: the turns do not tell its speed from the original's.")
     if here["load"] > 0.5:

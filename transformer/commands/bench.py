@@ -95,6 +95,12 @@ def whole_numbers(_: click.Context, __: click.Parameter, value: str | None) -> t
 @click.option(
     "--warm-cache", is_flag=True, help="Keep the compile cache from run to run, filled by a run before the first."
 )
+@click.option(
+    "--products",
+    is_flag=True,
+    help="Tell how long the original's matrix products and convolutions take, which compiling does not make shorter; "
+    "on a CPU.",
+)
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time for one run.")
 @click.option(
     "--format",
@@ -124,6 +130,7 @@ def bench(
     seconds: float | None,
     threads: int | None,
     warm_cache: bool,
+    products: bool,
     timeout: float | None,
     form: str,
     plot: Path | None,
@@ -149,7 +156,7 @@ def bench(
             contenders = line_up(
                 run, converted, against, wanted, tune=tune, env_workers=env_workers, precision=precision
             )
-            task = Task(contenders, rounds, length, threads, against_rounds, warm_cache)
+            task = Task(contenders, rounds, length, threads, against_rounds, warm_cache, products)
             benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
             if plot is not None:
                 plots.draw(benchmark, plot)

@@ -38,6 +38,7 @@ def main(job_file: str) -> NoReturn:
         "rows": stopwatch.rows,
         "borders": stopwatch.borders,
         "phases": PHASES if job.phases else (),
+        "products_per_step": stopwatch.products_per_step,
         "compiled": stopwatch.compiles.as_json(job.script),
         "memory": peaks(),
         "versions": _versions(),

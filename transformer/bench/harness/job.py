@@ -36,3 +36,5 @@ class Job:
     """End a turn after so long, but one iteration at least; None for no such limit."""
     synchronise: bool
     """Wait for the GPU wherever a phase begins or ends."""
+    products: bool
+    """After the last turn, tell how long matrix products and convolutions take, where that can be told."""

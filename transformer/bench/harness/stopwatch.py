@@ -18,9 +18,12 @@ from .baton import Baton
 from .compiles import Compiles
 from .device import cuda_name, synchronise
 from .job import Job
+from .products import Products, can_be_told
 
 PHASES = ("rollout", "gae", "update", "other")
 """Everything is `other` that belongs to none of the three."""
+PRODUCTS_SECONDS = 1.0
+"""So long, and one iteration at least, matrix products are timed."""
 
 
 class Enough(BaseException):
@@ -37,6 +40,9 @@ class Stopwatch:
         self.borders: list[int] = []
         """The rows at which turns begin and end; the first is the end of the burn-in."""
         self.compiles = Compiles()
+        self.products_per_step: float | None = None
+        """Seconds of matrix products and convolutions by steps of all environments; None where they are not told."""
+        self._products = Products()
         self._job = job
         self._baton = Baton(job.baton)
         self._waited = 0.0
@@ -92,6 +98,9 @@ class Stopwatch:
 
     def _begin_iteration(self, now: float) -> None:
         """Note a row, let others run where a turn is over, and end the script after the last one."""
+        if self._products.running:
+            self._end_products(now)
+            return
         over = self._turn_is_over(now)
         if over:
             synchronise()
@@ -119,11 +128,21 @@ class Stopwatch:
             told = {"steps_per_iteration": self.rows[1][1], "cuda": cuda_name()}
             (Path(self._job.output) / "burned_in.json").write_text(json.dumps(told))
         if len(self.borders) > self._job.turns:
-            raise Enough
+            if not self._job.products or not can_be_told():
+                raise Enough
+            self._products.begin()
+            return
         self._baton.pass_on()
         waited = perf_counter() - now
         self._waited += waited
         self._since += waited
+
+    def _end_products(self, now: float) -> None:
+        seconds, steps, *_ = self.rows[-1]
+        if self._time(now) - seconds >= PRODUCTS_SECONDS:
+            self._products.end()
+            self.products_per_step = self._products.seconds / (self._steps - steps)
+            raise Enough
 
     def _time(self, now: float) -> float:
         """Seconds since the process was asked for, without those in which others had their turn."""
