@@ -55,6 +55,8 @@ SAME = ("the environment's steps", "neither rollout, advantages nor update", "ma
 """What no transform makes faster; the last one is in other phases, too."""
 DECISIVE = frozenset("policy acting evaluate-once update shuffle one-graph compile".split())
 """The transforms on which speed under --compile hangs."""
+KEPT = ("status", "reason", "steps_per_second", "ratio", "warmup_seconds", "seconds_per_step", "functions")
+"""Figures of each contender that are written down."""
 LIMIT = 1800
 """Seconds that a process may live: it waits while the others compile and have their turns."""
 
@@ -68,7 +70,7 @@ INTRODUCTION = (
 
 
 def measured(
-    script: wild.Script, converted: str, root: Path, packages: Path, turns: int, limit: float
+    script: wild.Script, converted: str, root: Path, packages: Path, turns: int, limit: float, cache: Path | None
 ) -> dict[str, Any]:
     """One script, its conversion, and this under --compile: the benchmark's JSON without single turns.
 
@@ -86,12 +88,13 @@ def measured(
         original = Run(path, (*script.args, *quiet), text + ending, timeout=limit)
         contenders = line_up(original, output, (), RUNGS)
         length = Length(BURN_IN, None, 1.0, turns)
-        return concise(show.as_json(bench(past_warm_up(Task(contenders, 1, length, products=True), BURN_IN_STEPS))))
+        task = Task(contenders, 1, length, cache=cache, products=True)
+        kept = KEPT if cache is None else tuple(k for k in KEPT if k != "warmup_seconds")
+        return concise(show.as_json(bench(past_warm_up(task, BURN_IN_STEPS))), kept)
 
 
-def concise(benchmark: Mapping[str, Any]) -> dict[str, Any]:
+def concise(benchmark: Mapping[str, Any], kept: Sequence[str]) -> dict[str, Any]:
     """What is kept of a benchmark: figures by contender, the machine's processor and its load at the beginning."""
-    kept = ("status", "reason", "steps_per_second", "ratio", "warmup_seconds", "seconds_per_step", "functions")
     return {
         "machine": benchmark["machine"],
         "turns": benchmark["turns"],
@@ -191,7 +194,7 @@ def _cells(entry: Mapping[str, Any]) -> list[str]:
     return [
         name,
         *(_ratio(results[rung]) for rung in RUNGS),
-        f"{compiled['warmup_seconds']['median']:.0f}" if done else "",
+        f"{compiled['warmup_seconds']['median']:.0f}" if done and "warmup_seconds" in compiled else "",
         _step(results[ORIGINAL]),
         _phase(results[ORIGINAL], "env_step"),
         _step(compiled) if done else "",
@@ -296,6 +299,11 @@ def write_page() -> None:
 @click.option("--minutes", type=float, help="Begin no further script after so many.")
 @click.option("--turns", default=6, show_default=True, help="Of one second each, whole iterations.")
 @click.option("--limit", default=LIMIT, show_default=True, help="Seconds that one process may live.")
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+    help="Where compiled code is kept, as many scripts compile the same: quicker, and the warm-ups are not kept.",
+)
 @click.option("--again", is_flag=True, help="Measure also what is known of the same conversion.")
 @click.option("--page", "only_page", is_flag=True, help="Make the page of what is known, and measure nothing.")
 def main(
@@ -307,6 +315,7 @@ def main(
     minutes: float | None,
     turns: int,
     limit: float,
+    cache: Path | None,
     again: bool,
     only_page: bool,
 ) -> None:
@@ -330,7 +339,7 @@ def main(
         entry: dict[str, Any] = {"repository": script.repository, "path": script.path, "conversion": outcome.digest}
         entry["held_back"] = dict(outcome.held_back)
         try:
-            entry |= measured(script, outcome.source, root, directory / ".packages", turns, limit)
+            entry |= measured(script, outcome.source, root, directory / ".packages", turns, limit, cache)
         except (RunFailed, OSError) as failed:
             entry["reason"] = _why(failed)
         keep(entry)

@@ -10,6 +10,7 @@ import pytest
 from cases import turn
 from family import STANDINS
 from replay_script import changed, from_library, replay
+from scripts import PARTS, script
 
 from transformer import Applied, Skipped, convert
 from transformer.verify import compare, record
@@ -194,6 +195,16 @@ def with_rows(old: str = "", new: str = "") -> str:
 
 def test_scatter_rows() -> None:
     assert made("scatter-rows", with_rows()) == "spread.scatter_add_(1, lower.long(), share)"
+
+
+def test_scatter_rows_of_a_minibatch() -> None:
+    rows = (
+        "spread = torch.zeros_like(newvalue)\nlower = newvalue - 1\nshare = newvalue * 2\n"
+        "for row in range(spread.size(0)):\n    spread[row].index_add_(0, lower[row].long(), share[row])\n"
+    )
+    step = turn("scatter-rows", script({"optimize": rows + PARTS["optimize"]}))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert "spread.scatter_add_(1, lower.long(), share)" in step.after
 
 
 @pytest.mark.parametrize(

@@ -374,6 +374,23 @@ def test_gradients_cleared_after_the_step() -> None:
     assert step.after.index("    optimizer_step()") < step.after.index("\n    zero_grad()\n")
 
 
+@pytest.mark.parametrize("changes", [PLAIN, {**PLAIN, **JOINT}], ids=["one optimizer", "two"])
+def test_gradients_cleared_before_and_after(changes: dict[str, str]) -> None:
+    optimize = changes.get("optimize", PARTS["optimize"])
+    clears = [line for line in optimize.splitlines() if "zero_grad" in line]
+    step = turn("one-graph", script({**changes, "optimize": "\n".join([optimize.rstrip(), *clears])}), UPDATE)
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert step.after.count("\n    zero_grad()\n") == 2
+    assert step.after.count(".zero_grad()") == ("for optimizer in optimizers" in step.after)
+
+
+def test_other_gradients_cleared_after_the_step() -> None:
+    after = {**TWO, "optimize": TWO["optimize"].rstrip() + "\nfirst.zero_grad()\n"}
+    step = turn("one-graph", script({**PLAIN, **after}), UPDATE)
+    assert isinstance(step.outcome, Skipped)
+    assert "clears other gradients than those of second" in step.outcome.reason
+
+
 @pytest.mark.parametrize("changes", [PLAIN, {**PLAIN, **TWO}], ids=["one optimizer", "two"])
 def test_what_is_called_beside_an_optimizer_outside_of_the_block_of_the_loop_is_defined_there(
     changes: dict[str, str],

@@ -37,6 +37,8 @@ class Task:
     """Rounds in which scripts other than original and converted take part; all where None."""
     warm_cache: bool = False
     """Whether compiled code is kept from run to run; a run before the first round then makes it."""
+    cache: Path | None = None
+    """Where compiled code is kept from benchmark to benchmark: a warm-up then says nothing."""
     products: bool = False
     """Whether the original's matrix products and convolutions are timed, on a CPU, after its turns."""
 
@@ -184,7 +186,7 @@ class _Bench:
     def _options(self, i: int, caches: Path | None) -> dict[str, Any]:
         return {
             "threads": self._task.threads,
-            "cache": None if caches is None else caches / str(i),
+            "cache": self._task.cache if caches is None else caches / str(i),
             "steps_per_iteration": self._steps_per_iteration,
         }
 

@@ -6,7 +6,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
@@ -127,7 +127,9 @@ def apply(state: State) -> Rewrite:
                 steps = [tree.names.fresh("optimizer_step" + suffix) for _ in one.steps]
             written.update((zero_grad, backward, *steps))
             edits.substitute(one.zero_grads[0], f"{zero_grad}()")
-            for call in (*one.zero_grads[1:], *one.backwards[:-1]):
+            for call in one.again[:1]:
+                edits.substitute(call, f"{zero_grad}()")
+            for call in (*one.zero_grads[1:], *one.backwards[:-1], *one.again[1:]):
                 edits.remove(tree.statement(call))
             losses = [tree.text(receiver(call)) for call in one.backwards]
             kept = [f"{k.arg}={ast.unparse(k.value)}" for k in one.backwards[-1].keywords]
@@ -317,6 +319,8 @@ class _Pass:
     backwards: list[ast.Call]
     """One; or several, statement by statement, whose gradients are summed."""
     steps: list[ast.Call]
+    again: list[ast.Call] = field(default_factory=list)
+    """What clears the same gradients once more, below the steps."""
 
     @property
     def is_plain(self) -> bool:
@@ -393,10 +397,10 @@ def _passes(calls: list[ast.Call]) -> list[_Pass]:
     late = re.fullmatch("(b+s+)(z+)", letters)
     if late:
         calls, letters = [*calls[late.end(1) :], *calls[: late.end(1)]], late[2] + late[1]
-    if not re.fullmatch("(z+b+s+)+", letters):
+    if not re.fullmatch("(z+b+s+)+z*", letters):
         return []
-    groups = re.finditer("(z+)(b+)(s+)", letters)
-    return [_Pass(*(calls[g.start(i) : g.end(i)] for i in (1, 2, 3))) for g in groups]
+    groups = re.finditer("(z+)(b+)(s+)(z*$)?", letters)
+    return [_Pass(*(calls[g.start(i) : g.end(i)] for i in (1, 2, 3, 4))) for g in groups]
 
 
 def _check_pass(tree: Tree, one: _Pass) -> None:
@@ -406,14 +410,16 @@ def _check_pass(tree: Tree, one: _Pass) -> None:
         Skip: it is not so.
     """
     cleared = [ast.unparse(receiver(call)) for call in one.zero_grads]
-    for name, call in zip(cleared, one.zero_grads, strict=True):
-        if name not in one.optimizers or cleared.count(name) > 1:
-            raise Skip(f"line {call.lineno} clears other gradients than those of {' and '.join(one.optimizers)}")
+    for calls in (one.zero_grads, one.again):
+        names = [ast.unparse(receiver(call)) for call in calls]
+        for name, call in zip(names, calls, strict=True):
+            if name not in one.optimizers or names.count(name) > 1:
+                raise Skip(f"line {call.lineno} clears other gradients than those of {' and '.join(one.optimizers)}")
     for name in one.optimizers:
         if name not in cleared:
             raise Skip(f"the gradients of {name} are not cleared before they are computed")
     block = tree.block(tree.statement(one.backwards[0]))
-    for call in (*one.zero_grads, *one.backwards, *one.steps):
+    for call in (*one.zero_grads, *one.backwards, *one.steps, *one.again):
         if tree.statement(call) not in block:
             raise Skip(f"line {call.lineno} runs under another condition than the backward pass that it belongs to")
     places = [block.index(tree.statement(call)) for call in one.backwards]

@@ -10,7 +10,7 @@ from transformer.state import State
 from transformer.syntax.query import is_number, statements, unparse
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import OF
-from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
+from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -144,4 +144,4 @@ def _row(node: ast.expr, index: str) -> str | None:
     return None
 
 
-TRANSFORM = Transform(INFO, apply, ("off-policy",))
+TRANSFORM = Transform(INFO, apply, ALL)
