@@ -199,7 +199,7 @@ def test_scatter_rows() -> None:
 
 def test_scatter_rows_of_a_minibatch() -> None:
     rows = (
-        "spread = torch.zeros_like(newvalue)\nlower = newvalue - 1\nshare = newvalue * 2\n"
+        "spread = torch.zeros_like(newvalue)\nlower = newvalue - 1\nshare = newvalue - 2\n"
         "for row in range(spread.size(0)):\n    spread[row].index_add_(0, lower[row].long(), share[row])\n"
     )
     step = turn("scatter-rows", script({"optimize": rows + PARTS["optimize"]}))
