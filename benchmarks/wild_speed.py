@@ -22,8 +22,9 @@ import tempfile
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ import wild_run
 
 from transformer.bench import show
 from transformer.bench.bench import Task, bench
-from transformer.bench.contenders import FLAGS_OFF, ORIGINAL, line_up
+from transformer.bench.contenders import FLAGS_OFF, ORIGINAL, Contender, line_up
 from transformer.bench.measure import Length
 from transformer.bench.warm_up import past_warm_up
 from transformer.syntax.text import read
@@ -57,6 +58,8 @@ DECISIVE = frozenset("policy acting evaluate-once update shuffle one-graph compi
 """The transforms on which speed under --compile hangs."""
 KEPT = ("status", "reason", "steps_per_second", "ratio", "warmup_seconds", "seconds_per_step", "functions")
 """Figures of each contender that are written down."""
+FEWEST = 3
+"""Turns without which nothing is told of a contender that ended by itself."""
 LIMIT = 1800
 """Seconds that a process may live: it waits while the others compile and have their turns."""
 
@@ -69,15 +72,11 @@ INTRODUCTION = (
 )
 
 
-def measured(
-    script: wild.Script, converted: str, root: Path, packages: Path, turns: int, limit: float, cache: Path | None
-) -> dict[str, Any]:
-    """One script, its conversion, and this under --compile: the benchmark's JSON without single turns.
-
-    Raises:
-        RunFailed: the original cannot be run or measured.
-        OSError: it cannot be read.
-    """
+@contextmanager
+def lined_up(
+    script: wild.Script, converted: str, root: Path, packages: Path, limit: float, rungs: Sequence[str]
+) -> Iterator[list[Contender]]:
+    """One script and its conversion, to be measured in the surroundings in which it ran."""
     path = root / script.path
     text = read(path).content
     ending = f"\n\n{script.ending}\n" if script.ending else ""
@@ -86,20 +85,50 @@ def measured(
         output = Path(folder, path.name)
         output.write_text(converted + ending, encoding="utf-8")
         original = Run(path, (*script.args, *quiet), text + ending, timeout=limit)
-        contenders = line_up(original, output, (), RUNGS)
-        length = Length(BURN_IN, None, 1.0, turns)
-        task = Task(contenders, 1, length, cache=cache, products=True)
-        kept = KEPT if cache is None else tuple(k for k in KEPT if k != "warmup_seconds")
-        return concise(show.as_json(bench(past_warm_up(task, BURN_IN_STEPS))), kept)
+        yield line_up(original, output, (), rungs)
+
+
+def measured(contenders: Sequence[Contender], turns: int, cache: Path | None) -> dict[str, Any]:
+    """A script, its conversion, and this under `--compile`: the benchmark's JSON without single turns.
+
+    Raises:
+        RunFailed: the original cannot be run or measured.
+        OSError: it cannot be read.
+    """
+    task = Task(contenders, 1, Length(BURN_IN, None, 1.0, turns), cache=cache, products=True)
+    kept = KEPT if cache is None else tuple(k for k in KEPT if k != "warmup_seconds")
+    return concise(show.as_json(bench(past_warm_up(task, BURN_IN_STEPS))), kept)
+
+
+def warm_ups(contenders: Sequence[Contender]) -> dict[str, float | None]:
+    """Seconds that the last contender warms up, with an empty cache of compiled code and with a full one.
+
+    Raises:
+        RunFailed: the original cannot be run or measured.
+        OSError: it cannot be read.
+    """
+    found: dict[str, float | None] = {"cores": len(os.sched_getaffinity(0))}
+    for cache, warm in (("empty", False), ("full", True)):
+        task = Task(contenders, 1, Length(BURN_IN, 1, None, 1), warm_cache=warm)
+        figures = bench(past_warm_up(task, BURN_IN_STEPS)).results[-1].figures
+        found[cache] = None if figures is None else round(figures.warmup_seconds.median, 1)
+    return found
 
 
 def concise(benchmark: Mapping[str, Any], kept: Sequence[str]) -> dict[str, Any]:
-    """What is kept of a benchmark: figures by contender, the machine's processor and its load at the beginning."""
-    return {
-        "machine": benchmark["machine"],
-        "turns": benchmark["turns"],
-        "results": {r["name"]: {k: r[k] for k in kept if k in r} for r in benchmark["results"]},
-    }
+    """What is kept of a benchmark: figures by contender, the machine's processor and its load at the beginning.
+
+    Raises:
+        RunFailed: the original ended too early.
+    """
+    results = {r["name"]: {k: r[k] for k in kept if k in r} for r in benchmark["results"]}
+    for result in benchmark["results"]:
+        if result["status"] == "measured" and (done := len(result["rounds"][0]["turns"])) < FEWEST:
+            reason = f"it ended after {done} of {benchmark['turns']} turns"
+            if result["name"] == ORIGINAL:
+                raise RunFailed(reason)
+            results[result["name"]] = {"status": "too short", "reason": reason}
+    return {"machine": benchmark["machine"], "turns": benchmark["turns"], "results": results}
 
 
 def ratio(entry: Mapping[str, Any], rung: str) -> float | None:
@@ -145,11 +174,30 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
         "|-|-|-|-|-|-|-|-|-|",
     ]
     lines += [f"| {' | '.join(_cells(entry))} |" for entry in ordered]
+    lines += warm_up_table(ordered)
     reasons = [(entry, why) for entry in ordered if (why := held(entry))]
     if reasons:
         lines += ["", f"## Below {AIM}x, and why", ""]
         lines += [f"- {e['repository']} `{e['path']}`, {ratio(e, RUNGS[-1]):.2f}x: {'; '.join(w)}" for e, w in reasons]
     return "\n".join(lines) + "\n"
+
+
+def warm_up_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How long the scripts warm up for which this was measured by itself."""
+    chosen = [e for e in entries if "warm_up" in e]
+    if not chosen:
+        return []
+    cores = max(e["warm_up"]["cores"] for e in chosen)
+    lines = [
+        *("", "## Warm-up", ""),
+        f"Seconds from the start of the process under `--compile` to steady state, on {cores} idle cores, with an "
+        "empty cache of compiled code and with that of an earlier run:",
+        *("", "| script | empty | full |", "|-|-|-|"),
+    ]
+    for e in chosen:
+        seconds = ("" if s is None else f"{s:.0f}" for s in (e["warm_up"]["empty"], e["warm_up"]["full"]))
+        lines.append(f"| {e['repository']} `{e['path']}` | {' | '.join(seconds)} |")
+    return lines
 
 
 def held(entry: Mapping[str, Any]) -> list[str]:
@@ -290,6 +338,43 @@ def write_page() -> None:
     draw(load())
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is measured of a script, and how."""
+
+    turns: int
+    limit: float
+    """Seconds that one process may live."""
+    cache: Path | None
+    """Where compiled code is kept from script to script."""
+    again: bool
+    """Whether what is known of the same conversion is measured, too."""
+    warm_up: bool
+    """Whether only the warm-up is measured."""
+
+
+def go_on(script: wild.Script, root: Path, packages: Path, wanted: Wanted) -> str | None:
+    """Measure a script and keep that; what is told of it, or None where it is known or not converted."""
+    outcome = wild.outcome_of(root / script.path)
+    known = next((e for e in load() if (e["repository"], e["path"]) == (script.repository, script.path)), None)
+    done = known is not None and known["conversion"] == outcome.digest and not wanted.warm_up
+    if outcome.kind != "converted" or (done and not wanted.again):
+        return None
+    entry: dict[str, Any] = {"repository": script.repository, "path": script.path, "conversion": outcome.digest}
+    entry["held_back"] = dict(outcome.held_back)
+    rungs = RUNGS[-1:] if wanted.warm_up else RUNGS
+    try:
+        with lined_up(script, outcome.source, root, packages, wanted.limit, rungs) as contenders:
+            if wanted.warm_up:
+                entry = {**(known or entry), "warm_up": warm_ups(contenders)}
+            else:
+                entry |= measured(contenders, wanted.turns, wanted.cache)
+    except (RunFailed, OSError) as failed:
+        entry["reason"] = _why(failed)
+    keep(entry)
+    return f"{script.path}: {entry.get('warm_up')}" if wanted.warm_up else " | ".join(_cells(entry))
+
+
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False, resolve_path=True, path_type=Path))
 @click.option("--list", "names", multiple=True, type=click.Choice(tuple(wild.LISTS)), default=tuple(wild.LISTS))
@@ -305,6 +390,12 @@ def write_page() -> None:
     help="Where compiled code is kept, as many scripts compile the same: quicker, and the warm-ups are not kept.",
 )
 @click.option("--again", is_flag=True, help="Measure also what is known of the same conversion.")
+@click.option(
+    "--warm-up",
+    "only_warm_up",
+    is_flag=True,
+    help="Measure instead how long --compile warms up, with an empty cache of compiled code and with a full one.",
+)
 @click.option("--page", "only_page", is_flag=True, help="Make the page of what is known, and measure nothing.")
 def main(
     directory: Path,
@@ -317,33 +408,22 @@ def main(
     limit: float,
     cache: Path | None,
     again: bool,
+    only_warm_up: bool,
     only_page: bool,
 ) -> None:
     """Measure the scripts found in DIRECTORY that ran equal, and make the page."""
     began = time.monotonic()
     listed = [s for name in names for s in wild.read_list(HERE / f"{name}.toml")]
     scripts = [s for s in listed if s.ran == "equal" and matching in f"{s.repository} {s.path}"]
+    wanted = Wanted(turns, limit, cache, again, only_warm_up)
     for script in one_of_each_first(scripts)[part] if not only_page else ():
         if minutes is not None and time.monotonic() - began > 60 * minutes:
             break
         root = directory / script.repository
         if fetches and not root.exists():
             wild.fetch(replace(script), root)
-        outcome = wild.outcome_of(root / script.path)
-        known = any(
-            (e["repository"], e["path"], e["conversion"]) == (script.repository, script.path, outcome.digest)
-            for e in load()
-        )
-        if outcome.kind != "converted" or (known and not again):
-            continue
-        entry: dict[str, Any] = {"repository": script.repository, "path": script.path, "conversion": outcome.digest}
-        entry["held_back"] = dict(outcome.held_back)
-        try:
-            entry |= measured(script, outcome.source, root, directory / ".packages", turns, limit, cache)
-        except (RunFailed, OSError) as failed:
-            entry["reason"] = _why(failed)
-        keep(entry)
-        click.echo(f"{time.monotonic() - began:6.0f} s  {' | '.join(_cells(entry))}")
+        if (told := go_on(script, root, directory / ".packages", wanted)) is not None:
+            click.echo(f"{time.monotonic() - began:6.0f} s  {told}")
     write_page()
     click.echo("\n".join(summary(load())))
 

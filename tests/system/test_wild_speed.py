@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,7 @@ def test_what_is_known_of_a_conversion_is_not_measured_again(tmp_path: Path, mon
 
     monkeypatch.setattr(wild, "read_list", lambda path: [script] if path.stem == "wild" else [])
     monkeypatch.setattr(wild, "outcome_of", lambda path: outcome)
+    monkeypatch.setattr(wild_speed, "lined_up", lambda *_: nullcontext([]))
     monkeypatch.setattr(wild_speed, "measured", measured)
     monkeypatch.setattr(wild_speed, "RESULTS", tmp_path / "speed.json")
     monkeypatch.setattr(wild_speed, "PAGE", tmp_path / "speed.md")
@@ -151,6 +153,7 @@ def test_a_script_that_stops_is_kept_with_its_reason(tmp_path: Path, monkeypatch
     def stops(*_: Any) -> dict[str, Any]:
         raise RunFailed("it ended", "Traceback\nValueError: no game")
 
+    monkeypatch.setattr(wild_speed, "lined_up", lambda *_: nullcontext([]))
     monkeypatch.setattr(wild_speed, "measured", stops)
     monkeypatch.setattr(wild_speed, "RESULTS", tmp_path / "speed.json")
     monkeypatch.setattr(wild_speed, "PAGE", tmp_path / "speed.md")
@@ -167,3 +170,43 @@ def test_what_took_too_long_says_so_and_not_what_it_wrote_last() -> None:
     assert _why(RunFailed("the script was still running after 240 s", "a warning\nanother")).endswith("240 s")
     assert _why(RunFailed("the script ended with exit status 1", "Traceback\nValueError: x")) == "ValueError: x"
     assert _why(RunFailed("no training loop was found")) == "no training loop was found"
+
+
+def test_matrix_products_are_a_reason() -> None:
+    from wild_speed import held
+
+    slow = entry("x.py", 1.0, 1.2)
+    assert not any("matrix products" in why for why in held(slow))
+    slow["results"]["original"]["seconds_per_step"]["products"] = 5e-4
+    assert "50% of its time are matrix products and convolutions" in held(slow)
+
+
+def test_warm_ups_have_a_table() -> None:
+    from wild_speed import page
+
+    assert "Warm-up" not in page([entry("x.py", 1.0, 2.0)])
+    warmed = {**entry("x.py", 1.0, 2.0), "warm_up": {"cores": 2, "empty": 21.4, "full": None}}
+    assert "on 2 idle cores" in page([warmed])
+    assert "| a/b `x.py` | 21 |  |" in page([warmed])
+
+
+def test_what_ended_after_a_turn_or_two_is_too_short() -> None:
+    from wild_speed import KEPT, concise, ratio
+
+    from transformer.verify.run import RunFailed
+
+    def told(**turns: int) -> dict[str, Any]:
+        return {
+            "machine": {},
+            "turns": 4,
+            "results": [
+                {**result(1.5), "name": name.replace("_", " "), "rounds": [{"turns": [1.0] * count}]}
+                for name, count in turns.items()
+            ],
+        }
+
+    kept = concise(told(original=4, flags_off=2, compile=3), KEPT)
+    assert (ratio(kept, "flags off"), ratio(kept, "compile")) == (None, 1.5)
+    assert kept["results"]["flags off"]["reason"] == "it ended after 2 of 4 turns"
+    with pytest.raises(RunFailed, match="after 1 of 4"):
+        concise(told(original=1, compile=4), KEPT)

@@ -156,7 +156,7 @@ def bench(
             contenders = line_up(
                 run, converted, against, wanted, tune=tune, env_workers=env_workers, precision=precision
             )
-            task = Task(contenders, rounds, length, threads, against_rounds, warm_cache, products)
+            task = Task(contenders, rounds, length, threads, against_rounds, warm_cache, products=products)
             benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
             if plot is not None:
                 plots.draw(benchmark, plot)
