@@ -55,7 +55,7 @@ class Setting:
     gym: str = ""
     """`gym` or `gymnasium`: what both names mean."""
     cpu: bool = False
-    """Whether `cuda` shall mean the CPU."""
+    """Whether the devices called `cuda` in its text shall be the CPU."""
     files: Sequence[str] = ()
     """Paths in its repository that it looks for in the working directory."""
     packages: Sequence[str] = ()
@@ -88,7 +88,8 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
     stepwise = replays(text)
 
     def recorded(source: str, flags: Sequence[str] = ()) -> Recording:
-        ran = Run(path, (*options(text, setting.args), *flags), source + ending, timeout=LIMIT)
+        run_as = on_cpu(source + ending) if setting.cpu else source + ending
+        ran = Run(path, (*options(text, setting.args), *flags), run_as, timeout=LIMIT)
         iterations = STEPS if stepwise else ITERATIONS
         return record_run(ran, iterations=iterations, stepwise=stepwise, uncompiled=bool(flags))
 
@@ -127,9 +128,11 @@ def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packa
     text = read(path).content
     ending = f"\n\n{setting.ending}\n" if setting.ending else ""
     with environment(path, root, text, setting, packages):
-        original = Run(path, tuple(options(text, setting.args)), text + ending, timeout=2 * LIMIT)
+        sources = (text + ending, converted + ending)
+        before, after = map(on_cpu, sources) if setting.cpu else sources
+        original = Run(path, tuple(options(text, setting.args)), before, timeout=2 * LIMIT)
         try:
-            rungs = verify(Task(original, converted + ending, iterations=ITERATIONS + 1, up_to="compile")).rungs
+            rungs = verify(Task(original, after, iterations=ITERATIONS + 1, up_to="compile")).rungs
         except (CannotVerify, RunFailed, OSError) as failed:
             return "not run", str(failed)
     for rung in (r for r in rungs if r.status in ("different", "failed") or r.name == "compile"):
@@ -137,6 +140,11 @@ def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packa
             told = "not run" if rung.status == "not run" else "differs"
             return told, f"{rung.name}: {(*rung.findings, rung.reason)[0]}"
     return "equal", ""
+
+
+def on_cpu(source: str) -> str:
+    """A script whose devices are the CPU where its text says `torch.device("cuda"...` or `device="cuda"`."""
+    return re.sub(r"""(torch\.device\(|device=)(["'])cuda\2""", r'\1"cpu"', source)
 
 
 def options(text: str, given: Sequence[str] = ()) -> list[str]:

@@ -83,8 +83,10 @@ def lined_up(
     quiet = [a for a in wild_run.options(text) if a == "--no-capture-video"]
     with tempfile.TemporaryDirectory() as folder, wild_run.environment(path, root, text, script, packages):
         output = Path(folder, path.name)
-        output.write_text(converted + ending, encoding="utf-8")
-        original = Run(path, (*script.args, *quiet), text + ending, timeout=limit)
+        sources = (text + ending, converted + ending)
+        before, after = map(wild_run.on_cpu, sources) if script.cpu else sources
+        output.write_text(after, encoding="utf-8")
+        original = Run(path, (*script.args, *quiet), before, timeout=limit)
         yield line_up(original, output, (), rungs)
 
 

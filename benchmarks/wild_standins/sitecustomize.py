@@ -63,7 +63,7 @@ def stand_in(gym: ModuleType) -> None:
 
 
 def without_cuda(torch: ModuleType) -> None:
-    """Have what names a CUDA device mean the CPU."""
+    """Have a script find CUDA; the devices that its text names are the CPU (wild_run.py)."""
     torch.Tensor.cuda = torch.nn.Module.cuda = lambda self, *args, **kwargs: self
     for name in ("synchronize", "set_device", "reset_peak_memory_stats", "empty_cache"):
         setattr(torch.cuda, name, lambda *args, **kwargs: None)
@@ -72,25 +72,6 @@ def without_cuda(torch: ModuleType) -> None:
     # The truth for torch itself, which would compile for CUDA
     torch.cuda.is_available = lambda: not sys._getframe(1).f_globals.get("__name__", "").startswith("torch.")
     torch.cuda.get_device_properties = lambda *args: SimpleNamespace(name="none", total_memory=2**33)
-    real = torch.device
-
-    class Meta(type):
-        def __instancecheck__(cls, instance: Any) -> bool:
-            return isinstance(instance, real)
-
-    class Device(metaclass=Meta):
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            return real("cpu")
-
-    def moved(method: Callable[..., Any]) -> Callable[..., Any]:
-        def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-            here = ["cpu" if isinstance(a, str) and a.startswith("cuda") else a for a in args]
-            return method(self, *here, **kwargs)
-
-        return to
-
-    torch.device = Device
-    torch.Tensor.to, torch.nn.Module.to = moved(torch.Tensor.to), moved(torch.nn.Module.to)
 
 
 def settle(numpy: ModuleType) -> None:

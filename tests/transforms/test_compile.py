@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,19 @@ def test_a_function_that_makes_a_list_longer_stays_eager(grow: str) -> None:
     assert isinstance(step.outcome, Applied), step.outcome
     assert step.outcome.notes == ("update() stays eager: norms grows, each length would be compiled anew",)
     assert "policy = torch.compile(" in step.after and "torch.compile(update" not in step.after
+
+
+def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:
+    # Dynamo's guards see each number of a list
+    chosen = "rows = torch.randint(0, 2, (4,)).tolist()\nmoved = sum(b_obs[row].sum() for row in rows)"
+    parts = {"metrics": chosen, "report": "print(iteration)"}
+    step = turn("compile", script(parts), ("policy", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    (note,) = step.outcome.notes
+    assert re.fullmatch(r"update\(\) stays eager: line \d+ reads a list of numbers, each would be compiled anew", note)
+    assert "torch.compile(update" not in step.after
+    told = turn("compile", script({**parts, "metrics": "print(ratio.tolist())"}), ("policy", "update"))
+    assert "torch.compile(update" in told.after
 
 
 NORM = """

@@ -21,6 +21,7 @@ def grown(grows: str, *, name: str = "new_clipfracs", above: str = "", below: st
     return after
 
 
+NORM = "nn.utils.clip_grad_norm_(agent.parameters(), 1.0)"
 CHOICE = f"if args.seed:\n    clipfracs += [{SHARE}.item()]\nelse:\n    clipfracs.append(0.0)"
 METHOD = "for value in (1.0, 2.0):\n    clipfracs.append(value)"
 
@@ -32,6 +33,11 @@ REWRITES = [
         "detached",
         growing(f"if args.seed:\n    clipfracs += [{SHARE}.detach()]"),
         grown(f"if args.seed:\n    clipfracs += [{SHARE}.detach()]"),
+    ),
+    Rewrite(
+        "the norm of the gradients",
+        growing("if args.seed:\n    clipfracs.append(norm)", above=f"norm = {NORM}"),
+        grown("if args.seed:\n    clipfracs.append(norm)", above=f"norm = {NORM}"),
     ),
     Rewrite(
         "the name is taken",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cases import turn
 from family import STANDINS
+from replay_script import PARTS as PARTS_OF_REPLAY
 from replay_script import changed, from_library, replay
 from scripts import PARTS, script
 
@@ -522,3 +523,28 @@ def test_the_converted_script_is_equal(source: str, tmp_path: Path, monkeypatch:
     assert original.steps
     differences = [d for d in compare(original, converted) if d.quantity not in ("text", "file")]
     assert differences == []
+
+
+def several(fill: str, *, above: str = "losses = []", inside: str = "") -> str:
+    """Two updates below a step of the environment, each of which fills a list that is printed below both."""
+    learn = textwrap.dedent(PARTS_OF_REPLAY["learn"]).strip().replace("<log>", f"if args.gamma:\n    {fill}")
+    body = "\n".join([PARTS_OF_REPLAY["sample"], learn, inside])
+    loop = f"for part in range(2):\n{textwrap.indent(body, '    ')}"
+    return replay(sample=f"{above}\n{loop}\nprint(np.mean(losses))", learn="")
+
+
+def test_late_append() -> None:
+    lines = made("late-append", several("losses.append(loss.item())")).splitlines()
+    assert lines == ["new_losses = []", "new_losses.append(loss.item())", "losses += new_losses"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"fill": "losses.append(loss)"}, "adds what may have a graph"),
+        ({"fill": "losses.append(loss.item())", "inside": "print(losses)"}, "uses it before the epochs have ended"),
+        ({"fill": "losses.append(loss.item())", "above": "losses = [0.0]"}, "is not emptied right above the epochs"),
+    ],
+)
+def test_late_append_is_left_alone(parts: dict[str, str], why: str) -> None:
+    assert why in reason("late-append", several(**parts))

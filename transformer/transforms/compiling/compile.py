@@ -18,6 +18,7 @@ from transformer.transforms.base import ALL, Rewrite, Skip, Transform, Transform
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.distributions import computes_to_check, may_make
+from transformer.values.reports import is_report
 
 INFO = TransformInfo(
     name="compile",
@@ -75,6 +76,10 @@ def apply(state: State) -> Rewrite:
             notes.append(f"{name}() stays eager: line {option.lineno} sets an option of the optimizer")
         elif grown:
             notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
+        elif listed := _listed(roles, definition):
+            notes.append(
+                f"{name}() stays eager: line {listed.lineno} reads a list of numbers, each would be compiled anew"
+            )
         elif passes <= 1 or (name in updates and facts.traced):
             functions.append(name)
         else:
@@ -148,6 +153,14 @@ def _grown(function: ast.FunctionDef) -> str | None:
             longer = longer.value
         if isinstance(longer, ast.Name) and longer.id not in made:
             return longer.id
+    return None
+
+
+def _listed(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
+    """Where a function reads a tensor into a list of numbers by which it goes on, and not only to report them."""
+    for node in walk(function):
+        if calls_method(node, "tolist") and not any(is_report(roles.tree, n) for n in roles.tree.ancestors(node)):
+            return node
     return None
 
 

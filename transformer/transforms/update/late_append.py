@@ -9,10 +9,10 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import TRY, calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
-from transformer.syntax.tree import Tree
 from transformer.torch_api import REDUCES
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="late-append",
@@ -38,6 +38,8 @@ INFO = TransformInfo(
 
 NUMBERS, MEANS = ("item", "tolist", "detach"), REDUCES
 """Methods of tensors whose results carry no graph, and those whose results carry none where gradients are off."""
+CLIPPING = "torch.nn.utils.clip_grad_norm_"
+"""It returns the norm of gradients, which have no graph themselves."""
 
 
 def apply(state: State) -> Rewrite:
@@ -46,35 +48,49 @@ def apply(state: State) -> Rewrite:
     Raises:
         Skip: none grows there, or it may be looked at before the step.
     """
-    roles = state.roles
-    loop, first, last = roles.minibatch_loop, first_computation(roles), last_step(roles)
+    roles, edits, reasons = state.roles, Edits(state.source), list[str]()
+    for region in _regions(roles):
+        grown: dict[str, list[ast.Name]] = {}
+        for stmt in statements(region):
+            if (name := _grown(stmt)) is not None and not _made_in(region, name.id):
+                grown.setdefault(name.id, []).append(name)
+        around = state.tree.ancestors(region[0])
+        leaving = (
+            n for n in (*statements(region), *around) if isinstance(n, (ast.Break, ast.Continue, ast.Return, *TRY))
+        )
+        if grown and (node := next(leaving, None)) is not None:
+            assert isinstance(node, ast.stmt)
+            reasons.append(f"line {node.lineno} may leave a minibatch before the optimizer's step")
+            continue
+        for filled, places in grown.items():
+            if (why := _obstacle(roles, region, filled, places)) is not None:
+                reasons.append(f"{filled}: {why}")
+                continue
+            own = state.tree.names.fresh(f"new_{filled}")
+            stmt = next(s for s in region if any(n in places for n in walk(s)))
+            edits.before(stmt, f"{own} = []")
+            for place in places:
+                edits.substitute(place, own)
+            edits.after(region[-1], f"{filled} += {own}")
+    if edits:
+        return Rewrite(edits, notes=tuple(reasons))
+    if reasons:
+        raise Skip("; ".join(reasons))
+    raise NotNeeded("no list grows above the optimizer's step")
+
+
+def _regions(roles: Roles) -> list[list[ast.stmt]]:
+    """The statements that compute on a minibatch, up to the optimizer's step; several where steps are stored.
+
+    Raises:
+        Skip: there are none.
+    """
+    if roles.kind == "off-policy":
+        return [region.statements for region in roles.phases.regions]
+    first, last = first_computation(roles), last_step(roles)
     if first is None or last is None or first > last:
         raise Skip("no tensor computation was found above the optimizer's step")
-    region = loop.body[first : last + 1]
-    grown: dict[str, list[ast.Name]] = {}
-    for stmt in statements(region):
-        if (name := _grown(stmt)) is not None and not _made_in(region, name.id):
-            grown.setdefault(name.id, []).append(name)
-    if not grown:
-        raise NotNeeded("no list grows above the optimizer's step")
-    for node in (*statements(region), *state.tree.ancestors(loop)):
-        if isinstance(node, (ast.Break, ast.Continue, ast.Return, *TRY)):
-            assert isinstance(node, ast.stmt)
-            raise Skip(f"line {node.lineno} may leave a minibatch before the optimizer's step")
-    edits, reasons = Edits(state.source), list[str]()
-    for filled, places in grown.items():
-        if (why := _obstacle(roles, region, filled, places)) is not None:
-            reasons.append(f"{filled}: {why}")
-            continue
-        own = state.tree.names.fresh(f"new_{filled}")
-        stmt = next(s for s in region if any(n in places for n in walk(s)))
-        edits.before(stmt, f"{own} = []")
-        for place in places:
-            edits.substitute(place, own)
-        edits.after(region[-1], f"{filled} += {own}")
-    if not edits:
-        raise Skip("; ".join(reasons))
-    return Rewrite(edits, notes=tuple(reasons))
+    return [roles.minibatch_loop.body[first : last + 1]]
 
 
 def _grown(stmt: ast.stmt) -> ast.Name | None:
@@ -98,7 +114,7 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
 
     It is empty where the epochs begin, and named nowhere else until they end: so it has no other name.
     """
-    tree, epochs = roles.tree, _filling(roles, name)
+    tree, epochs = roles.tree, _filling(roles, region, name)
     if epochs is None:
         return "it is not emptied right above the epochs"
     if name in tree.declared:
@@ -118,17 +134,18 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
         around = [n for n in tree.ancestors(stmt) if any(n in walk(s) for s in region)]
         if not all(isinstance(n, (ast.If, ast.With)) for n in around):
             return f"line {stmt.lineno} is repeated, or a function's"
-        if not all(_is_plain(tree, element) for element in _elements(stmt)):
+        if not all(_is_plain(roles, element, stmt) for element in _elements(stmt)):
             return f"line {stmt.lineno} adds what may have a graph"
         if stmt is region[0] or region[0] in around:
             return f"line {stmt.lineno} stands in the first statement that computes"
     return None
 
 
-def _filling(roles: Roles, name: str) -> ast.stmt | None:
+def _filling(roles: Roles, region: list[ast.stmt], name: str) -> ast.stmt | None:
     """The loop in which a list is filled: around the minibatches or theirs, below what empties it in the same block."""
-    outer = roles.tree.ancestors(roles.minibatch_loop)
-    for stmt in (roles.minibatch_loop, *(n for n in outer if isinstance(n, ast.stmt))):
+    loop = roles.tree.loops_around(region[0])[0]
+    outer = roles.tree.ancestors(loop)
+    for stmt in (loop, *(n for n in outer if isinstance(n, ast.stmt))):
         if stmt is roles.scope:
             return None
         block = roles.tree.block(stmt)
@@ -156,13 +173,21 @@ def _elements(stmt: ast.stmt) -> list[ast.expr]:
     return stmt.value.args
 
 
-def _is_plain(tree: Tree, element: ast.expr) -> bool:
+def _is_plain(roles: Roles, element: ast.expr, stmt: ast.stmt, depth: int = 3) -> bool:
     """Whether an element is a number, or a tensor without a graph, by how it is made."""
     if isinstance(element, ast.UnaryOp):
-        return _is_plain(tree, element.operand)
-    if isinstance(element, ast.Constant) or calls_method(element, *NUMBERS) or tree.calls(element, "torch.tensor"):
+        return _is_plain(roles, element.operand, stmt, depth)
+    if isinstance(element, ast.Name):
+        made = [
+            (b, b.value) if isinstance(b, ast.Assign) and [type(t) for t in b.targets] == [ast.Name] else None
+            for b in roles.get(Tensors).bindings(element.id, stmt)
+        ]
+        return bool(made and depth) and all(m is not None and _is_plain(roles, m[1], m[0], depth - 1) for m in made)
+    if isinstance(element, ast.Constant) or calls_method(element, *NUMBERS):
         return True
-    return calls_method(element, *MEANS) and without_gradients(tree, element)
+    if roles.tree.calls(element, "torch.tensor", CLIPPING):
+        return True
+    return calls_method(element, *MEANS) and without_gradients(roles.tree, element)
 
 
-TRANSFORM = Transform(INFO, apply, ("on-policy", "update"))
+TRANSFORM = Transform(INFO, apply, ALL)
