@@ -69,6 +69,10 @@ STEADY = {
         "make_agent": "agent = Agent(args.num_steps).to(device)",
     },
     "a function that reads parts": method("return self.critic(x) + self.actor[0].weight.mean()"),
+    "arithmetic with a parameter": {
+        "agent": kept("nn.Parameter(torch.zeros(1))")["agent"]
+        + "\n\n    def extra(self, x):\n        return x * self.kept + self.kept[0]\n"
+    },
     "a loop over layers": {
         "agent": AGENT.replace(INIT, f"{INIT}        self.more = nn.ModuleList([nn.Linear(2, 2)])\n", 1)
         + "\n\n    def extra(self, x):\n        for layer in self.more:\n            x = layer(x)\n        return x\n"
@@ -184,6 +188,13 @@ def test_what_is_known_to_be_steady(name: str) -> None:
 
 
 CHANGING = {
+    "layers put together with others": method(
+        "more = self.critic + nn.Sequential()\n        more[0] = nn.Tanh()\n        return x"
+    ),
+    "parameters put together with others": {
+        "agent": kept("nn.ParameterList([nn.Parameter(torch.zeros(1))])")["agent"]
+        + "\n\n    def extra(self, x):\n        more = self.kept + []\n        return x\n"
+    },
     "a function": kept("lambda x: x"),
     "a list": kept("[1.0]"),
     "an array": kept("np.array([1.0])"),

@@ -77,6 +77,8 @@ PUTTING_TOGETHER = (
 GROWING = frozenset("append extend insert".split())
 LATER = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.GeneratorExp, ast.Yield, ast.YieldFrom)
 """What runs, or goes on, later than where it stands."""
+PARAMETER = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+PARAMETERS = ("torch.nn.ParameterList", "torch.nn.ParameterDict")
 THROUGH = frozenset("zip enumerate reversed len range".split())
 """Builtins with which a loop goes through modules."""
 
@@ -492,9 +494,20 @@ class Parts:
                 self.handing_out.add(function.name)
             known = outer.attr in READ or self._is_saved(outer)
         else:
-            known = isinstance(outer, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare))
+            known = isinstance(outer, (ast.Call, ast.UnaryOp, ast.Compare))
+            known = known or (
+                isinstance(outer, ast.BinOp) and self._is_parameter(part, function, within=inside is not part)
+            )
         if not known:
             raise Unknown(f"line {part.lineno} uses {ast.unparse(part)} in a way that is not known")
+
+    def _is_parameter(self, part: ast.expr, function: ast.FunctionDef, *, within: bool) -> bool:
+        """Whether a part, or what stands `within` it, is a parameter; `modules + []` is another module of the same."""
+        cls = self._tree.parents[function]
+        methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)] if isinstance(cls, ast.ClassDef) else []
+        kept = [v for m in methods for name, v in kept_by(m) if isinstance(part, ast.Attribute) and name == part.attr]
+        made = (*PARAMETER, *PARAMETERS) if within else PARAMETER
+        return bool(kept) and all(v is not None and self._tree.calls(v, *made) for v in kept)
 
     def _is_saved(self, attribute: ast.Attribute) -> bool:
         """Whether this is `torch.save(self.actor.state_dict(), path)`, which copies values."""
