@@ -462,6 +462,7 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
     [
         {"agent": BUILT},
         {"agent": BUILT.replace("super()", "super(Agent, self)", 1)},
+        {"agent": BUILT.replace("super().__init__()", "nn.Module.__init__(self)", 1)},
         {"agent": f"{AGENT}\n\n    def load(self):\n        self.actor = torch.load('a')\n"},
         {"agent": f"{AGENT}{SAVING}", "head": "agent.write()"},
         {"agent": f"{AGENT}{UNCALLED}", "head": "agent.load('a') if iteration > 9 else None"},
@@ -478,6 +479,7 @@ CHOSEN = "with torch.no_grad():\n    net = other if args.seed else agent\n"
     ids=[
         "made by a method",
         "made by a method of Python 2",
+        "made by a method, with its base class called by name",
         "not called",
         "a part is saved",
         "values are loaded",
@@ -516,9 +518,10 @@ def test_parameters_that_stay(parts: dict[str, str]) -> None:
         ({"agent": BUILT.replace("self.build()", "self.late = (self.build() for _ in 'a')", 1)}, "sets self.more"),
         (
             {"agent": BUILT.replace(INIT, f"{INIT}        self.late = getattr(self, 'bu' + 'ild')\n", 1)},
-            "sets self.more",
+            "hands self on",
         ),
-        ({"agent": BUILT.replace(INIT, f"{INIT}        LATE.append(self)\n", 1)}, "sets self.more"),
+        ({"agent": BUILT.replace(INIT, f"{INIT}        LATE.append(self)\n", 1)}, "hands self on"),
+        ({"agent": AGENT.replace(INIT, f"{INIT}        LATE.append(self)\n", 1)}, "hands self on"),
         ({"agent": f"@rebuilding\n{BUILT}"}, "is changed by what it is defined with"),
         (
             {"agent": BUILT.replace("nn.Module", "nn.Module, metaclass=Rebuilding", 1)},

@@ -141,6 +141,8 @@ class Parts:
             for method in methods:
                 for name, value in kept_by(method):
                     made.kept[name] = made.kept.get(name, NONE) | self._kind_kept(value, method)
+            for made_by in (m for m in methods if m.name == "__init__" and self._hands_on(m)):
+                raise Unknown(f"{cls.name}.__init__ (line {made_by.lineno}) hands {made_by.args.args[0].arg} on")
             late, making = self._apart(cls), self._apart(cls, making=True)
             for method in (m for m in methods if m.name not in late | {"__init__"}):
                 own, makes = method.args.args[0].arg, method.name in making
@@ -181,12 +183,14 @@ class Parts:
         return frozenset(apart)
 
     def _hands_on(self, method: ast.FunctionDef) -> bool:
-        """Whether a method uses its object otherwise than before a dot, or in `super(Agent, self)`."""
+        """Whether a method uses its object otherwise than before a dot, or to have its base class made."""
         parents, own = self._tree.parents, method.args.args[0].arg
         for node in walk(method):
             outer = parents[node] if _is(node, own) else None
-            super_of = isinstance(outer, ast.Call) and self._tree.names.builtin(outer.func) == "super"
-            if not (outer is None or isinstance(outer, (ast.Attribute, ast.arguments)) or super_of):
+            base = isinstance(outer, ast.Call) and (
+                self._tree.names.builtin(outer.func) == "super" or self._tree.calls(outer, "torch.nn.Module.__init__")
+            )
+            if not (outer is None or isinstance(outer, (ast.Attribute, ast.arguments)) or base):
                 return True
         return False
 
