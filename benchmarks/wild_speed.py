@@ -54,6 +54,8 @@ AIM = 1.8
 """The geometric mean to reach under --compile."""
 SAME = ("the environment's steps", "neither rollout, advantages nor update", "matrix products and convolutions")
 """What no transform makes faster; the last one is in other phases, too."""
+MANY = 0.4
+"""The share of products from which a script is one of big networks."""
 DECISIVE = frozenset("policy acting evaluate-once update shuffle one-graph compile".split())
 """The transforms on which speed under --compile hangs."""
 KEPT = ("status", "reason", "steps_per_second", "ratio", "warmup_seconds", "seconds_per_step", "functions")
@@ -64,11 +66,12 @@ LIMIT = 1800
 """Seconds that a process may live: it waits while the others compile and have their turns."""
 
 INTRODUCTION = (
-    "How fast the scripts of [wild.md](wild.md) and [wild_off_policy.md](wild_off_policy.md) that ran equal train, "
-    "with their own sizes and one thread: ratios to the unmodified original in the same turn, medians of all turns; ± "
-    "is half the width of the 95% interval of that median. Environments that cannot be had are stood in for by random "
-    "ones of the same interface, whose steps cost next to nothing: there the ratio is above what the real one would "
-    "give. `make wild-speed` measures them, one after the other."
+    "How fast the scripts of [wild.md](wild.md), [wild_off_policy.md](wild_off_policy.md) and "
+    "[wild_other.md](wild_other.md) that ran equal train, with their own sizes and one thread: ratios to the "
+    "unmodified original in the same turn, medians of all turns; ± is half the width of the 95% interval of that "
+    "median. Environments that cannot be had are stood in for by random ones of the same interface, whose steps cost "
+    "next to nothing: there the ratio is above what the real one would give. `make wild-speed` measures them, one "
+    "after the other."
 )
 
 
@@ -152,6 +155,14 @@ def summary(entries: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{statistics.median(ratios):.2f}x, {ratios[0]:.2f}x to {ratios[-1]:.2f}x; {slower} below 1.0x, "
                 f"{surely} of them by more than their interval."
             )
+    shares = [(spent, r) for e in entries if (r := ratio(e, RUNGS[-1])) and (spent := _products(e)) is not None]
+    for few, words in ((True, "less"), (False, "more")):
+        group = [r for spent, r in shares if (spent < MANY) == few]
+        if group:
+            lines.append(
+                f"- Where {words} than {MANY:.0%} of the original's time are {SAME[2]}, {len(group)} scripts: geometric "
+                f"mean {statistics.geometric_mean(group):.2f}x under `--compile`."
+            )
     cores = Counter(e["machine"]["cores"] for e in entries if "cores" in e.get("machine", {}))
     if cores[1]:
         lines.append(
@@ -218,6 +229,13 @@ def held(entry: Mapping[str, Any]) -> list[str]:
     return [*found, *(f"{name}: {why}" for name, why in entry.get("held_back", {}).items() if name in DECISIVE)]
 
 
+def _products(entry: Mapping[str, Any]) -> float | None:
+    """The share of the original's time that are matrix products and convolutions; None where they were not timed."""
+    original = entry["results"][ORIGINAL]
+    seconds = original["seconds_per_step"].get("products")
+    return None if seconds is None else float(seconds * original["steps_per_second"]["median"])
+
+
 def _shares(result: Mapping[str, Any]) -> dict[str, float]:
     """The parts of a step's time, by what it is spent on."""
     seconds = {"env_step": 0.0, "rollout": 0.0, **result["seconds_per_step"]}
@@ -255,7 +273,7 @@ def _cells(entry: Mapping[str, Any]) -> list[str]:
 
 def _ratio(result: Mapping[str, Any]) -> str:
     if result["status"] != "measured":
-        return f"{result['status']}: {str(result['reason']).strip().splitlines()[-1][:120]}".replace("|", "\\|")
+        return f"{result['status']}: {_why(result['reason'])[:120]}".replace("|", "\\|")
     spread = result["ratio"]
     return f"{spread['median']:.2f} ±{50 * (spread['high'] - spread['low']) / spread['median']:.0f}%"
 
@@ -313,10 +331,11 @@ class Part(click.ParamType):
         return slice(int(found[1]) - 1, None, int(found[2]))
 
 
-def _why(failed: Exception) -> str:
-    """The line that says why a script was not measured: that it took too long, or the last one that it wrote."""
-    first, *rest = str(failed).strip().splitlines()
-    line = first if "still running" in first or not rest else rest[-1]
+def _why(failed: object) -> str:
+    """The line that says why a script was not measured: that it took too long, its error, or what it wrote last."""
+    lines = str(failed).strip().splitlines() or [""]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Unsupported)\b", line)]
+    line = lines[0] if "still running" in lines[0] else [lines[-1], *errors][-1]
     return line.replace(f"{HERE.parent}{os.sep}", "")[:200]
 
 

@@ -210,3 +210,14 @@ def test_what_ended_after_a_turn_or_two_is_too_short() -> None:
     assert kept["results"]["flags off"]["reason"] == "it ended after 2 of 4 turns"
     with pytest.raises(RunFailed, match="after 1 of 4"):
         concise(told(original=1, compile=4), KEPT)
+
+
+def test_scripts_of_big_networks_are_summed_up_by_themselves() -> None:
+    from wild_speed import summary
+
+    small, big = entry("x.py", 1.0, 3.0), entry("y.py", 1.0, 1.2)
+    small["results"]["original"]["seconds_per_step"]["products"] = 1e-4  # of a step of 1 ms
+    big["results"]["original"]["seconds_per_step"]["products"] = 6e-4
+    few, many = summary([small, big, entry("z.py", 1.0, 9.0)])[2:]
+    assert "less than 40%" in few and "1 scripts: geometric mean 3.00x" in few
+    assert "more than 40%" in many and "1 scripts: geometric mean 1.20x" in many
