@@ -160,8 +160,8 @@ def summary(entries: Sequence[Mapping[str, Any]]) -> list[str]:
         group = [r for spent, r in shares if (spent < MANY) == few]
         if group:
             lines.append(
-                f"- Where {words} than {MANY:.0%} of the original's time are {SAME[2]}, {len(group)} scripts: geometric "
-                f"mean {statistics.geometric_mean(group):.2f}x under `--compile`."
+                f"- Where {words} than {MANY:.0%} of the original's time are {SAME[2]}, {len(group)} scripts: "
+                f"geometric mean {statistics.geometric_mean(group):.2f}x under `--compile`."
             )
     cores = Counter(e["machine"]["cores"] for e in entries if "cores" in e.get("machine", {}))
     if cores[1]:
