@@ -73,6 +73,10 @@ STEADY = {
         "agent": kept("nn.Parameter(torch.zeros(1))")["agent"]
         + "\n\n    def extra(self, x):\n        return x * self.kept + self.kept[0]\n"
     },
+    "arithmetic with a buffer": {
+        "agent": AGENT.replace(INIT, f"{INIT}        self.register_buffer('scale', torch.ones(1))\n", 1)
+        + "\n\n    def extra(self, x):\n        return x * self.scale\n"
+    },
     "a loop over layers": {
         "agent": AGENT.replace(INIT, f"{INIT}        self.more = nn.ModuleList([nn.Linear(2, 2)])\n", 1)
         + "\n\n    def extra(self, x):\n        for layer in self.more:\n            x = layer(x)\n        return x\n"

@@ -15,7 +15,7 @@ from functools import partial
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import calls_itself, is_read, parameters, root, statements, walk
+from transformer.syntax.query import calls_itself, calls_method, is_read, parameters, root, statements, walk
 from transformer.syntax.tree import Scope
 from transformer.torch_api import names
 from transformer.values.networks.attributes import (
@@ -500,18 +500,23 @@ class Parts:
         else:
             known = isinstance(outer, (ast.Call, ast.UnaryOp, ast.Compare))
             known = known or (
-                isinstance(outer, ast.BinOp) and self._is_parameter(part, function, within=inside is not part)
+                isinstance(outer, ast.BinOp) and self._is_tensor(part, function, within=inside is not part)
             )
         if not known:
             raise Unknown(f"line {part.lineno} uses {ast.unparse(part)} in a way that is not known")
 
-    def _is_parameter(self, part: ast.expr, function: ast.FunctionDef, *, within: bool) -> bool:
-        """Whether a part, or what stands `within` it, is a parameter; `modules + []` is another module of the same."""
+    def _is_tensor(self, part: ast.expr, function: ast.FunctionDef, *, within: bool) -> bool:
+        """Whether a part, or what stands `within` it, is a parameter or a buffer; `modules + []` is another module."""
         cls = self._tree.parents[function]
-        methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)] if isinstance(cls, ast.ClassDef) else []
-        kept = [v for m in methods for name, v in kept_by(m) if isinstance(part, ast.Attribute) and name == part.attr]
+        if not isinstance(part, ast.Attribute) or not isinstance(cls, ast.ClassDef):
+            return False
+        methods = [m for m in cls.body if isinstance(m, ast.FunctionDef)]
+        kept = [v for m in methods for name, v in kept_by(m) if name == part.attr]
         made = (*PARAMETER, *PARAMETERS) if within else PARAMETER
-        return bool(kept) and all(v is not None and self._tree.calls(v, *made) for v in kept)
+        registered = [n.args[0] for n in walk(cls) if calls_method(n, "register_buffer") and n.args]
+        buffers = {name.value for name in registered if isinstance(name, ast.Constant)}
+        known = all(v is not None and self._tree.calls(v, *made) for v in kept)
+        return known and (bool(kept) or part.attr in buffers)
 
     def _is_saved(self, attribute: ast.Attribute) -> bool:
         """Whether this is `torch.save(self.actor.state_dict(), path)`, which copies values."""
