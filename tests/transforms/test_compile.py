@@ -117,6 +117,21 @@ def test_a_function_that_makes_a_list_longer_stays_eager(grow: str) -> None:
     assert "policy = torch.compile(" in step.after and "torch.compile(update" not in step.after
 
 
+@pytest.mark.parametrize(
+    ("fill", "stays"),
+    [("if next_done.any():\n    seen.append(next_obs)", True), ("seen.append(next_obs)", False)],
+    ids=["now and then", "at each step"],
+)
+@pytest.mark.parametrize("head", ["seen = []", "seen, others = [], []"])
+def test_a_function_that_is_given_a_list_of_any_length_stays_eager(fill: str, stays: bool, head: str) -> None:
+    parts = {"head": head, "step": f"{PARTS['step']}\n{fill}", "report": "print(iteration)"}
+    step = turn("compile", script({**parts, "metrics": "drift = sum(s.mean() for s in seen)"}), ("policy", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    note = "update() stays eager: it is given seen, a list, each length would be compiled anew"
+    assert step.outcome.notes == ((note,) if stays else ())
+    assert ("torch.compile(update" in step.after) != stays
+
+
 def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:
     # Dynamo's guards see each number of a list
     chosen = "rows = torch.randint(0, 2, (4,)).tolist()\nmoved = sum(b_obs[row].sum() for row in rows)"

@@ -11,9 +11,10 @@ from transformer.dataflow.access import access
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import calls_method, names_in, statements, walk
+from transformer.syntax.query import calls_method, names_in, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
+from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
@@ -76,6 +77,8 @@ def apply(state: State) -> Rewrite:
             notes.append(f"{name}() stays eager: line {option.lineno} sets an option of the optimizer")
         elif grown:
             notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
+        elif given := _given_list(roles, definition):
+            notes.append(f"{name}() stays eager: it is given {given}, a list, each length would be compiled anew")
         elif listed := _listed(roles, definition):
             notes.append(
                 f"{name}() stays eager: line {listed.lineno} reads a list of numbers, each would be compiled anew"
@@ -154,6 +157,32 @@ def _grown(function: ast.FunctionDef) -> str | None:
         if isinstance(longer, ast.Name) and longer.id not in made:
             return longer.id
     return None
+
+
+def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
+    """A list that a function goes by and that steps of the environment fill, as many as there happen to be."""
+    tree = roles.tree
+    local = {n for s in statements(function.body) for n in access(s).binds}
+    bound = [pair for s in tree.of(ast.Assign) for pair in pairwise(s)]
+    lists = {t.id for t, value in bound if isinstance(t, ast.Name) and isinstance(value, ast.List)}
+    for name in sorted((names_in(function.body) - local) & lists):
+        for node in tree.of(ast.Attribute):
+            if node.attr == "append" and isinstance(node.value, ast.Name) and node.value.id == name:
+                if not _is_repeated_steadily(tree, tree.statement(node)):
+                    return name
+    return None
+
+
+def _is_repeated_steadily(tree: Tree, stmt: ast.stmt) -> bool:
+    """Whether a statement always runs, and as often as a `range` says, by the loop around it."""
+    loop = tree.parents[stmt]
+    while isinstance(loop, ast.With):
+        loop = tree.parents[loop]
+    counted = isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "range"
+    return counted and not any(
+        isinstance(s, (ast.Break, ast.Continue, ast.Return))
+        for s in statements(loop.body)  # type: ignore[attr-defined]
+    )
 
 
 def _listed(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
