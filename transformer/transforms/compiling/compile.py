@@ -20,6 +20,7 @@ from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.distributions import computes_to_check, may_make
 from transformer.values.reports import is_report
+from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="compile",
@@ -161,11 +162,14 @@ def _grown(function: ast.FunctionDef) -> str | None:
 
 def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
     """A list that a function goes by and that steps of the environment fill, as many as there happen to be."""
-    tree = roles.tree
+    tree, tensors = roles.tree, roles.get(Tensors)
     local = {n for s in statements(function.body) for n in access(s).binds}
-    bound = [pair for s in tree.of(ast.Assign) for pair in pairwise(s)]
-    lists = {t.id for t, value in bound if isinstance(t, ast.Name) and isinstance(value, ast.List)}
-    for name in sorted((names_in(function.body) - local) & lists):
+    calls = [n for n in tree.of(ast.Call) if isinstance(n.func, ast.Name) and n.func.id == function.name]
+    for name in sorted(names_in(function.body) - local):
+        bindings = {b for call in calls for b in tensors.bindings(name, tree.statement(call))}
+        bound = [pair for b in bindings if isinstance(b, ast.Assign) for pair in pairwise(b)]
+        if not any(isinstance(t, ast.Name) and t.id == name and isinstance(v, ast.List) for t, v in bound):
+            continue
         for node in tree.of(ast.Attribute):
             if node.attr == "append" and isinstance(node.value, ast.Name) and node.value.id == name:
                 if not _is_repeated_steadily(tree, tree.statement(node)):
