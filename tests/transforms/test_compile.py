@@ -127,9 +127,21 @@ def test_a_function_that_is_given_a_list_of_any_length_stays_eager(fill: str, st
     parts = {"head": head, "step": f"{PARTS['step']}\n{fill}", "report": "print(iteration)"}
     step = turn("compile", script({**parts, "metrics": "drift = sum(s.mean() for s in seen)"}), ("policy", "update"))
     assert isinstance(step.outcome, Applied), step.outcome
-    note = "update() stays eager: it is given seen, a list, each length would be compiled anew"
+    note = "update() stays eager: it is given seen, a list, each would be compiled anew"
     assert step.outcome.notes == ((note,) if stays else ())
     assert ("torch.compile(update" in step.after) != stays
+
+
+def test_a_function_that_is_given_a_list_of_numbers_stays_eager() -> None:
+    rows = "rows = np.random.randint(0, 2, 4).tolist()\n"
+    parts = {
+        "minibatch": rows + PARTS["minibatch"],
+        "metrics": "seen = ratio[rows].sum()",
+        "report": "print(iteration)",
+    }
+    step = turn("compile", script(parts), ("policy", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert step.outcome.notes == ("update() stays eager: it is given rows, a list, each would be compiled anew",)
 
 
 def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:

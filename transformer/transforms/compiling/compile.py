@@ -79,7 +79,7 @@ def apply(state: State) -> Rewrite:
         elif grown:
             notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
         elif given := _given_list(roles, definition):
-            notes.append(f"{name}() stays eager: it is given {given}, a list, each length would be compiled anew")
+            notes.append(f"{name}() stays eager: it is given {given}, a list, each would be compiled anew")
         elif listed := _listed(roles, definition):
             notes.append(
                 f"{name}() stays eager: line {listed.lineno} reads a list of numbers, each would be compiled anew"
@@ -161,14 +161,17 @@ def _grown(function: ast.FunctionDef) -> str | None:
 
 
 def _given_list(roles: Roles, function: ast.FunctionDef) -> str | None:
-    """A list that a function goes by and that steps of the environment fill, as many as there happen to be."""
+    """A list that a function is given: of numbers, or filled by as many steps of the environment as there happened."""
     tree, tensors = roles.tree, roles.get(Tensors)
     local = {n for s in statements(function.body) for n in access(s).binds}
     calls = [n for n in tree.of(ast.Call) if isinstance(n.func, ast.Name) and n.func.id == function.name]
     for name in sorted(names_in(function.body) - local):
         bindings = {b for call in calls for b in tensors.bindings(name, tree.statement(call))}
         bound = [pair for b in bindings if isinstance(b, ast.Assign) for pair in pairwise(b)]
-        if not any(isinstance(t, ast.Name) and t.id == name and isinstance(v, ast.List) for t, v in bound):
+        values = [v for t, v in bound if isinstance(t, ast.Name) and t.id == name]
+        if any(calls_method(v, "tolist") for v in values):  # each number is guarded
+            return name
+        if not any(isinstance(v, ast.List) for v in values):
             continue
         for node in tree.of(ast.Attribute):
             if node.attr == "append" and isinstance(node.value, ast.Name) and node.value.id == name:
