@@ -222,6 +222,15 @@ def test_scripts_take_turns_and_the_cache_is_filled_first(original: Path, conver
     assert not Path(caches[0]).parent.exists()
 
 
+def test_the_cache_is_filled_by_a_whole_burn_in(original: Path, converted: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    note = f"    open({str(log)!r}, 'a').write(f'{{iteration}} ')\n    time.sleep({sleeper.OTHER})"
+    original.write_text(edited(f"    time.sleep({sleeper.OTHER})", note))
+    arguments = ("--burn-in", "4", "--rounds", "1", "--turns", "1", "--iterations", "1", "--rung", "none")
+    assert run(original, converted, *arguments, "--warm-cache").exit_code == 0
+    assert log.read_text().split().count("4") == 2  # what compiles after a while is compiled by the first run, too
+
+
 def test_others_can_take_part_in_fewer_rounds(original: Path, converted: Path, tmp_path: Path) -> None:
     other = written(tmp_path / "other.py", sleeper.TOY)
     result = run(

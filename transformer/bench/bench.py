@@ -16,8 +16,6 @@ from transformer.bench.measure import Length, Measurement, Measuring, measure, m
 from transformer.verify.run import RunFailed
 from transformer.verify.verify import NoProgress, Progress
 
-_ONCE = Length(burnin=1, iterations=1, seconds=None, turns=1)
-
 Status = Literal["measured", "not run", "failed"]
 """`failed`: the script ended with an error."""
 
@@ -150,8 +148,9 @@ class _Bench:
             self._cuda = one.told("cuda")
 
     def _fill_cache(self, i: int, caches: Path) -> None:
+        once = Length(self._task.length.burnin, iterations=1, seconds=None, turns=1)  # past what compiles last
         with self._noting_failure(i), self._shown(i, "filling the cache") as on_iteration:
-            measure(self._task.contenders[i].run, _ONCE, on_iteration=on_iteration, **self._options(i, caches))
+            measure(self._task.contenders[i].run, once, on_iteration=on_iteration, **self._options(i, caches))
 
     def _measure_phases(self, i: int, caches: Path | None) -> None:
         """One more run, in which the GPU is waited for at the borders of the phases."""
