@@ -45,6 +45,7 @@ def test_the_template_is_fully_converted() -> None:
         "dissolve",
         "inline",
         "no-grad",
+        "scatter-rows",
         "last-step",
         "on-device",
         "late-exit",

@@ -327,7 +327,7 @@ BY_TEXT = "sets names or attributes that only a run can tell"
             "reads clip, which",
         ),
         (
-            {"functions": ANNEAL.format(made="[0.2]", changed="clip.append(0.1)"), "anneal": "anneal()"},
+            {"functions": ANNEAL.format(made="[0.2]", changed="clip[-1] = 0.1"), "anneal": "anneal()"},
             "reads clip[-1], which",
         ),
         (
