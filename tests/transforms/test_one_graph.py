@@ -384,6 +384,13 @@ def test_gradients_cleared_before_and_after(changes: dict[str, str]) -> None:
     assert step.after.count(".zero_grad()") == ("for optimizer in optimizers" in step.after)
 
 
+def test_some_gradients_cleared_after_the_step() -> None:
+    after = {**JOINT, "optimize": f"{JOINT['optimize']}\nfirst.zero_grad()"}
+    step = turn("one-graph", script({**PLAIN, **after}), UPDATE)
+    assert isinstance(step.outcome, Skipped)
+    assert "clears some of the gradients again" in step.outcome.reason
+
+
 def test_other_gradients_cleared_after_the_step() -> None:
     after = {**TWO, "optimize": TWO["optimize"].rstrip() + "\nfirst.zero_grad()\n"}
     step = turn("one-graph", script({**PLAIN, **after}), UPDATE)

@@ -418,6 +418,8 @@ def _check_pass(tree: Tree, one: _Pass) -> None:
     for name in one.optimizers:
         if name not in cleared:
             raise Skip(f"the gradients of {name} are not cleared before they are computed")
+    if one.again and len(one.again) < len(one.optimizers):
+        raise Skip(f"line {one.again[0].lineno} clears some of the gradients again, and not all")
     block = tree.block(tree.statement(one.backwards[0]))
     for call in (*one.zero_grads, *one.backwards, *one.steps, *one.again):
         if tree.statement(call) not in block:
