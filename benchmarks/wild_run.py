@@ -84,12 +84,10 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
         packages: where packages of other versions are kept.
     """
     text = read(path).content
-    ending = f"\n\n{setting.ending}\n" if setting.ending else ""
     stepwise = replays(text)
 
     def recorded(source: str, flags: Sequence[str] = ()) -> Recording:
-        run_as = on_cpu(source + ending) if setting.cpu else source + ending
-        ran = Run(path, (*options(text, setting.args), *flags), run_as, timeout=LIMIT)
+        ran = Run(path, (*options(text, setting.args), *flags), as_run(source, setting), timeout=LIMIT)
         iterations = STEPS if stepwise else ITERATIONS
         return record_run(ran, iterations=iterations, stepwise=stepwise, uncompiled=bool(flags))
 
@@ -126,13 +124,10 @@ def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packa
         `equal`, `differs` or `not run`, and why.
     """
     text = read(path).content
-    ending = f"\n\n{setting.ending}\n" if setting.ending else ""
     with environment(path, root, text, setting, packages):
-        sources = (text + ending, converted + ending)
-        before, after = map(on_cpu, sources) if setting.cpu else sources
-        original = Run(path, tuple(options(text, setting.args)), before, timeout=2 * LIMIT)
+        original = Run(path, tuple(options(text, setting.args)), as_run(text, setting), timeout=2 * LIMIT)
         try:
-            rungs = verify(Task(original, after, iterations=ITERATIONS + 1, up_to="compile")).rungs
+            rungs = verify(Task(original, as_run(converted, setting), iterations=ITERATIONS + 1, up_to="compile")).rungs
         except (CannotVerify, RunFailed, OSError) as failed:
             return "not run", str(failed)
     for rung in (r for r in rungs if r.status in ("different", "failed") or r.name == "compile"):
@@ -142,9 +137,13 @@ def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packa
     return "equal", ""
 
 
-def on_cpu(source: str) -> str:
-    """A script whose devices are the CPU where its text says `torch.device("cuda"...` or `device="cuda"`."""
-    return re.sub(r"""(torch\.device\(|device=)(["'])cuda\2""", r'\1"cpu"', source)
+def as_run(source: str, setting: Setting) -> str:
+    """A script, original or converted, with its setting's ending, and the CPU for the devices that it calls `cuda`."""
+    if setting.ending:
+        source = f"{source}\n\n{setting.ending}\n"
+    if setting.cpu:
+        source = re.sub(r"""(torch\.device\(|device=)(["'])cuda\2""", r'\1"cpu"', source)
+    return source
 
 
 def options(text: str, given: Sequence[str] = ()) -> list[str]:

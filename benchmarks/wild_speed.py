@@ -82,14 +82,11 @@ def lined_up(
     """One script and its conversion, to be measured in the surroundings in which it ran."""
     path = root / script.path
     text = read(path).content
-    ending = f"\n\n{script.ending}\n" if script.ending else ""
     quiet = [a for a in wild_run.options(text) if a == "--no-capture-video"]
     with tempfile.TemporaryDirectory() as folder, wild_run.environment(path, root, text, script, packages):
         output = Path(folder, path.name)
-        sources = (text + ending, converted + ending)
-        before, after = map(wild_run.on_cpu, sources) if script.cpu else sources
-        output.write_text(after, encoding="utf-8")
-        original = Run(path, (*script.args, *quiet), before, timeout=limit)
+        output.write_text(wild_run.as_run(converted, script), encoding="utf-8")
+        original = Run(path, (*script.args, *quiet), wild_run.as_run(text, script), timeout=limit)
         yield line_up(original, output, (), rungs)
 
 
@@ -232,8 +229,7 @@ def held(entry: Mapping[str, Any]) -> list[str]:
 def _products(entry: Mapping[str, Any]) -> float | None:
     """The share of the original's time that are matrix products and convolutions; None where they were not timed."""
     original = entry["results"][ORIGINAL]
-    seconds = original["seconds_per_step"].get("products")
-    return None if seconds is None else float(seconds * original["steps_per_second"]["median"])
+    return _shares(original)[SAME[2]] if "products" in original["seconds_per_step"] else None
 
 
 def _shares(result: Mapping[str, Any]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import ast
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import TRY, calls_method, statements, walk
+from transformer.syntax.query import TRY, calls_method, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import REDUCES
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -158,11 +158,8 @@ def _empties(stmt: ast.stmt, name: str) -> bool:
     """Whether a statement gives a name a new empty list."""
     if not isinstance(stmt, ast.Assign) or len(stmt.targets) != 1:
         return False
-    target, value = stmt.targets[0], stmt.value
-    pairs = [(target, value)]
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        pairs = list(zip(target.elts, value.elts, strict=True))
-    return any(isinstance(t, ast.Name) and t.id == name and isinstance(v, ast.List) and not v.elts for t, v in pairs)
+    named = (value for target, value in pairwise(stmt) if isinstance(target, ast.Name) and target.id == name)
+    return any(isinstance(value, ast.List) and not value.elts for value in named)
 
 
 def _elements(stmt: ast.stmt) -> list[ast.expr]:
