@@ -172,10 +172,11 @@ LAYERS = (
     Layers("Identity", "shared", "row", same_bits=True),
     Layers("Conv2d MaxPool2d", same_bits=True),
     Layers("Flatten", "shared", same_bits=True),
+    Layers("LogSoftmax Softmax", same_bits=True),
     Layers("Hardsigmoid PixelShuffle Unflatten Upsample ZeroPad2d", "shared"),
     Layers("Bilinear Conv1d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool1d MaxPool3d"),
     Layers("AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d"),
-    Layers("Embedding GRU GRUCell GroupNorm LSTM LSTMCell LogSoftmax RNN RNNCell Softmax"),
+    Layers("Embedding GRU GRUCell GroupNorm LSTM LSTMCell RNN RNNCell"),
 )
 
 

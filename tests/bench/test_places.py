@@ -24,7 +24,7 @@ def texts(source: str, span: tuple[Position, Position]) -> str:
 
 OFF_POLICY = ("deep_q", "distributional", "soft_actor_critic", "tuned_entropy", "twin_critics")
 """Fixtures in which single steps are stored and sampled; they estimate no advantages."""
-APART = ("learner_of_a_runner", "one_step_per_turn", "several_agents")
+APART = ("acts_into_memory", "learner_of_a_runner", "one_step_per_turn", "several_agents")
 """Fixtures that estimate advantages within the update, or once for each of several agents."""
 
 

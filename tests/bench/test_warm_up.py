@@ -48,4 +48,4 @@ def test_rollouts_are_no_warm_up(tmp_path: Path) -> None:
 def test_which_fixtures_train_step_by_step(folder: Path) -> None:
     stepwise = {path.stem for path in folder.glob("*.py") if find_places(path.read_text()).stepwise}
     off_policy = {"deep_q", "distributional", "soft_actor_critic", "tuned_entropy", "twin_critics"}
-    assert stepwise == off_policy | {"one_step_per_turn"}
+    assert stepwise == off_policy | {"acts_into_memory", "one_step_per_turn"}

@@ -52,6 +52,7 @@ def test_the_template_is_fully_converted() -> None:
         "late-append",
         "narrow-observations",
         "acting-method",
+        "acting-statements",
         "auxiliary-update",
         "float-arrays",
         "plain-sizes",

@@ -20,6 +20,7 @@ NOT_NEEDED = {
     "inline": "rollout and update stand in one training loop already",
     "no-grad": "no torch.no_grad() stands around the rollout loop",
     "acting-method": "the call that decides on the actions has a name already",
+    "acting-statements": "what decides on the actions has a name already",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
     "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",
     "float-arrays": "nothing that is compiled makes tensors of arrays with torch.Tensor()",

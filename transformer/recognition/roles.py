@@ -593,6 +593,8 @@ class Roles:
         held: list[ast.AST] = [o.call for o in self.optimizers]
         for name in sorted(names_in(held)):  # params = list(agent.parameters()) + list(other.parameters())
             held += [value for _, value in self.assignments(name)]
+        kept = {unparse(n) for o in self.optimizers for n in o.call.args if isinstance(n, ast.Attribute)}
+        held += [s.value for s in self.tree.of(ast.Assign) if kept & {*map(unparse, s.targets)}]  # self.params = ...
         for value in held:
             for node in walk(value):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

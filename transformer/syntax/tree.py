@@ -288,7 +288,10 @@ class Tree:
         return frozenset(outside + [n for s in self.of(ast.Nonlocal) for n in s.names])
 
     def definition(self, name: str) -> ast.FunctionDef:
-        """The function that a transform extracted under this name."""
+        """The function that a transform extracted under this name, or the method: `Class.method`."""
+        cls, _, method = name.rpartition(".")
+        if cls:
+            return next(m for m in self.classes[cls].body if isinstance(m, ast.FunctionDef) and m.name == method)
         functions = (n for n in self.of(ast.FunctionDef) if not isinstance(self.parents[n], ast.ClassDef))
         return next(n for n in functions if n.name == name)  # a method may have the same name
 

@@ -21,6 +21,7 @@ from transformer.transforms.gathering import dissolve, inline
 from transformer.transforms.off_policy import acting, replay, scatter_rows, target_update, tensor_temperature
 from transformer.transforms.rollout import (
     acting_method,
+    acting_statements,
     evaluate_once,
     host_arrays,
     narrow_observations,
@@ -77,6 +78,7 @@ ORDER: tuple[Transform, ...] = (
     sampling.TRANSFORM,
     evaluate_once.TRANSFORM,
     acting_method.TRANSFORM,
+    acting_statements.TRANSFORM,
     rollout.TRANSFORM,
     gae.TRANSFORM,
     update.TRANSFORM,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import walk
+from transformer.syntax.query import calls_method, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -71,9 +71,10 @@ def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
     tensors, known = roles.get(Tensors), roles.get(KnownArrays)
     extracted = [tree.definition(f.name) for role, f in roles.history.functions.items() if role != "rollout"]
     reached: list[ast.AST] = [*roles.network_classes, *extracted]
+    apart = set(_around_acting(roles))
     for part in reached:  # which grows
         for node in walk(part):
-            if not isinstance(node, ast.Call):
+            if not isinstance(node, ast.Call) or node in apart:
                 continue
             function = tree.function_called(node)
             if function is not None and function not in reached:
@@ -81,6 +82,14 @@ def _made_of_arrays(roles: Roles) -> Iterator[ast.Call]:
             if tree.calls(node, *CONSTRUCTORS) and len(node.args) == 1 and not node.keywords:
                 if not tensors.tensor(node.args[0]) and known.kind(node.args[0]) is not None:
                     yield node
+
+
+def _around_acting(roles: Roles) -> Iterator[ast.AST]:
+    """The nodes of methods that are not compiled, as they call one that is: what acting-statements has made."""
+    _, dot, name = (roles.history.act or "").rpartition(".")
+    for method in roles.tree.of(ast.FunctionDef) if dot else ():
+        if any(calls_method(n, name) for n in walk(method)):
+            yield from walk(method)
 
 
 TRANSFORM = Transform(INFO, apply, ALL)

@@ -133,7 +133,8 @@ def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
         uses = method is not None and any(unparse(n) in roles.networks for n in roles.reached([method]))
         return _Callee(method, own) if uses else None
     path = unparse(receiver)
-    if path not in roles.networks and path not in roles.modules:
+    trained = path in roles.networks or path in roles.modules
+    if not trained and not isinstance(receiver, ast.Name):
         return None
     if isinstance(receiver, ast.Name):
         values = [value for _, value in roles.assignments(path)]
@@ -144,7 +145,9 @@ def _callee(roles: Roles, call: ast.Call) -> _Callee | None:
     if len(classes) == 1 and None not in made:
         cls = tree.classes[classes.pop()]
         method = _method(cls, call.func.attr)
-        return _Callee(method, cls) if method is not None else None
+        if method is None or not (trained or any(unparse(n) in roles.networks for n in roles.reached([method]))):
+            return None  # an object that keeps no trained network
+        return _Callee(method, cls)
     return _Callee(None) if path in roles.networks else None
 
 

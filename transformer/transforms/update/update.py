@@ -12,7 +12,7 @@ from transformer.recognition.history import Function
 from transformer.recognition.off_policy import Region, leading
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import method, statements, walk
+from transformer.syntax.query import is_read, method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, skipped
@@ -154,7 +154,8 @@ def _without_gradients(tree: Tree, stmt: ast.stmt) -> bool:
 def _reads_numbers(stmt: ast.stmt, names: AbstractSet[str]) -> bool:
     """Whether a statement takes nothing of some tensors but what carries no gradient: `x.item()`, `x.detach()`."""
     detached = {id(n) for c in walk(stmt) if method(c) in ("item", "detach", "tolist") for n in walk(c)}
-    return all(id(n) in detached for n in walk(stmt) if isinstance(n, ast.Name) and n.id in names)
+    read = (n for n in walk(stmt) if isinstance(n, ast.Name) and n.id in names and is_read(n))
+    return all(id(n) in detached for n in read)
 
 
 def _branches(tensors: Tensors, node: ast.AST) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
@@ -28,11 +28,16 @@ ASKING = frozenset("grad requires_grad requires_grad_ is_leaf grad_fn backward r
 """Attributes of tensors in which gradients show."""
 
 
-def differs(roles: Roles, cls: ast.ClassDef) -> str | None:
+def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str | None:
     """What may compute other bits without gradients in a network's methods, with its line; None where nothing does.
 
     Known are linear layers with a bias, convolutions without groups, what works element by element, picks the largest
     or works along a dimension, and distributions.
+
+    Args:
+        roles: the script.
+        cls: the network's class.
+        called: the only method of the class that is called, with those that it calls itself; any where None.
     """
     tree = roles.tree
     classes = tree.used_classes(cls)
@@ -41,17 +46,29 @@ def differs(roles: Roles, cls: ast.ClassDef) -> str | None:
             return f"{one.name} is derived from {base}, which is not in this file"
         known = {s.name for s in one.body if isinstance(s, ast.FunctionDef)}
         made = _made(roles, one, classes)
-        for method in (s for s in one.body if isinstance(s, ast.FunctionDef)):
+        methods = [s for s in one.body if isinstance(s, ast.FunctionDef)]
+        for method in methods if one is not cls or called is None else _reached(methods, called):
             own = method.args.args[0].arg if method.args.args else ""
             if method.name == "__init__":
                 nodes = _with_what_it_calls(roles, method)
             else:
                 nodes = [n for stmt in method.body for n in walk(stmt)]
             for node in nodes:
-                found = _module(roles, node) if method.name == "__init__" else _other(roles, node, own, known | made)
+                found = (
+                    layer_differs(roles, node) if method.name == "__init__" else _other(roles, node, own, known | made)
+                )
                 if found is not None:
                     return f"line {getattr(node, 'lineno', method.lineno)} {found}"
     return None
+
+
+def _reached(methods: Sequence[ast.FunctionDef], called: str) -> list[ast.FunctionDef]:
+    """The constructor, a method of a class, and those that this names, and so on."""
+    found = [m for m in methods if m.name == called]
+    for method in found:  # grows as it is walked
+        named = {n.attr for n in walk(method) if isinstance(n, ast.Attribute)}
+        found += [m for m in methods if m.name in named and m not in found]
+    return [*(m for m in methods if m.name == "__init__" and m not in found), *found]
 
 
 def _made(roles: Roles, cls: ast.ClassDef, classes: Collection[ast.ClassDef]) -> set[str]:
@@ -84,8 +101,8 @@ def _with_what_it_calls(roles: Roles, function: ast.FunctionDef) -> list[ast.AST
     return found
 
 
-def _module(roles: Roles, node: ast.AST) -> str | None:
-    """What a constructor's node may make that computes otherwise."""
+def layer_differs(roles: Roles, node: ast.AST) -> str | None:
+    """What a constructor's node may make that computes other bits without gradients; None where there is nothing."""
     if not isinstance(node, ast.Call):
         return None
     name = roles.tree.qualified(node.func) or ""

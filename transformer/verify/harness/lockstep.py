@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from types import FrameType, ModuleType
+from types import FrameType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -149,6 +149,10 @@ class Checked:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.fast, name)
+
+    def __get__(self, owner: object, _: type | None = None) -> Any:
+        """Bind it as the function that it stands for, where that is a method of a class."""
+        return self if owner is None else MethodType(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the fast function, and on sampled calls the eager one beside it."""

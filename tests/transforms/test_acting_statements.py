@@ -1,0 +1,169 @@
+"""The statements of a step that decide on the actions, moved into a function of their own."""
+
+import pytest
+from cases import turn
+from golden import FIXTURES
+
+from transformer import Applied, Skipped, Step
+from transformer.syntax.text import read
+
+SCRIPT = read(FIXTURES / "acts_into_memory.py").content
+STATE = "        state = torch.FloatTensor(observation).to(self.device)\n"
+MEAN = "        mean = torch.tanh(self.mean(self.body(state)))\n"
+NORMAL = "        normal = Normal(mean, torch.exp(self.log_std))\n"
+DRAW = "        action = normal.sample()\n"
+KEPT = "        memory.log_probs.append(normal.log_prob(action).sum(-1))\n"
+RETURN = "        return 2.0 * action.cpu().numpy()\n"
+
+
+def edited(*pairs: tuple[str, str]) -> str:
+    """The fixture with some pieces of it replaced."""
+    text = SCRIPT
+    for old, new in pairs:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def converted(source: str) -> str:
+    """What the transform makes of a script to which it applies."""
+    step = turn("acting-statements", source, ("dissolve", "inline"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    return step.after
+
+
+def held_back(source: str) -> Step:
+    step = turn("acting-statements", source, ("dissolve", "inline"))
+    assert isinstance(step.outcome, Skipped), step.after
+    assert step.after == step.before
+    return step
+
+
+def test_statements_become_a_method_and_what_is_kept_is_computed_there() -> None:
+    after = converted(SCRIPT)
+    assert (
+        "    @torch.no_grad()\n    def decide(self, state):\n"
+        '        """Decide on the actions."""\n'
+        "        # tanh keeps the mean within the torque's bounds\n" + MEAN + NORMAL + DRAW + "        log_prob = "
+        "normal.log_prob(action).sum(-1)\n        return action, log_prob\n\n    def act(self, observation, memory):\n"
+        + STATE
+        + "        action, log_prob = self.decide(state)\n\n        memory.states.append(state)\n"
+        "        memory.actions.append(action)\n        memory.log_probs.append(log_prob)\n\n" + RETURN
+    ) in after
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "torch.stack(memory.log_probs)",
+        "torch.stack(memory.log_probs) + 0.0",
+        "torch.stack([p for p in memory.log_probs]).detach()",
+    ],
+)
+def test_gradients_are_recorded_where_what_is_kept_may_need_them(used: str) -> None:
+    after = converted(edited(("torch.stack(memory.log_probs).detach()", used)))
+    assert "        return action, log_prob\n" in after
+    assert "@torch.no_grad()" not in after
+
+
+def test_a_second_pass_through_a_recorded_graph_is_not_risked() -> None:
+    source = edited(
+        ("torch.stack(memory.log_probs).detach()", "torch.stack(memory.log_probs)"),
+        ("loss.backward()", "loss.backward(retain_graph=True)"),
+    )
+    assert "may go through a graph twice" in held_back(source).outcome.reason
+
+
+def test_a_name_of_a_method_is_not_taken_twice() -> None:
+    source = edited(("        self.optimizer = ", "        self.decide = 1\n        self.optimizer = "))
+    assert "    def decide_1(self, state):" in converted(source)
+
+
+def test_numbers_may_be_made_in_between() -> None:
+    source = edited(
+        (DRAW, DRAW + "        array = action.cpu().numpy()\n"),
+        ("2.0 * action.cpu().numpy()", "2.0 * array"),
+        (KEPT, "        log_prob = normal.log_prob(action).sum(-1)\n        memory.log_probs.append(log_prob)\n"),
+    )
+    after = converted(source)
+    assert "        log_prob = normal.log_prob(action).sum(-1)\n        return action, log_prob\n" in after
+    assert (
+        "        action, log_prob = self.decide(state)\n        array = action.cpu().numpy()\n\n"
+        "        memory.states.append(state)\n" in after
+    )
+
+
+def test_what_a_caller_may_leave_out_is_a_parameter() -> None:
+    source = edited(
+        ("def act(self, observation, memory)", "def act(self, observation, memory, greedy=False)"),
+        (DRAW, "        if greedy:\n            action = mean\n        else:\n            action = normal.sample()\n"),
+    )
+    assert "    def decide(self, state, greedy):\n" in converted(source)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(DRAW, "        self.count += 1\n" + DRAW)],
+        [(DRAW, "        observe(normal)\n" + DRAW)],
+        [(DRAW, "        noise = np.random.rand()\n" + DRAW)],
+        [(STATE, "        state = observation\n")],
+        [(STATE, "        state = self.state\n")],
+        [("torch.FloatTensor(observation)", "torch.FloatTensor(observation).apply_(abs)")],
+        [(MEAN, "        mean = torch.tanh(self.mean(self.body(state))).mul_(2)\n")],
+        [(MEAN, "        mean = torch.tanh(self.mean(self.body(state)), out=self.buffer)\n")],
+        [(MEAN, "        mean = torch.tanh(self.mean(self.body(state))) * scale\n")],
+        [
+            (DRAW, DRAW + "        action = action.numpy()\n"),
+            (KEPT, KEPT.replace("(action)", "(torch.tensor(action))")),
+        ],
+        [("        self.states = []\n", "        self.states = Steps()\n")],
+        [("        self.states = []\n", "        self.states = deque(maxlen=5)\n")],
+        [("    def clear(self):", "    def append(self, step):\n        step.zero_()\n\n    def clear(self):")],
+        [("        self.rewards = []\n", "        self.rewards = []\n        self.states = self\n")],
+        [("    memory = Memory()\n", "    memory = Memory()\n    learner.old_network.mean = nn.Identity()\n")],
+        [("nn.Tanh())\n        self.mean", "nn.Dropout(0.1))\n        self.mean")],
+        [("nn.Tanh())\n        self.mean", "Odd())\n        self.mean")],
+        [("class ActorCritic(nn.Module):", "class ActorCritic(networks.Base):")],
+        [
+            (
+                "    def evaluate(",
+                "    def __getattr__(self, name):\n        return super().__getattr__(name)\n\n    def evaluate(",
+            )
+        ],
+        [("    def act(", "    @counted\n    def act(")],
+        [(RETURN, "        self.last = lambda: action\n" + RETURN)],
+        [(DRAW, "        action = normal.mean\n")],
+    ],
+    ids=lambda pairs: str(pairs[-1][1]).strip()[:60],
+)
+def test_what_does_more_than_to_compute_stays(pairs: list[tuple[str, str]]) -> None:
+    assert "no statements of a step" in held_back(edited(*pairs)).outcome.reason
+
+
+def test_a_distribution_is_no_result() -> None:
+    source = edited((KEPT, "        self.note(memory)\n" + KEPT))
+    assert "no statements of a step" in held_back(source).outcome.reason
+
+
+def test_statements_of_the_training_loop_become_a_function() -> None:
+    source = edited(
+        (
+            "        action = learner.old_network.act(observation, memory)\n",
+            "        state = torch.FloatTensor(observation)\n"
+            "        with torch.no_grad():\n"
+            "            drawn = Normal(torch.tanh(acting(state)), 0.5)\n"
+            "            action = drawn.sample()\n"
+            "            memory.log_probs.append(drawn.log_prob(action).sum(-1))\n"
+            "        memory.states.append(state)\n        memory.actions.append(action)\n"
+            "        action = action.numpy()\n",
+        ),
+        ("    memory = Memory()\n", "    memory = Memory()\n    acting = nn.Linear(3, 1)\n"),
+    )
+    after = converted(source)
+    assert (
+        '    def decide(state):\n        """Decide on the actions."""\n'
+        "        drawn = Normal(torch.tanh(acting(state)), 0.5)\n        action = drawn.sample()\n"
+        "        log_prob = drawn.log_prob(action).sum(-1)\n        return action, log_prob\n" in after
+    )
+    assert "        with torch.no_grad():\n            action, log_prob = decide(state)\n" in after

@@ -1,0 +1,448 @@
+"""Give the statements of a method that decide on the actions a method of their own, which can be compiled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from transformer.dataflow.access import access, scope_access
+from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.recognition.changes import foreign_base
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.syntax.name_lookups import BY_NAME, is_vars_of_options
+from transformer.syntax.names import singular
+from transformer.syntax.query import (
+    blocks,
+    calls_method,
+    first_parameter,
+    names_in,
+    pairwise,
+    statements,
+    unparse,
+    walk,
+)
+from transformer.syntax.rewrite import Edits, Line, without_blank_lines
+from transformer.syntax.tree import Scope, Tree
+from transformer.torch_api import OF
+from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.extraction import define, top_level
+from transformer.transforms.rollout.acting_method import NO_GRADIENT
+from transformer.values.networks.attributes import own_nodes
+from transformer.values.networks.computing import MAKING, Computing
+
+INFO = TransformInfo(
+    name="acting-statements",
+    brief="the statements that decide on the actions",
+    summary="move the statements that decide on the actions into a method of their own, which --compile replaces",
+    applies=(
+        "where neither `policy` nor `acting-method` found a call that it could name, to statements that run a network "
+        "and draw, one after the other, in a method of this file that a step calls: they must do nothing but compute "
+        "with tensors that are made above them, by layers of torch and modules of this file. Between them may stand "
+        "what appends to lists and what makes numbers of their results"
+    ),
+    safety=(
+        "The same operations run in the same order on the same tensors; a list that is appended to, or a number that "
+        "is made of a result in between, changes none of them. Where only drawn actions, numbers, and what lists keep "
+        "to be detached leave the statements, their gradients are never used, and are not recorded: these layers "
+        "compute the same bits without."
+    ),
+    costs=(
+        "What decides on the actions is not compiled: let one method turn a tensor into actions and "
+        "log-probabilities, and keep them where it is called."
+    ),
+    needs=("flags",),
+    before=(
+        "def act(self, state, memory):\n    state = torch.from_numpy(state).float()\n"
+        "    dist = Categorical(self.actor(state))\n    action = dist.sample()\n"
+        "    memory.logprobs.append(dist.log_prob(action))\n    return action.item()"
+    ),
+    after=(
+        "@torch.no_grad()\ndef decide(self, state):\n    dist = Categorical(self.actor(state))\n"
+        "    action = dist.sample()\n    logprob = dist.log_prob(action)\n    return action, logprob\n\n"
+        "def act(self, state, memory):\n    state = torch.from_numpy(state).float()\n"
+        "    action, logprob = self.decide(state)\n    memory.logprobs.append(logprob)\n    return action.item()"
+    ),
+)
+
+TO_HOST = frozenset("item tolist numpy cpu".split())
+"""Methods on the way from a tensor to numbers."""
+AFTER = OF["tensor"].keys() | OF["array"].keys()
+"""Methods that are called on it on this way."""
+BY_TEXT = BY_NAME | frozenset("vars eval exec".split())
+"""What reaches an attribute by its text."""
+AGAIN = frozenset("retain_graph create_graph".split())
+"""What asks for a second pass through a graph, of which compiled code allows one."""
+
+
+def apply(state: State) -> Rewrite:
+    """Move the statements, and call the method in their place.
+
+    Raises:
+        Skip: there are none, or more than computing is done among them.
+    """
+    tree, roles = state.tree, state.roles
+    if state.history.policy is not None or state.history.act is not None:
+        raise NotNeeded("what decides on the actions has a name already")
+    found = next((part for place in _places(roles) for part in _parts(roles, place)), None)
+    if found is None:
+        raise Skip("no statements of a step run a known network, draw, and only compute")
+    quiet = without_gradients(tree, found.first)
+    unused = not quiet and tree.imports.get("torch") == "torch" and _without_use(roles, found)
+    if not (quiet or unused) and (again := next((k for k in tree.of(ast.keyword) if k.arg in AGAIN), None)):
+        raise Skip(f"line {again.value.lineno} may go through a graph twice, of which compiled code allows one pass")
+    attributes = {n.attr for n in tree.of(ast.Attribute)} | {f.name for f in tree.of(ast.FunctionDef)}
+    name = tree.names.fresh("decide")
+    while name in attributes:
+        name = tree.names.fresh(name)
+    edits, (scope, cls) = Edits(state.source), (found.place.scope, found.place.cls)
+    own = [] if cls is None or not isinstance(scope, ast.FunctionDef) else [first_parameter(scope) or ""]
+    call = f"{', '.join(found.results)} = {'.'.join([*own, name])}({', '.join(found.params)})"
+    lines: list[Line] = []
+    for item in found.items:
+        if isinstance(item, Hoisted):
+            edits.substitute(item.value, item.name)
+            lines += cst.parse_module(f"{item.name} = {tree.text(item.value)}").body
+        else:
+            lines.append(edits.move(item, call if item is found.first else ()))
+    lines[0] = without_blank_lines(lines[0])
+    nested = not isinstance(roles.scope, ast.Module)
+    above = roles.outermost if nested else top_level(tree, roles.outermost)
+    anchor = scope if isinstance(scope, ast.FunctionDef) and scope is not roles.scope else above
+    params = (*own, *found.params)
+    made = define(state, name, params, "Decide on the actions.", lines, found.results, anchor.col_offset)
+    if unused:
+        made = made.with_changes(decorators=[cst.Decorator(cst.parse_expression("torch.no_grad()"))])
+    edits.before(anchor, [made], gap=1 if anchor.col_offset else 2)
+    return Rewrite(edits, replace(state.history, act=name if cls is None else f"{cls.name}.{name}"))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where statements may stand that decide on the actions."""
+
+    scope: Scope
+    cls: ast.ClassDef | None
+    """The class of a method."""
+    body: Sequence[ast.stmt]
+    """What of the scope is looked at."""
+
+
+def _places(roles: Roles) -> Iterator[_Place]:
+    """Methods and functions that training runs outside of the minibatches, and the training loop itself."""
+    tree = roles.tree
+    run, learning = {*roles.run_by_training}, {*roles.reached(roles.phases.updates[:1])}
+    left_out = {*roles.called_unseen} | learning
+    for cls in tree.classes.values():
+        if cls not in tree.root.body or foreign_base(tree, cls) is not None or cls.name in tree.rebound:
+            continue
+        methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
+        if any(m.name.startswith(("__getattr", "__setattr")) for m in methods):
+            continue
+        yield from (
+            _Place(m, cls, m.body)
+            for m in methods
+            if m in run and m not in left_out and first_parameter(m) is not None and _is_plain(tree, m)
+        )
+    if isinstance(roles.scope, ast.Module):  # --compile replaces a name of the scope that trains
+        functions = (s for s in tree.root.body if isinstance(s, ast.FunctionDef) and s.name not in tree.rebound)
+        yield from (_Place(f, None, f.body) for f in functions if f in run and f not in left_out and _is_plain(tree, f))
+    block = roles.phases.block
+    if not _nests(block):
+        yield _Place(roles.scope, None, block[: block.index(roles.phases.learn)])
+
+
+def _is_plain(tree: Tree, function: ast.FunctionDef) -> bool:
+    return all(tree.calls(d, *NO_GRAD) for d in function.decorator_list) and not _nests(function.body)
+
+
+def _nests(body: Sequence[ast.stmt]) -> bool:
+    """Whether code holds what may see its variables later, or in another way."""
+    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp, ast.NamedExpr)
+    others = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete)
+    return any(
+        isinstance(n, (*scopes, *others)) or (isinstance(n, ast.Name) and n.id in ("locals", "eval", "exec", "vars"))
+        for s in body
+        for n in walk(s)
+    )
+
+
+@dataclass(frozen=True)
+class Hoisted:
+    """A value that is computed with the statements, and used under a name where it was."""
+
+    value: ast.expr
+    name: str
+    kept_by: ast.expr | None
+    """The list that it is appended to."""
+
+
+@dataclass
+class _Part:
+    """Statements of a method that only compute, and what is computed with them."""
+
+    place: _Place
+    first: ast.stmt
+    items: list[ast.stmt | Hoisted]
+    params: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    moved: set[ast.AST] = field(default_factory=set)
+    """The nodes that move."""
+
+
+def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
+    """The parts of a scope that run a network and draw, each as long as it can be."""
+    for block in [place.body, *(block for s in statements(place.body) for block in blocks(s))]:
+        taken: set[ast.stmt] = set()
+        for at, stmt in enumerate(block):
+            if stmt in taken:
+                continue
+            computing = Computing(roles, place.scope, place.cls, stmt)
+            part = _from(roles, computing, block[at:], place)
+            taken.update(s for s in part.items if isinstance(s, ast.stmt))
+            if part.items and computing.calls_network and computing.draws and _signed(roles, part, computing):
+                yield part
+
+
+def _from(roles: Roles, computing: Computing, block: Sequence[ast.stmt], place: _Place) -> _Part:
+    """What only computes from the beginning of a block on, past appending to lists and making numbers."""
+    part = _Part(place, block[0], [])
+    read, bound = set[str](), set[str]()
+    for stmt in block:
+        own = scope_access([stmt])
+        if not (own.binds & (read | bound) or own.reads & bound) and computing.statement(stmt):
+            part.items.append(stmt)
+            continue
+        if not part.items or not (hoisted := _Between(roles, computing).look(stmt, bound)):
+            break
+        part.items += hoisted.values
+        if hoisted.ends:
+            break
+        read |= own.reads
+        bound |= own.binds
+    return part
+
+
+@dataclass
+class _Found:
+    """What is to be computed with the statements above, of a statement that stays; and whether it is the last."""
+
+    values: list[Hoisted]
+    ends: bool = False
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _Between:
+    """Looks at what stands between statements that only compute."""
+
+    def __init__(self, roles: Roles, computing: Computing) -> None:
+        self._roles, self._tree, self._computing = roles, roles.tree, computing
+
+    def look(self, stmt: ast.stmt, bound: set[str]) -> _Found | None:
+        """What can be computed before a statement; None where it may do more than to append or to make numbers."""
+        if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant):
+            return _Found([])
+        if isinstance(stmt, ast.Expr) and calls_method(stmt.value, "append") and len(stmt.value.args) == 1:
+            grown, value = stmt.value.func.value, stmt.value.args[0]
+            if not self._is_list(grown) or stmt.value.keywords:
+                return None
+            if isinstance(value, (ast.Name, ast.Constant)):
+                return _Found([])
+            return self._of(value, singular(_last(grown)), bound, grown)
+        if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
+            inner = _received(stmt.value)
+            return self._of(inner, f"{stmt.targets[0].id}_tensor", bound) if inner is not stmt.value else None
+        if isinstance(stmt, ast.Return) and stmt.value is not None:
+            values = stmt.value.elts if isinstance(stmt.value, (ast.Tuple, ast.List)) else [stmt.value]
+            found = _Found([], ends=True)
+            for value in values:
+                inner = _received(value)
+                name = inner.func.attr if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) else ""
+                if name and (one := self._of(inner, name, bound)) is not None:
+                    found.values += one.values
+            return found
+        return None
+
+    def _of(self, value: ast.expr, name: str, bound: set[str], kept_by: ast.expr | None = None) -> _Found | None:
+        """A value that is computed with the statements; nothing to compute where it has a name already."""
+        if isinstance(value, ast.Name):
+            return _Found([]) if value.id in self._computing.known else None
+        if names_in([value]) & bound or not names_in([value]) & self._computing.known:
+            return None
+        if not self._computing.expression(value):
+            return None
+        made = self._tree.names.fresh(name)
+        self._computing.known.add(made)
+        return _Found([Hoisted(value, made, kept_by)])
+
+    def _is_list(self, grown: ast.expr) -> bool:
+        """Whether something is a list, wherever the file sets what is called so."""
+        if self._tree.methods("append"):
+            return False
+        setting = [s for s in self._tree.nodes if isinstance(s, ast.stmt) and _sets(s, grown)]
+        given = isinstance(grown, ast.Name) and grown.id in {a.arg for a in self._tree.of(ast.arg)}
+        return bool(setting) and not given and all(_sets_empty(s) for s in setting)
+
+
+def _sets(stmt: ast.stmt, name: ast.expr) -> bool:
+    """Whether a statement itself sets a name, or an attribute that is called like one."""
+    stored = (n for n in own_nodes(stmt) if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Store))
+    return any(_last(n) == _last(name) for n in stored if type(n) is type(name))
+
+
+def _last(name: ast.expr) -> str:
+    return name.attr if isinstance(name, ast.Attribute) else unparse(name)
+
+
+def _sets_empty(stmt: ast.stmt) -> bool:
+    """Whether a statement sets names or attributes, each to an empty list."""
+    if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
+        return False
+    pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) else [(stmt.target, stmt.value)]
+    return all(v is not None and unparse(v) in ("[]", "list()") for _, v in pairs)
+
+
+def _received(value: ast.expr) -> ast.expr:
+    """What numbers are made of: `x` in `x.squeeze().numpy()[0]`; the value itself where none are made."""
+    inner, made = value, value
+    while True:
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and not inner.keywords:
+            if inner.func.attr not in AFTER or not all(isinstance(a, ast.Constant) for a in inner.args):
+                return made
+            to_host, inner = inner.func.attr in TO_HOST, inner.func.value
+            made = inner if to_host else made
+        else:
+            return made
+
+
+def _signed(roles: Roles, part: _Part, computing: Computing) -> bool:
+    """Work out what goes in and what comes out; whether this can be: nothing is perhaps unset, no distribution."""
+    own = part.items
+    hoisted = {n for i in own if isinstance(i, Hoisted) for n in walk(i.value)}
+    part.moved = {n for i in own if isinstance(i, ast.stmt) for n in walk(i)} | hoisted
+    set_for_sure = {i.name for i in own if isinstance(i, Hoisted)}
+    bound = set(set_for_sure)
+    for item in own:
+        if isinstance(item, ast.stmt):
+            bound |= scope_access([item]).binds
+            set_for_sure |= _always_binds(item)
+    scope = part.place.scope
+    outside = [n for s in scope.body for n in walk(s) if n not in part.moved]
+    read = {n.id for n in outside if isinstance(n, ast.Name) and _is_reached(roles, part, n)}
+    part.params = tuple(computing.inputs)
+    carried = bound & set(part.params)
+    results = (read & bound) | carried | {i.name for i in own if isinstance(i, Hoisted)}
+    order = list(dict.fromkeys(n for i in own for n in _names_bound(i)))
+    part.results = tuple(n for n in order if n in results)
+    asked = {unparse(n.func.value) for n in outside if calls_method(n, *OF["distribution"])}
+    unset = results - set_for_sure - set(part.params)
+    return bool(part.results) and not unset and not results & (computing.distributions | asked)
+
+
+def _is_reached(roles: Roles, part: _Part, name: ast.Name) -> bool:
+    """Whether a name may be read that the statements have bound; so it may in a function that sees it."""
+    scope = part.place.scope
+    if not isinstance(name.ctx, ast.Load) or not roles.is_ours(name, scope):
+        return False
+    if roles.tree.scope_of(name) is not scope:
+        return True
+    bindings = roles.reaching(scope).before(name.id, roles.tree.statement(name))
+    return any(stmt in part.moved for stmt in bindings)
+
+
+def _always_binds(stmt: ast.stmt) -> set[str]:
+    if isinstance(stmt, ast.If):
+        sides = [set().union(*(_always_binds(s) for s in side)) for side in (stmt.body, stmt.orelse)]
+        return sides[0] & sides[1]
+    if isinstance(stmt, ast.With):
+        return set().union(*(_always_binds(s) for s in stmt.body))
+    return set(access(stmt).binds)
+
+
+def _names_bound(item: ast.stmt | Hoisted) -> list[str]:
+    if isinstance(item, Hoisted):
+        return [item.name]
+    return [n.id for n in walk(item) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+
+def _without_use(roles: Roles, part: _Part) -> bool:
+    """Whether gradients of the results are never used: they are drawn, become numbers, or are kept to be detached."""
+    tree = roles.tree
+    kept = {i.name: i.kept_by for i in part.items if isinstance(i, Hoisted) and i.kept_by is not None}
+    for name in part.results:
+        if _is_drawn(roles, part, name):
+            continue
+        lists = [kept[name]] if name in kept else []
+        for node in (n for s in part.place.scope.body for n in walk(s)):
+            if not isinstance(node, ast.Name) or node.id != name or node in part.moved:
+                continue
+            if isinstance(node.ctx, ast.Load):
+                outer = tree.parents[node]
+                if calls_method(outer, "append") and node in outer.args:
+                    lists.append(outer.func.value)
+                elif not (isinstance(outer, ast.Attribute) and outer.attr in (*TO_HOST, "detach")):
+                    return False
+        if not all(_only_detached(tree, grown) for grown in lists):
+            return False
+    return True
+
+
+def _is_drawn(roles: Roles, part: _Part, name: str) -> bool:
+    """Whether the statements bind a name to what is drawn, through which no gradient flows."""
+    stmts = [s for i in part.items if isinstance(i, ast.stmt) for s in statements([i])]
+    binding = [s for s in stmts if name in access(s).binds and not hasattr(s, "body")]
+    return bool(binding) and all(
+        isinstance(s, ast.Assign)
+        and isinstance(s.targets[0], ast.Name)
+        and (
+            calls_method(s.value, *NO_GRADIENT)
+            or unparse(s.value) in roles.history.drawn
+            or (isinstance(s.value, ast.Call) and unparse(s.value.func) == roles.history.sampler)
+        )
+        for s in binding
+    )
+
+
+def _only_detached(tree: Tree, grown: ast.expr) -> bool:
+    """Whether what a list keeps is only read to be detached, wherever the file names such a list."""
+    if not isinstance(grown, ast.Attribute) or any(
+        n.id in BY_TEXT and not is_vars_of_options(tree, n) for n in tree.of(ast.Name)
+    ):
+        return False
+    uses = (n for n in tree.of(ast.Attribute) if n.attr == grown.attr)
+    return all(_is_detached(tree, use) for use in uses)
+
+
+def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
+    """Whether a use of a list sets it, fills or empties it, or makes something detached of what it holds."""
+    node: ast.expr = use
+    outer = tree.parents[use]
+    if not isinstance(use.ctx, ast.Load):
+        return isinstance(use.ctx, ast.Store)
+    if isinstance(outer, ast.Attribute) and outer.attr in ("append", "clear"):
+        return True
+    if isinstance(outer, ast.Subscript) and isinstance(outer.ctx, ast.Del):
+        return True
+    while True:
+        if isinstance(outer, ast.Call) and node in outer.args:
+            if tree.calls(outer, *MAKING) or unparse(outer.func) == "len":
+                return True
+            if (tree.qualified(outer.func) or "").rpartition(".")[2] not in OF["torch"]:
+                return False
+        elif isinstance(outer, ast.Attribute):
+            if outer.attr in ("detach", "item", "tolist"):
+                return True
+            if outer.attr not in OF["tensor"]:
+                return False
+        elif not (isinstance(outer, ast.Call) and node is outer.func):
+            return False
+        assert isinstance(outer, ast.expr)
+        node, outer = outer, tree.parents[outer]
+
+
+TRANSFORM = Transform(INFO, apply, ALL)
