@@ -58,6 +58,8 @@ def test_statements_become_a_method_and_what_is_kept_is_computed_there() -> None
         "torch.stack(memory.log_probs)",
         "torch.stack(memory.log_probs) + 0.0",
         "torch.stack([p for p in memory.log_probs]).detach()",
+        "torch.as_tensor(torch.stack(memory.log_probs))",
+        "torch.stack(memory.log_probs).cpu()",
     ],
 )
 def test_gradients_are_recorded_where_what_is_kept_may_need_them(used: str) -> None:
@@ -120,6 +122,10 @@ def test_what_a_caller_may_leave_out_is_a_parameter() -> None:
         [("        self.states = []\n", "        self.states = Steps()\n")],
         [("        self.states = []\n", "        self.states = deque(maxlen=5)\n")],
         [("    def clear(self):", "    def append(self, step):\n        step.zero_()\n\n    def clear(self):")],
+        [("memory.states.append(state)", "self.next(memory).states.append(state)")],
+        [("    memory = Memory()\n", "    memory = Memory()\n    learner.old_network.body[0] = nn.Dropout()\n")],
+        [("    memory = Memory()\n", "    memory = Memory()\n    learner.old_network.register_forward_hook(print)\n")],
+        [("class Learner:", "class Wide(ActorCritic):\n    pass\n\n\nclass Learner:")],
         [("        self.rewards = []\n", "        self.rewards = []\n        self.states = self\n")],
         [("    memory = Memory()\n", "    memory = Memory()\n    learner.old_network.mean = nn.Identity()\n")],
         [("nn.Tanh())\n        self.mean", "nn.Dropout(0.1))\n        self.mean")],

@@ -70,6 +70,8 @@ INFO = TransformInfo(
 
 TO_HOST = frozenset("item tolist numpy cpu".split())
 """Methods on the way from a tensor to numbers."""
+DETACHED = frozenset("detach item tolist numpy".split())
+"""Methods whose results carry no gradients."""
 AFTER = OF["tensor"].keys() | OF["array"].keys()
 """Methods that are called on it on this way."""
 BY_TEXT = BY_NAME | frozenset("vars eval exec".split())
@@ -136,8 +138,16 @@ def _places(roles: Roles) -> Iterator[_Place]:
     tree = roles.tree
     run, learning = {*roles.run_by_training}, {*roles.reached(roles.phases.updates[:1])}
     left_out = {*roles.called_unseen} | learning
+    if roles.hook(r"\w*") is not None:
+        return  # it may do anything where a network is called
+    derived = {unparse(base) for cls in tree.classes.values() for base in cls.bases}
     for cls in tree.classes.values():
-        if cls not in tree.root.body or foreign_base(tree, cls) is not None or cls.name in tree.rebound:
+        if (
+            cls.name in derived
+            or cls not in tree.root.body
+            or foreign_base(tree, cls) is not None
+            or cls.name in tree.rebound
+        ):
             continue
         methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
         if any(m.name.startswith(("__getattr", "__setattr")) for m in methods):
@@ -282,7 +292,10 @@ class _Between:
 
     def _is_list(self, grown: ast.expr) -> bool:
         """Whether something is a list, wherever the file sets what is called so."""
-        if self._tree.methods("append"):
+        path = grown.value if isinstance(grown, ast.Attribute) else grown
+        while isinstance(path, ast.Attribute) and not self._tree.methods(path.attr):
+            path = path.value
+        if self._tree.methods("append") or not isinstance(path, ast.Name):
             return False
         setting = [s for s in self._tree.nodes if isinstance(s, ast.stmt) and _sets(s, grown)]
         given = isinstance(grown, ast.Name) and grown.id in {a.arg for a in self._tree.of(ast.arg)}
@@ -385,7 +398,7 @@ def _without_use(roles: Roles, part: _Part) -> bool:
                 outer = tree.parents[node]
                 if calls_method(outer, "append") and node in outer.args:
                     lists.append(outer.func.value)
-                elif not (isinstance(outer, ast.Attribute) and outer.attr in (*TO_HOST, "detach")):
+                elif not (isinstance(outer, ast.Attribute) and outer.attr in DETACHED):
                     return False
         if not all(_only_detached(tree, grown) for grown in lists):
             return False
@@ -430,12 +443,12 @@ def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
         return True
     while True:
         if isinstance(outer, ast.Call) and node in outer.args:
-            if tree.calls(outer, *MAKING) or unparse(outer.func) == "len":
-                return True
+            if node is use and (tree.calls(outer, *MAKING) or unparse(outer.func) == "len"):
+                return True  # of a list: of a tensor it may be the tensor itself
             if (tree.qualified(outer.func) or "").rpartition(".")[2] not in OF["torch"]:
                 return False
         elif isinstance(outer, ast.Attribute):
-            if outer.attr in ("detach", "item", "tolist"):
+            if outer.attr in DETACHED:
                 return True
             if outer.attr not in OF["tensor"]:
                 return False

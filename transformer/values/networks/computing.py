@@ -344,6 +344,11 @@ def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, as
         for n in roles.tree.of(ast.Attribute)
         if not isinstance(n.ctx, ast.Load) and n not in inside and not _in_constructor(roles, n)
     }
+    elsewhere |= {  # a part of a network that is put in another's place
+        n.value.attr
+        for n in roles.tree.of(ast.Subscript)
+        if not isinstance(n.ctx, ast.Load) and isinstance(n.value, ast.Attribute)
+    }
     for name, value in kept:
         if value is not None and [n for n, _ in kept].count(name) == 1 and name not in elsewhere:
             yield name, Frame(constructor), value
