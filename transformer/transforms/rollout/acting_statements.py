@@ -30,6 +30,7 @@ from transformer.syntax.tree import Scope, Tree
 from transformer.torch_api import OF
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import define, top_level
+from transformer.transforms.off_policy.acting import TO_NUMBERS
 from transformer.transforms.rollout.acting_method import NO_GRADIENT
 from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.computing import MAKING, Computing
@@ -70,8 +71,6 @@ INFO = TransformInfo(
 
 TO_HOST = frozenset("item tolist numpy cpu".split())
 """Methods on the way from a tensor to numbers."""
-DETACHED = frozenset("detach item tolist numpy".split())
-"""Methods whose results carry no gradients."""
 AFTER = OF["tensor"].keys() | OF["array"].keys()
 """Methods that are called on it on this way."""
 BY_TEXT = BY_NAME | frozenset("vars eval exec".split())
@@ -205,12 +204,13 @@ class _Part:
 
 def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
     """The parts of a scope that run a network and draw, each as long as it can be."""
+    computing = Computing(roles, place.scope, place.cls)
     for block in [place.body, *(block for s in statements(place.body) for block in blocks(s))]:
         taken: set[ast.stmt] = set()
         for at, stmt in enumerate(block):
             if stmt in taken:
                 continue
-            computing = Computing(roles, place.scope, place.cls, stmt)
+            computing.begin(stmt)
             part = _from(roles, computing, block[at:], place)
             taken.update(s for s in part.items if isinstance(s, ast.stmt))
             if part.items and computing.calls_network and computing.draws and _signed(roles, part, computing):
@@ -398,7 +398,7 @@ def _without_use(roles: Roles, part: _Part) -> bool:
                 outer = tree.parents[node]
                 if calls_method(outer, "append") and node in outer.args:
                     lists.append(outer.func.value)
-                elif not (isinstance(outer, ast.Attribute) and outer.attr in DETACHED):
+                elif not (isinstance(outer, ast.Attribute) and outer.attr in TO_NUMBERS):
                     return False
         if not all(_only_detached(tree, grown) for grown in lists):
             return False
@@ -448,7 +448,7 @@ def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
             if (tree.qualified(outer.func) or "").rpartition(".")[2] not in OF["torch"]:
                 return False
         elif isinstance(outer, ast.Attribute):
-            if outer.attr in DETACHED:
+            if outer.attr in TO_NUMBERS:
                 return True
             if outer.attr not in OF["tensor"]:
                 return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
+from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -14,13 +15,12 @@ from transformer.syntax.query import (
     names_in,
     pairwise,
     parameters,
-    statements,
     unparse,
     walk,
 )
 from transformer.syntax.tree import Scope
 from transformer.torch_api import OF, OF_TYPE, OTHERWISE, names
-from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Unknown, Values, kept_by, own_nodes
+from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Unknown, Values, kept_by
 from transformer.values.networks.without_gradients import differs, layer_differs
 from transformer.values.tensors import Tensors
 
@@ -43,14 +43,18 @@ class Computing:
         roles: the script.
         scope: what they belong to: a method, a function of the file, or what trains.
         cls: the method's class; None for anything else.
-        first: the first of them.
     """
 
-    def __init__(self, roles: Roles, scope: Scope, cls: ast.ClassDef | None, first: ast.stmt) -> None:
-        self._roles, self._tree, self._scope, self._class, self._first = roles, roles.tree, scope, cls, first
+    def __init__(self, roles: Roles, scope: Scope, cls: ast.ClassDef | None) -> None:
+        self._roles, self._tree, self._scope, self._class = roles, roles.tree, scope, cls
         self._own = first_parameter(scope) if cls is not None and isinstance(scope, ast.FunctionDef) else None
         self._networks = named_networks(roles, scope) if cls is None else kept_networks(roles, cls)
         self._numbers = frozenset[str]() if cls is None else kept_numbers(roles, cls)
+        self.begin(scope.body[0])
+
+    def begin(self, first: ast.stmt) -> None:
+        """Know nothing, and look at statements from this one on."""
+        self._first = first
         self.known: set[str] = set()
         """Names that the statements have bound."""
         self.inputs: dict[str, None] = {}
@@ -168,7 +172,7 @@ class Computing:
     def _is_device_or_dtype(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute) and self._is_own(node.value):
             return node.attr in self._numbers
-        local = {n for s in statements(self._scope.body) for n in _bound(s)} | self._parameters()
+        local = set(scope_access(self._scope.body).binds) | self._parameters()
         if self._scope is self._roles.scope:
             local &= self._roles.variant
         named = isinstance(node, ast.Name) and node.id not in local
@@ -260,10 +264,6 @@ class Computing:
         return set(parameters(self._scope)) if isinstance(self._scope, ast.FunctionDef) else set()
 
 
-def _bound(stmt: ast.stmt) -> Iterator[str]:
-    return (n.id for n in own_nodes(stmt) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
-
-
 def _is_none(test: ast.Compare) -> bool:
     plain = len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot))
     return plain and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
@@ -289,8 +289,8 @@ def named_networks(roles: Roles, scope: Scope) -> frozenset[str]:
         return frozenset()
     values = Values(roles, _checks_modules(roles))
     local = set(parameters(scope)) if isinstance(scope, ast.FunctionDef) else set[str]()
-    local |= {n for s in statements(scope.body) for n in _bound(s)} if scope is not roles.scope else roles.variant
-    found = ((n, roles.only_value(n)) for s in roles.setup if isinstance(s, ast.Assign) for n in _bound(s))
+    local |= scope_access(scope.body).binds if scope is not roles.scope else roles.variant
+    found = ((n, roles.only_value(n)) for s in roles.setup if isinstance(s, ast.Assign) for n in access(s).binds)
     return frozenset(
         name
         for name, value in found
