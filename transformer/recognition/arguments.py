@@ -27,7 +27,8 @@ def holds_options(tree: Tree, value: ast.expr, scope: Scope, depth: int = 0) -> 
         return bool(results) and all(
             r is not None and holds_options(tree, r, function, depth + 1) for r in results if function is not None
         )
-    sources = list(_sources(tree, value, scope))
+    # What is None where no arguments are passed has no options to be read
+    sources = [(v, where) for v, where in _sources(tree, value, scope) if not _is_none(v)]
     return bool(sources) and all(holds_options(tree, v, where, depth + 1) for v, where in sources)
 
 
@@ -49,6 +50,10 @@ def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
         steady = not names_in([test]) & (local | roles.variant) and roles.changed_by_training(test) is None
         return steady and holds_options(roles.tree, test.value, roles.scope)
     return isinstance(test, ast.Constant)
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:

@@ -274,6 +274,19 @@ class Tree:
         return found
 
     @cached_property
+    def only_imported(self) -> frozenset[str]:
+        """Names that one meaning is imported for, at the top level, and that nothing else binds in any scope."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        others = {n.name for n in self.nodes if isinstance(n, kinds)} | {a.arg for a in self.of(ast.arg)} | self.bound
+        meanings: dict[str, set[str]] = {}
+        for alias in self.of(ast.alias):
+            stmt, name = self.statement(alias), (alias.asname or alias.name).split(".")[0]
+            module = f"{stmt.module}." if isinstance(stmt, ast.ImportFrom) else ""
+            whole = alias.name if module or alias.asname else name
+            meanings.setdefault(name, set()).add(module + whole if self.scope_of(stmt) is self.root else "")
+        return frozenset(n for n, found in meanings.items() if len(found) == 1 and "" not in found and n not in others)
+
+    @cached_property
     def bound(self) -> frozenset[str]:
         """Names that something else than a definition, an import or a parameter binds or deletes, in any scope."""
         found = {n.id for n in self.of(ast.Name) if not isinstance(n.ctx, ast.Load)}

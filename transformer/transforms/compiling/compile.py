@@ -123,6 +123,7 @@ def apply(state: State) -> Rewrite:
         present_rates=present,
         floating=facts.present_rates,
         draws=_may_draw(roles, functions),
+        reads=any(calls_method(n, "item") for name in functions for n in walk(tree.definition(name))),
     )
     block = tree.block(roles.outermost)
     above = block[block.index(roles.outermost) - 1]
@@ -210,15 +211,20 @@ def _carried_rate(roles: Roles, name: str) -> str | None:
         return None
     carried = {r for r in function.results if r in function.params} - function.tensor_results
     for node in walk(roles.tree.definition(name)):
-        if calls_method(node, "fill_") and len(node.args) == 1 and "param_groups" in ast.unparse(node.func):
+        if calls_method(node, "fill_") and len(node.args) == 1 and _is_rate(node.func.value):
             found = names_in(node.args) & carried
-        elif isinstance(node, ast.Assign) and any("param_groups" in ast.unparse(t) for t in node.targets):
+        elif isinstance(node, ast.Assign) and any(map(_is_rate, node.targets)):
             found = names_in([node.value]) & carried
         else:
             continue
         if found:
             return min(found)
     return None
+
+
+def _is_rate(node: ast.expr) -> bool:
+    """Whether an expression is the learning rate of a group of parameters."""
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr"
 
 
 def _set_option(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:

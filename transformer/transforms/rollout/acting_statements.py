@@ -10,10 +10,9 @@ import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
-from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.name_lookups import BY_NAME, is_vars_of_options
+from transformer.syntax.name_lookups import texts_of
 from transformer.syntax.names import singular
 from transformer.syntax.query import (
     blocks,
@@ -34,6 +33,7 @@ from transformer.transforms.off_policy.acting import TO_NUMBERS
 from transformer.transforms.rollout.acting_method import NO_GRADIENT
 from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.computing import MAKING, Computing
+from transformer.values.networks.sealed import is_plain_class, overlooked
 
 INFO = TransformInfo(
     name="acting-statements",
@@ -73,10 +73,6 @@ TO_HOST = frozenset("item tolist numpy cpu".split())
 """Methods on the way from a tensor to numbers."""
 AFTER = OF["tensor"].keys() | OF["array"].keys()
 """Methods that are called on it on this way."""
-BY_TEXT = BY_NAME | frozenset("vars eval exec".split())
-"""What reaches an attribute by its text."""
-AGAIN = frozenset("retain_graph create_graph".split())
-"""What asks for a second pass through a graph, of which compiled code allows one."""
 
 
 def apply(state: State) -> Rewrite:
@@ -88,16 +84,19 @@ def apply(state: State) -> Rewrite:
     tree, roles = state.tree, state.roles
     if state.history.policy is not None or state.history.act is not None:
         raise NotNeeded("what decides on the actions has a name already")
-    found = next((part for place in _places(roles) for part in _parts(roles, place)), None)
-    if found is None:
+    parts = [part for place in _places(roles) for part in _parts(roles, place)]
+    if not parts:
         raise Skip("no statements of a step run a known network, draw, and only compute")
-    quiet = without_gradients(tree, found.first)
-    unused = not quiet and tree.imports.get("torch") == "torch" and _without_use(roles, found)
-    if not (quiet or unused) and (again := next((k for k in tree.of(ast.keyword) if k.arg in AGAIN), None)):
-        raise Skip(f"line {again.value.lineno} may go through a graph twice, of which compiled code allows one pass")
-    attributes = {n.attr for n in tree.of(ast.Attribute)} | {f.name for f in tree.of(ast.FunctionDef)}
+    if (what := overlooked(tree)) is not None:
+        raise Skip(f"{what}, so it is not known what a network computes, or who sees in which order")
+    # With gradients, compiled code is one step of the graph: it keeps other tensors, and allows one pass through it
+    found = next((p for p in parts if _is_quiet(roles, p) or _without_use(roles, p)), None)
+    if found is None:
+        raise Skip(f"line {parts[0].first.lineno} computes what gradients may be computed of")
+    unused = not _is_quiet(roles, found)
+    taken = {n.attr for n in tree.of(ast.Attribute)} | {f.name for f in tree.of(ast.FunctionDef)} | texts_of(tree)
     name = tree.names.fresh("decide")
-    while name in attributes:
+    while name in taken:
         name = tree.names.fresh(name)
     edits, (scope, cls) = Edits(state.source), (found.place.scope, found.place.cls)
     own = [] if cls is None or not isinstance(scope, ast.FunctionDef) else [first_parameter(scope) or ""]
@@ -139,22 +138,14 @@ def _places(roles: Roles) -> Iterator[_Place]:
     left_out = {*roles.called_unseen} | learning
     if roles.hook(r"\w*") is not None:
         return  # it may do anything where a network is called
-    derived = {unparse(base) for cls in tree.classes.values() for base in cls.bases}
     for cls in tree.classes.values():
-        if (
-            cls.name in derived
-            or cls not in tree.root.body
-            or foreign_base(tree, cls) is not None
-            or cls.name in tree.rebound
-        ):
+        if not is_plain_class(tree, cls):
             continue
         methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
-        if any(m.name.startswith(("__getattr", "__setattr")) for m in methods):
-            continue
         yield from (
             _Place(m, cls, m.body)
             for m in methods
-            if m in run and m not in left_out and first_parameter(m) is not None and _is_plain(tree, m)
+            if m in run and m not in left_out and _keeps_its_object(m) and _is_plain(tree, m)
         )
     if isinstance(roles.scope, ast.Module):  # --compile replaces a name of the scope that trains
         functions = (s for s in tree.root.body if isinstance(s, ast.FunctionDef) and s.name not in tree.rebound)
@@ -162,6 +153,12 @@ def _places(roles: Roles) -> Iterator[_Place]:
     block = roles.phases.block
     if not _nests(block):
         yield _Place(roles.scope, None, block[: block.index(roles.phases.learn)])
+
+
+def _keeps_its_object(method: ast.FunctionDef) -> bool:
+    """Whether a method's first parameter is its object throughout."""
+    own = first_parameter(method)
+    return own is not None and own not in scope_access(method.body).binds
 
 
 def _is_plain(tree: Tree, function: ast.FunctionDef) -> bool:
@@ -200,6 +197,8 @@ class _Part:
     results: tuple[str, ...] = ()
     moved: set[ast.AST] = field(default_factory=set)
     """The nodes that move."""
+    records: bool = False
+    """Whether they compute with networks, or with what may have a graph, outside of torch.no_grad()."""
 
 
 def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
@@ -270,11 +269,14 @@ class _Between:
         if isinstance(stmt, ast.Return) and stmt.value is not None:
             values = stmt.value.elts if isinstance(stmt.value, (ast.Tuple, ast.List)) else [stmt.value]
             found = _Found([], ends=True)
-            for value in values:
+            for value in values:  # up to the first that may do more: what stands behind it comes after it
                 inner = _received(value)
+                if isinstance(inner, (ast.Name, ast.Constant)):
+                    continue
                 name = inner.func.attr if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) else ""
-                if name and (one := self._of(inner, name, bound)) is not None:
-                    found.values += one.values
+                if not name or (one := self._of(inner, name, bound)) is None:
+                    break
+                found.values += one.values
             return found
         return None
 
@@ -297,9 +299,14 @@ class _Between:
             path = path.value
         if self._tree.methods("append") or not isinstance(path, ast.Name):
             return False
-        setting = [s for s in self._tree.nodes if isinstance(s, ast.stmt) and _sets(s, grown)]
-        given = isinstance(grown, ast.Name) and grown.id in {a.arg for a in self._tree.of(ast.arg)}
-        return bool(setting) and not given and all(_sets_empty(s) for s in setting)
+        setting, name = [s for s in self._tree.nodes if isinstance(s, ast.stmt) and _sets(s, grown)], _last(grown)
+        given = isinstance(grown, ast.Name) and name in {a.arg for a in self._tree.of(ast.arg)}
+        otherwise = {k.arg for k in self._tree.of(ast.keyword)} | {f.name for f in self._tree.of(ast.FunctionDef)}
+        otherwise |= {
+            n.id for c in self._tree.of(ast.ClassDef) for s in c.body for n in own_nodes(s) if isinstance(n, ast.Name)
+        }
+        plain = not given and not (isinstance(grown, ast.Attribute) and name in otherwise)
+        return bool(setting) and plain and all(_sets_empty(s) for s in setting)
 
 
 def _sets(stmt: ast.stmt, name: ast.expr) -> bool:
@@ -316,6 +323,8 @@ def _sets_empty(stmt: ast.stmt) -> bool:
     """Whether a statement sets names or attributes, each to an empty list."""
     if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
         return False
+    if isinstance(stmt, ast.Assign) and len(stmt.targets) > 1:
+        return False  # one list of several names
     pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) else [(stmt.target, stmt.value)]
     return all(v is not None and unparse(v) in ("[]", "list()") for _, v in pairs)
 
@@ -347,7 +356,7 @@ def _signed(roles: Roles, part: _Part, computing: Computing) -> bool:
     scope = part.place.scope
     outside = [n for s in scope.body for n in walk(s) if n not in part.moved]
     read = {n.id for n in outside if isinstance(n, ast.Name) and _is_reached(roles, part, n)}
-    part.params = tuple(computing.inputs)
+    part.params, part.records = tuple(computing.inputs), computing.records
     carried = bound & set(part.params)
     results = (read & bound) | carried | {i.name for i in own if isinstance(i, Hoisted)}
     order = list(dict.fromkeys(n for i in own for n in _names_bound(i)))
@@ -383,9 +392,16 @@ def _names_bound(item: ast.stmt | Hoisted) -> list[str]:
     return [n.id for n in walk(item) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
 
 
+def _is_quiet(roles: Roles, part: _Part) -> bool:
+    """Whether no gradients are recorded of what the statements compute."""
+    return not part.records or without_gradients(roles.tree, part.first)
+
+
 def _without_use(roles: Roles, part: _Part) -> bool:
     """Whether gradients of the results are never used: they are drawn, become numbers, or are kept to be detached."""
     tree = roles.tree
+    if tree.imports.get("torch") != "torch":
+        return False
     kept = {i.name: i.kept_by for i in part.items if isinstance(i, Hoisted) and i.kept_by is not None}
     for name in part.results:
         if _is_drawn(roles, part, name):
@@ -423,9 +439,7 @@ def _is_drawn(roles: Roles, part: _Part, name: str) -> bool:
 
 def _only_detached(tree: Tree, grown: ast.expr) -> bool:
     """Whether what a list keeps is only read to be detached, wherever the file names such a list."""
-    if not isinstance(grown, ast.Attribute) or any(
-        n.id in BY_TEXT and not is_vars_of_options(tree, n) for n in tree.of(ast.Name)
-    ):
+    if not isinstance(grown, ast.Attribute):
         return False
     uses = (n for n in tree.of(ast.Attribute) if n.attr == grown.attr)
     return all(_is_detached(tree, use) for use in uses)
@@ -436,7 +450,7 @@ def _is_detached(tree: Tree, use: ast.Attribute) -> bool:
     node: ast.expr = use
     outer = tree.parents[use]
     if not isinstance(use.ctx, ast.Load):
-        return isinstance(use.ctx, ast.Store)
+        return isinstance(use.ctx, ast.Store) and _sets_empty(tree.statement(use))
     if isinstance(outer, ast.Attribute) and outer.attr in ("append", "clear"):
         return True
     if isinstance(outer, ast.Subscript) and isinstance(outer.ctx, ast.Del):

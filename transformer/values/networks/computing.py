@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD
@@ -19,14 +19,20 @@ from transformer.syntax.query import (
     walk,
 )
 from transformer.syntax.tree import Scope
-from transformer.torch_api import OF, OF_TYPE, OTHERWISE, names
-from transformer.values.networks.attributes import MODULE, NUMBER, Frame, Unknown, Values, kept_by
-from transformer.values.networks.without_gradients import differs, layer_differs
+from transformer.torch_api import OF_TYPE, OTHERWISE, names
+from transformer.values.networks.attributes import CONTAINERS, MODULE, NUMBER, Frame, Unknown, Values, kept_by
+from transformer.values.networks.sealed import (
+    FUNCTIONS,
+    METHODS,
+    is_plain_class,
+    makes_inplace,
+    meaning,
+    only_computes,
+    stays,
+)
+from transformer.values.networks.without_gradients import differs, layer_differs, reached
 from transformer.values.tensors import Tensors
 
-METHODS = names("tensor", memory=("new", "shared"), waits="") - {"cuda"} | OF["distribution"].keys()
-"""Methods that compute with tensors, or with distributions, and change nothing."""
-FUNCTIONS = names("torch", memory=("new", "shared"), waits="", made="") | names("functional", memory=("new", "shared"))
 MAKING = frozenset({"torch.Tensor", *OF_TYPE, *(f"torch.{n}" for n in names("torch", made="of host"))})
 """Functions that make a tensor of what the host holds."""
 MOMENTS = frozenset("T loc logits mean mode probs scale stddev variance".split())
@@ -48,8 +54,9 @@ class Computing:
     def __init__(self, roles: Roles, scope: Scope, cls: ast.ClassDef | None) -> None:
         self._roles, self._tree, self._scope, self._class = roles, roles.tree, scope, cls
         self._own = first_parameter(scope) if cls is not None and isinstance(scope, ast.FunctionDef) else None
-        self._networks = named_networks(roles, scope) if cls is None else kept_networks(roles, cls)
-        self._numbers = frozenset[str]() if cls is None else kept_numbers(roles, cls)
+        self._sealed = roles.get(Sealed)
+        self._networks = self._sealed.named(scope) if cls is None else self._sealed.networks(cls)
+        self._numbers = frozenset[str]() if cls is None else self._sealed.numbers(cls)
         self.begin(scope.body[0])
 
     def begin(self, first: ast.stmt) -> None:
@@ -61,22 +68,25 @@ class Computing:
         """Names from above them that they read: of tensors, or of what a condition asks."""
         self.distributions: set[str] = set()
         """Those of the names bound that are, or may be, distributions."""
-        self.calls_network = self.draws = False
+        self.calls_network = self.draws = self.records = False
 
     def statement(self, stmt: ast.stmt) -> bool:
         """Whether a statement only computes; if so, the names that it binds are known from now on."""
-        before = dict(self.inputs), set(self.known), set(self.distributions), self.calls_network, self.draws
+        before = dict(self.inputs), set(self.known), set(self.distributions)
+        flags = self.calls_network, self.draws, self.records
         if self._statement(stmt):
             return True
-        self.inputs, self.known, self.distributions, self.calls_network, self.draws = before
+        self.inputs, self.known, self.distributions = before
+        self.calls_network, self.draws, self.records = flags
         return False
 
     def expression(self, node: ast.expr) -> bool:
         """Whether an expression only computes."""
-        before = dict(self.inputs), self.calls_network, self.draws
+        before, flags = dict(self.inputs), (self.calls_network, self.draws, self.records)
         if self._expression(node):
             return True
-        self.inputs, self.calls_network, self.draws = before
+        self.inputs = before
+        self.calls_network, self.draws, self.records = flags
         return False
 
     def _statement(self, stmt: ast.stmt) -> bool:
@@ -88,21 +98,31 @@ class Computing:
             self._bind([n.id for n in bound if isinstance(n, ast.Name)], value)
             return True
         if isinstance(stmt, ast.If):
-            if not self._is_steady(stmt.test) or not all(self._statement(s) for s in stmt.body):
+            if not self._is_steady(stmt.test):
                 return False
-            return all(self._statement(s) for s in stmt.orelse)
+            before, sides = set(self.known), []
+            for side in (stmt.body, stmt.orelse):
+                self.known = set(before)
+                if not all(self._statement(s) for s in side):
+                    return False
+                sides.append(self.known)
+            self.known = sides[0] & sides[1]  # what one side binds is known below only if the other does so, too
+            return True
         if isinstance(stmt, ast.With):
             enters = [i.context_expr for i in stmt.items if i.optional_vars is None]
             quiet = len(enters) == len(stmt.items) and all(
-                isinstance(e, ast.Call) and self._tree.calls(e, *NO_GRAD) and not e.args and not e.keywords
+                isinstance(e, ast.Call) and meaning(self._tree, e.func) in NO_GRAD and not e.args and not e.keywords
                 for e in enters
             )
-            return quiet and all(self._statement(s) for s in stmt.body)
+            recorded = self.records
+            done = quiet and all(self._statement(s) for s in stmt.body)
+            self.records = recorded
+            return done
         return False
 
     def _bind(self, bound: list[str], value: ast.expr) -> None:
         self.known.update(bound)
-        name = self._tree.qualified(value.func) or "" if isinstance(value, ast.Call) else ""
+        name = meaning(self._tree, value.func) if isinstance(value, ast.Call) else ""
         if name.startswith(DISTRIBUTIONS):
             self.distributions.update(bound)
 
@@ -122,19 +142,22 @@ class Computing:
             return self._expression(node.value) and self._is_index(node.slice)
         if isinstance(node, ast.Attribute):
             if self._is_own(node.value):
+                self.records |= node.attr in self._networks
                 return node.attr in self._numbers or node.attr in self._networks
             return node.attr in MOMENTS and self._expression(node.value)
         return isinstance(node, ast.Call) and self._call(node)
 
     def _call(self, call: ast.Call) -> bool:
-        func, name = call.func, self._tree.qualified(call.func) or ""
+        func, name = call.func, meaning(self._tree, call.func)
+        if not name and self._tree.qualified(func):
+            return False  # a name that may stand for something else here
         if unparse(call) in self._roles.history.drawn:  # as the transform sampling has written it
             self.draws = True
             return names_in([call]) - {"torch"} <= self.known
         if any(k.arg is None or k.arg in OTHERWISE for k in call.keywords):
             return False
         given = [*call.args, *(k.value for k in call.keywords)]
-        if self._roles.tree.calls(call, *MAKING) or (isinstance(func, ast.Name) and func.id in MAKING):
+        if name in MAKING:
             return False
         last = name.rpartition(".")[2]
         if name.startswith(DISTRIBUTIONS):
@@ -143,7 +166,7 @@ class Computing:
             plain = name in (f"torch.{last}", f"torch.nn.functional.{last}")
             return plain and last in FUNCTIONS and all(self._expression(a) for a in given)
         if self._is_network(call):
-            self.calls_network = True
+            self.calls_network = self.records = True
             return all(self._expression(a) for a in given)
         if isinstance(func, ast.Name):
             drawn = func.id == self._roles.history.sampler
@@ -160,7 +183,7 @@ class Computing:
         """Whether a call runs a network of which all is known: one that the object keeps, or the object itself."""
         if calls_itself(call, self._own):
             cls = self._class
-            return cls is not None and self._roles.is_module(cls) and differs(self._roles, cls, "forward") is None
+            return cls is not None and self._sealed.runs(cls, "forward")
         func = call.func
         if self._class is None:
             return isinstance(func, ast.Name) and func.id in self._networks
@@ -176,7 +199,7 @@ class Computing:
         if self._scope is self._roles.scope:
             local &= self._roles.variant
         named = isinstance(node, ast.Name) and node.id not in local
-        return named or isinstance(node, ast.Constant) or (self._tree.qualified(node) or "").startswith("torch.")
+        return named or isinstance(node, ast.Constant) or meaning(self._tree, node).startswith("torch.")
 
     def _is_index(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Tuple):
@@ -221,26 +244,41 @@ class Computing:
         )
         if shown:
             self.inputs.setdefault(name)
+            values = [v for stmt in bindings for v in (self._values(stmt, name) if stmt is not None else [None])]
+            self.records |= not all(v is not None and self._is_of_host(v) for v in values)
         return shown
 
     def _before(self, name: str) -> frozenset[ast.stmt | None]:
         return self._roles.reaching(self._scope).before(name, self._first)
 
-    def _binds_tensor(self, stmt: ast.stmt, name: str) -> bool:
+    @staticmethod
+    def _values(stmt: ast.stmt, name: str) -> list[ast.expr]:
         pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) else []
-        values = [v for t, v in pairs if isinstance(t, ast.Name) and t.id == name]
+        return [v for t, v in pairs if isinstance(t, ast.Name) and t.id == name]
+
+    def _binds_tensor(self, stmt: ast.stmt, name: str) -> bool:
+        values = self._values(stmt, name)
         return bool(values) and all(self._makes_tensor(v) for v in values)
+
+    def _is_of_host(self, value: ast.expr) -> bool:
+        """Whether a tensor that is known as one is made of what the host holds, so that it has no gradient."""
+        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not self._makes(value):
+            value = value.func.value
+        return self._makes(value)
+
+    def _makes(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Call) and meaning(self._tree, value.func) in MAKING
 
     def _makes_tensor(self, value: ast.expr) -> bool:
         """Whether a value is a tensor that is made of what the host holds, or by a network, and moved or reshaped."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            if self._tree.calls(value, *MAKING) or self._is_network(value):
+            if self._makes(value) or self._is_network(value):
                 return True
             cast = value.func.attr == "type" and value.args  # without arguments it is a text
             if value.func.attr not in CHANGES - {"numpy"} and not cast:
                 return False
             value = value.func.value
-        return isinstance(value, ast.Call) and self._tree.calls(value, *MAKING)
+        return self._makes(value)
 
     def _is_given(self, name: str) -> bool:
         """Whether a parameter is a tensor in each call, or is left out, which a condition asks."""
@@ -269,56 +307,119 @@ def _is_none(test: ast.Compare) -> bool:
     return plain and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
 
 
-def kept_networks(roles: Roles, cls: ast.ClassDef) -> frozenset[str]:
-    """The attributes that a class's constructor alone sets, to networks of which all is known that they compute.
+class Sealed:
+    """The networks of a script of which all is known that they compute, and numbers that stay.
 
-    They are layers of torch, and modules of this file, that compute the same bits without gradients: see `differs`.
+    They are layers of torch, and modules of this file, that compute the same bits without gradients (see `differs`),
+    change nothing that they are given, and stay what they were made of (see `sealed`).
     """
 
-    values = Values(roles, _checks_modules(roles))
-    return frozenset(
-        name
-        for name, frame, value in _kept_once(roles, cls)
-        if not any(layer_differs(roles, n) for n in walk(value)) and _leaves(values, value, frame) == MODULE
-    )
+    def __init__(self, roles: Roles) -> None:
+        self._roles, self._tree = roles, roles.tree
+        self._networks: dict[ast.ClassDef, frozenset[str]] = {}
+        self._sealed: dict[tuple[ast.ClassDef, str | None], bool] = {}
 
+    def networks(self, cls: ast.ClassDef) -> frozenset[str]:
+        """The attributes that a class's constructor alone sets, each to such a network or to a parameter."""
+        if cls not in self._networks:
+            self._networks[cls] = frozenset()  # of a class that makes objects of itself nothing is known
+            self._networks[cls] = frozenset(
+                name
+                for name, frame, value in _kept_once(self._roles, cls)
+                if not set(_gathered(value)) & scope_access(frame.scope.body).binds  # what may be filled later
+                and self._is_network(value, frame)
+                and (self._is_parameter(value) or stays(self._tree, self._uses(ast.Attribute, name)))
+            )
+        return self._networks[cls]
 
-def named_networks(roles: Roles, scope: Scope) -> frozenset[str]:
-    """The names that are bound once, above the training loop, to such networks, and that a scope sees."""
-    if scope is not roles.scope and not isinstance(roles.scope, ast.Module):
-        return frozenset()
-    values = Values(roles, _checks_modules(roles))
-    local = set(parameters(scope)) if isinstance(scope, ast.FunctionDef) else set[str]()
-    local |= scope_access(scope.body).binds if scope is not roles.scope else roles.variant
-    found = ((n, roles.only_value(n)) for s in roles.setup if isinstance(s, ast.Assign) for n in access(s).binds)
-    return frozenset(
-        name
-        for name, value in found
-        if value is not None
-        and name not in local
-        and not any(layer_differs(roles, n) for n in walk(value))
-        and _leaves(values, value, Frame(roles.scope)) == MODULE
-    )
+    def named(self, scope: Scope) -> frozenset[str]:
+        """The names that are bound once, above the training loop, to such networks, and that a scope sees."""
+        roles, tree = self._roles, self._tree
+        if scope is not roles.scope and not isinstance(roles.scope, ast.Module):
+            return frozenset()
+        local = set(parameters(scope)) if isinstance(scope, ast.FunctionDef) else set[str]()
+        local |= scope_access(scope.body).binds if scope is not roles.scope else roles.variant
+        found = ((n, roles.only_value(n)) for s in roles.setup if isinstance(s, ast.Assign) for n in access(s).binds)
+        return frozenset(
+            name
+            for name, value in found
+            if value is not None
+            and name not in local | tree.declared
+            and self._is_network(value, Frame(roles.scope))
+            and stays(tree, self._uses(ast.Name, name))
+        )
 
+    def numbers(self, cls: ast.ClassDef) -> frozenset[str]:
+        """The attributes that a class's constructor alone sets, to numbers, devices and the like."""
+        values = Values(self._roles, _no_class)
+        return frozenset(
+            name
+            for name, frame, value in _kept_once(self._roles, cls)
+            if isinstance(value, ast.Constant) or self._asks(value) or _leaves(values, value, frame) == NUMBER
+        )
 
-def kept_numbers(roles: Roles, cls: ast.ClassDef) -> frozenset[str]:
-    """The attributes that a class's constructor alone sets, to numbers, devices and the like."""
-    values = Values(roles, _no_class)
-    return frozenset(
-        name
-        for name, frame, value in _kept_once(roles, cls)
-        if isinstance(value, ast.Constant) or _leaves(values, value, frame) == NUMBER
-    )
+    def _asks(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Call) and self._tree.names.builtin(value.func) == "isinstance"
 
+    def runs(self, cls: ast.ClassDef, called: str | None = None) -> bool:
+        """Whether an object of a module's class computes, and nothing else, by what its constructor has made it of."""
+        key = cls, called
+        if key not in self._sealed:
+            self._sealed[key] = False
+            known = self._roles.is_module(cls) and differs(self._roles, cls, called) is None
+            self._sealed[key] = known and all(
+                self._only_computes(one, called if one is cls else None) for one in self._tree.used_classes(cls)
+            )
+        return self._sealed[key]
 
-def _checks_modules(roles: Roles) -> Callable[[ast.ClassDef, ast.Call, Frame], None]:
-    """What raises Unknown for each class but modules that compute the same bits without gradients."""
+    def _only_computes(self, cls: ast.ClassDef, called: str | None) -> bool:
+        methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
+        run = [m for m in (methods if called is None else reached(methods, called)) if m.name != "__init__"]
+        kept = {name for m in methods for name, _ in kept_by(m)}
+        constructors = [m for m in methods if m.name == "__init__"]
+        return (
+            self._roles.is_module(cls)
+            and is_plain_class(self._tree, cls)
+            and only_computes(self._roles, cls, run)
+            and {n for m in run for n in _own_attributes(m)} & kept <= self.networks(cls) | self.numbers(cls)
+            and not any(makes_inplace(n) for m in constructors for n in walk(m))
+        )
 
-    def check(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
-        if not roles.is_module(made) or differs(roles, made) is not None:
+    def _is_network(self, value: ast.expr, frame: Frame) -> bool:
+        plain = not any(layer_differs(self._roles, n) or makes_inplace(n) for n in walk(value))
+        return plain and _leaves(Values(self._roles, self._check), value, frame) == MODULE
+
+    def _check(self, made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
+        if not self.runs(made):
             raise Unknown(f"line {call.lineno} makes {made.name}()")
 
-    return check
+    def _is_parameter(self, value: ast.expr) -> bool:
+        """Whether a value is a parameter: whatever it is called by, only its own values can change."""
+        return isinstance(value, ast.Call) and meaning(self._tree, value.func) == "torch.nn.Parameter"
+
+    def _uses(self, kind: type[ast.Name] | type[ast.Attribute], name: str) -> list[ast.Name | ast.Attribute]:
+        return [n for n in self._tree.of(kind) if (n.id if isinstance(n, ast.Name) else n.attr) == name]
+
+
+def _gathered(value: ast.expr) -> Iterator[str]:
+    """The names that a value may be, or may hold as a part: those that no layer is made with."""
+    if isinstance(value, ast.Name):
+        yield value.id
+    elif isinstance(value, ast.Call):
+        made = value.func.attr if isinstance(value.func, ast.Attribute) else unparse(value.func)
+        if made in CONTAINERS:
+            yield from (n for a in (*value.args, *(k.value for k in value.keywords)) for n in _gathered(a))
+        elif isinstance(value.func, ast.Attribute) and made in ("to", "requires_grad_"):
+            yield from _gathered(value.func.value)
+    else:
+        yield from (n for c in ast.iter_child_nodes(value) if isinstance(c, ast.expr) for n in _gathered(c))
+
+
+def _own_attributes(method: ast.FunctionDef) -> set[str]:
+    """The attributes of its object that a method names."""
+    own = first_parameter(method)
+    found = (n for s in method.body for n in walk(s) if isinstance(n, ast.Attribute))
+    return {n.attr for n in found if isinstance(n.value, ast.Name) and n.value.id == own}
 
 
 def _no_class(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
@@ -338,12 +439,8 @@ def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, as
     if constructor is None:
         return
     kept = list(kept_by(constructor))
-    inside = {*walk(constructor)}
-    elsewhere = {
-        n.attr
-        for n in roles.tree.of(ast.Attribute)
-        if not isinstance(n.ctx, ast.Load) and n not in inside and not _in_constructor(roles, n)
-    }
+    stored = (n for n in roles.tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load))
+    elsewhere = {n.attr for n in stored if not _in_constructor(roles, n)}
     elsewhere |= {  # a part of a network that is put in another's place
         n.value.attr
         for n in roles.tree.of(ast.Subscript)
@@ -355,7 +452,7 @@ def _kept_once(roles: Roles, cls: ast.ClassDef) -> Iterator[tuple[str, Frame, as
 
 
 def _in_constructor(roles: Roles, node: ast.Attribute) -> bool:
-    """Whether another class's constructor sets an attribute of its own object."""
+    """Whether a constructor sets an attribute of its own object; no class is derived from another of this file."""
     scope = roles.tree.scope_of(node)
     if not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
         return False

@@ -47,7 +47,7 @@ def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str |
         known = {s.name for s in one.body if isinstance(s, ast.FunctionDef)}
         made = _made(roles, one, classes)
         methods = [s for s in one.body if isinstance(s, ast.FunctionDef)]
-        for method in methods if one is not cls or called is None else _reached(methods, called):
+        for method in methods if one is not cls or called is None else reached(methods, called):
             own = method.args.args[0].arg if method.args.args else ""
             if method.name == "__init__":
                 nodes = _with_what_it_calls(roles, method)
@@ -62,7 +62,7 @@ def differs(roles: Roles, cls: ast.ClassDef, called: str | None = None) -> str |
     return None
 
 
-def _reached(methods: Sequence[ast.FunctionDef], called: str) -> list[ast.FunctionDef]:
+def reached(methods: Sequence[ast.FunctionDef], called: str) -> list[ast.FunctionDef]:
     """The constructor, a method of a class, and those that this names, and so on."""
     found = [m for m in methods if m.name == called]
     for method in found:  # grows as it is walked
@@ -124,7 +124,11 @@ def _is_plain(call: ast.Call, layer: str) -> bool:
 
 
 def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None:
-    """What a node of another method may compute otherwise."""
+    """What a node of another method may compute otherwise, or keep: a loss that uses it would lose a gradient."""
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        return f"binds {', '.join(node.names)} elsewhere"
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+        return f"sets {ast.unparse(node)}"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return "multiplies matrices"
     if isinstance(node, ast.Attribute) and node.attr in ASKING:

@@ -1,0 +1,194 @@
+"""Networks of which all is known: what they are made of stays, and running one does nothing but compute.
+
+Other statements may then come before a network's call that stood behind it, and none of them sees a difference. What
+is allowed is stated; a use of a network, and a statement of its methods, that is not known here breaks the seal.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable
+
+from transformer.dataflow.access import scope_access
+from transformer.recognition.roles import Roles
+from transformer.syntax.name_lookups import BY_NAME, is_vars_of_options
+from transformer.syntax.query import first_parameter, parameters, root, walk
+from transformer.syntax.tree import Tree
+from transformer.torch_api import OF, OTHERWISE, names
+from transformer.values.networks.attributes import kept_by
+
+METHODS = names("tensor", memory=("new", "shared"), waits="") - {"cuda"} | OF["distribution"].keys()
+"""Methods that compute with tensors, or with distributions, and change nothing."""
+FUNCTIONS = names("torch", memory=("new", "shared"), waits="", made="") | names("functional", memory=("new", "shared"))
+"""Functions of torch, and of torch.nn.functional, that do so."""
+ASKED = frozenset("parameters named_parameters state_dict load_state_dict train eval zero_grad to cpu cuda".split())
+"""Methods of a module that change parameters' values at most."""
+HELD = frozenset("weight bias data".split())
+"""What a layer holds that is a parameter, and a parameter's values."""
+REACHING = (
+    frozenset("modules children named_modules named_children get_submodule add_module register_module".split())
+    | frozenset("_modules _parameters register_parameter register_buffer __getattribute__ __setattr__".split())
+    | frozenset("__dict__ __class__ __slots__ __match_args__ __code__ __globals__ suppress".split())
+)
+"""Attributes by which a part, or a method, may be reached under no name, or another takes its place; or that catch."""
+OVERRIDDEN = frozenset("forward append".split())
+"""Methods whose place another may take."""
+BY_TEXT = BY_NAME | frozenset("vars eval exec globals locals __import__ gc inspect suppress".split())
+"""What reaches an attribute or a name by its text, or catches what is raised."""
+NO_RESULT = frozenset("ImportError ModuleNotFoundError FileNotFoundError KeyboardInterrupt".split())
+"""Exceptions that no computation raises."""
+SPECIAL = frozenset("__init__ __repr__ __str__ __len__".split())
+"""Methods that Python calls by itself, and that change nothing of how an object's others are found."""
+BUILTINS = frozenset("super int float max min range".split())
+
+
+def overlooked(tree: Tree) -> str | None:
+    """What in a script may change a network, or see in which order statements ran, without naming them."""
+    for node in tree.nodes:
+        if isinstance(node, ast.Attribute):
+            sets = node.attr in OVERRIDDEN and not isinstance(node.ctx, ast.Load)
+            if sets or node.attr in REACHING or (node.attr == "apply" and not _initializes(tree, node)):
+                return f"line {node.lineno} uses {node.attr}"
+        elif isinstance(node, ast.Name) and node.id in BY_TEXT and not is_vars_of_options(tree, node):
+            return f"line {node.lineno} uses {node.id}"
+        elif isinstance(node, ast.MatchClass):
+            return f"line {node.lineno} matches attributes"
+        elif isinstance(node, ast.ExceptHandler):
+            caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+            if not all(isinstance(c, ast.Name) and c.id in NO_RESULT for c in caught):
+                return f"line {node.lineno} catches what a computation may raise"
+    return None
+
+
+def _initializes(tree: Tree, apply: ast.Attribute) -> bool:
+    """Whether `module.apply(function)` does nothing but write values into parameters."""
+    call = tree.parents[apply]
+    given = call.args if isinstance(call, ast.Call) and call.func is apply else []
+    if len(given) != 1 or not isinstance(given[0], (ast.Name, ast.Attribute)):
+        return False
+    name = given[0].id if isinstance(given[0], ast.Name) else given[0].attr
+    functions = [f for f in tree.of(ast.FunctionDef) if f.name == name]
+    if len(functions) != 1 or functions[0].decorator_list:
+        return False
+    for node in (n for s in functions[0].body for n in walk(s)):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            return False
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            return False
+        if isinstance(node, ast.Call):
+            known = (tree.qualified(node.func) or "").startswith(("torch.nn.init.", "math.", "numpy."))
+            written = isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
+            if not (known or written or tree.names.builtin(node.func) in ("isinstance", "type", "float", "int")):
+                return False
+    return True
+
+
+def is_plain_class(tree: Tree, cls: ast.ClassDef, bases: Collection[str] = ()) -> bool:
+    """Whether a class is what its text says: derived from torch's modules or nothing, and without a metaclass."""
+    known = all((tree.qualified(b) or ast.unparse(b)) in ("torch.nn.Module", "object", *bases) for b in cls.bases)
+    special = {s.name for s in cls.body if isinstance(s, ast.FunctionDef) and s.name.startswith("__")}
+    once = [c for c in tree.of(ast.ClassDef) if c.name == cls.name] == [cls] and cls in tree.root.body
+    plain = not cls.decorator_list and not cls.keywords and special <= SPECIAL and cls.name not in tree.rebound
+    derived = any(isinstance(b, ast.Name) and b.id == cls.name for c in tree.of(ast.ClassDef) for b in c.bases)
+    return known and plain and once and not derived
+
+
+def stays(tree: Tree, uses: Iterable[ast.Name | ast.Attribute]) -> bool:
+    """Whether nothing puts another network in the place of one, or of a part of it.
+
+    Args:
+        tree: the script, of which nothing may be `overlooked`.
+        uses: all nodes under the name, or the attribute's name, that it has.
+    """
+    return all(_is_known(tree, node) for node in uses)
+
+
+def _is_known(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
+    outer = tree.parents[node]
+    if isinstance(node.ctx, ast.Store):
+        scope = tree.scope_of(node)
+        if isinstance(node, ast.Attribute):
+            if not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
+                return False
+            if not isinstance(node.value, ast.Name) or node.value.id != first_parameter(scope):
+                return False
+        return (isinstance(outer, ast.Assign) and outer.targets == [node]) or isinstance(outer, ast.AnnAssign)
+    if not isinstance(node.ctx, ast.Load):
+        return False
+    if isinstance(outer, ast.Call):
+        return outer.func is node or tree.calls(outer, "copy.deepcopy", "torch.save")
+    while isinstance(outer, ast.Subscript) and outer.value is node:  # a layer of a Sequential
+        node, outer = outer, tree.parents[outer]  # type: ignore[assignment]
+    if not isinstance(outer, ast.Attribute):
+        return False
+    call = tree.parents[outer]
+    called = isinstance(call, ast.Call) and call.func is outer
+    if isinstance(node, ast.Subscript):
+        return outer.attr in HELD and isinstance(outer.ctx, ast.Load)
+    return called and outer.attr in ASKED
+
+
+def only_computes(roles: Roles, cls: ast.ClassDef, methods: Iterable[ast.FunctionDef]) -> bool:
+    """Whether methods of a network's class read what they are given and their object alone, and change nothing.
+
+    Args:
+        roles: the script.
+        cls: the class.
+        methods: those that run, but for the constructor.
+    """
+    tree = roles.tree
+    own_methods = {s.name for s in cls.body if isinstance(s, ast.FunctionDef)}
+    kept = {name for s in cls.body if isinstance(s, ast.FunctionDef) for name, _ in kept_by(s)}
+    for method in methods:
+        own = first_parameter(method)
+        local = set(scope_access(method.body).binds) | set(parameters(method))
+        if method.decorator_list or own is None or own in scope_access(method.body).binds:
+            return False
+        for node in (n for s in method.body for n in walk(s)):
+            if isinstance(node, (ast.Global, ast.Nonlocal, ast.AugAssign, ast.Delete, ast.Yield, ast.YieldFrom)):
+                return False
+            if isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Await)):
+                return False
+            if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+                return False
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in local:
+                if not (
+                    node.id in tree.only_imported
+                    or node.id == roles.history.sampler
+                    or tree.names.builtin(node) in BUILTINS
+                ):
+                    return False
+            if isinstance(node, ast.Call) and not _computes(roles, node, own, own_methods | kept):
+                return False
+    return True
+
+
+def _computes(roles: Roles, call: ast.Call, own: str, known: Collection[str]) -> bool:
+    if any(k.arg is None or k.arg in OTHERWISE for k in call.keywords):
+        return False
+    func, name = call.func, meaning(roles.tree, call.func)
+    last = name.rpartition(".")[2]
+    if name.startswith("torch.distributions."):
+        return last[:1].isupper()
+    if name.startswith("torch."):
+        return name in (f"torch.{last}", f"torch.nn.functional.{last}") and last in FUNCTIONS
+    if isinstance(func, ast.Name):
+        return func.id in (own, roles.history.sampler) or roles.tree.names.builtin(func) in BUILTINS
+    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == own:
+        return func.attr in known
+    return isinstance(func, ast.Attribute) and not name and func.attr in METHODS
+
+
+def meaning(tree: Tree, node: ast.expr) -> str:
+    """The qualified name of what an expression stands for, wherever it stands; nothing where that is not sure."""
+    return tree.qualified(node) or "" if root(node) in tree.only_imported else ""
+
+
+def makes_inplace(node: ast.AST) -> bool:
+    """Whether a constructor's node may make a layer that writes into what it is given."""
+    if not isinstance(node, ast.Call):
+        return False
+    given = [*node.args, *(k.value for k in node.keywords)]
+    return any(k.arg == "inplace" for k in node.keywords) or any(
+        isinstance(v, ast.Constant) and v.value is True for v in given
+    )
