@@ -30,6 +30,7 @@ def holds(code: str) -> bool:
         "args = parser.parse_args()\nsame = args\nprint(same)",
         "args = parser.parse_args()\ndef main(args):\n    print(args)\nmain(args)",
         "args = parser.parse_args()\ndef main():\n    print(args)\nmain()",
+        "def train(args=None):\n    if args is None:\n        args = tyro.cli(Args)\n    print(args)\ntrain()",
         "class A:\n    def __init__(self, args):\n        self.args = args\n\n    def f(self):\n        "
         "print(self.args)\n\nA(parser.parse_args())",
     ],
@@ -49,6 +50,8 @@ def test_options(code: str) -> None:
         "def parse():\n    return None\nargs = parse()\nprint(args)",
         "def parse():\n    return parse()\nargs = parse()\nprint(args)",
         "def main(args):\n    print(args)\nmain(parser.parse_args())\nmain(make())",
+        "def train(args=None):\n    print(args)\ntrain()",
+        "def train(args=None):\n    if args is None:\n        args = make()\n    print(args)\ntrain()",
     ],
 )
 def test_what_may_be_something_else(code: str) -> None:

@@ -109,12 +109,10 @@ def test_numbers_may_be_made_in_between() -> None:
 
 
 def test_what_a_caller_may_leave_out_is_a_parameter() -> None:
-    branches = (
-        "        if greedy:\n            action = mean.argmax(-1)\n        else:\n            action = normal.sample()\n"
-    )
+    greedy = "        if greedy:\n            action = mean.argmax(-1)\n        else:\n    "
     source = edited(
         ("def act(self, observation, memory)", "def act(self, observation, memory, greedy=False)"),
-        (DRAW, branches),
+        (DRAW, greedy + DRAW),
     )
     assert "    def decide(self, state, greedy):\n" in converted(source)
 

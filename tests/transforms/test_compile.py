@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -215,11 +216,16 @@ def test_a_pass_that_keeps_its_graph_compiled(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr[-3000:]
 
 
-def test_a_rate_that_the_update_takes_as_a_number_keeps_it_eager() -> None:
+@pytest.mark.parametrize(
+    "sets",
+    [
+        "optimizer.param_groups[0]['lr'] = rate",
+        "for group in optimizer.param_groups:\n    group['lr'] = rate",
+    ],
+)
+def test_a_rate_that_the_update_takes_as_a_number_keeps_it_eager(sets: str) -> None:
     """Past torch.compile's limit of values the optimizer, which was traced, raised AssertionError on a CPU."""
-    adapt = (
-        "kl = ratio.log().mean().item()\nif kl > 0.02:\n    rate = rate / 1.5\noptimizer.param_groups[0]['lr'] = rate"
-    )
+    adapt = f"kl = ratio.log().mean().item()\nif kl > 0.02:\n    rate = rate / 1.5\n{sets}"
     parts = {"before_loop": "rate = args.learning_rate", "anneal": "", "metrics": adapt, "report": "print(rate)"}
     conversion = convert(script(parts))
     notes = next(s.outcome.notes for s in conversion.steps if s.transform.name == "compile" and s.applied)
@@ -295,3 +301,56 @@ def test_a_wrapper_whose_step_sets_infos_sets_no_option_of_an_optimizer() -> Non
     conversion = convert(script({"functions": wrapper, "optimizer": radam}))
     assert 'group["capturable"] = True' in conversion.source
     assert "update = torch.compile(" in conversion.source
+
+
+READS = {
+    "metrics": (
+        "if args.gamma > 0.5:\n    clipfracs += [ratio.mean().item()]\nelse:\n    clipfracs += [ratio.max().item()]"
+    ),
+    "report": "print(iteration, np.mean(clipfracs), sum(p.sum().item() for p in agent.parameters()))",
+}
+"""A number in either branch, which deferred-sync leaves where it is read."""
+
+
+def compiled_runs(source: str, folder: Path) -> tuple[list[list[float]], str]:
+    """The numbers that a script prints without and with --compile, and what torch.compile logs of graphs."""
+    converted = folder / "ppo.py"
+    converted.write_text(source, encoding="utf-8")
+    seen = []
+    for flags in ([], ["--compile"]):
+        command = [sys.executable, str(QUICK), str(converted), "--num-iterations", "4", *flags]
+        environment = {**os.environ, "TORCH_LOGS": "graph_breaks,recompiles"}
+        result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr[-3000:]
+        seen.append([float(word) for word in result.stdout.split()])
+    return seen, result.stderr
+
+
+def test_a_number_that_is_read_in_the_update_ends_no_graph_where_one_is() -> None:
+    captured = "torch._dynamo.config.capture_scalar_outputs = True"
+    assert captured not in convert(script({})).source
+    assert captured in convert(script(READS)).source
+
+
+@pytest.mark.slow
+def test_a_number_that_is_read_in_the_update_ends_no_graph(tmp_path: Path) -> None:
+    (eager, compiled), log = compiled_runs(convert(script(READS)).source, tmp_path)
+    assert eager == pytest.approx(compiled, rel=1e-3)
+    assert "Graph break in user code" not in log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["Adam", "RAdam"])
+def test_a_parameter_that_no_loss_depends_on_ends_the_graph_once(optimizer: str, tmp_path: Path) -> None:
+    parts = {
+        "agent": edited("agent", "self.actor = ", "self.unused = nn.Parameter(torch.zeros(3))\nself.actor = "),
+        "optimizer": PARTS["optimizer"].replace("Adam", optimizer),
+        "metrics": "",
+        "report": "print(iteration, sum(p.sum().item() for p in agent.parameters()))",
+    }
+    source = convert(script(parts)).source
+    assert "traceable(" in source
+    (eager, compiled), log = compiled_runs(source, tmp_path)
+    assert eager == pytest.approx(compiled, rel=1e-3)
+    assert log.count("Recompiling function update in") == 1
+    assert log.count("Graph break in user code") <= 3, "in the first minibatch alone"

@@ -101,6 +101,18 @@ def test_acting_with_layers(parts: dict[str, str]) -> None:
         ({"network": changed("network", "self.net(x)", "self.net(x) @ torch.eye(2)")}, "multiplies matrices"),
         ({"network": changed("network", "self.net(x)", "F.dropout(self.net(x) * x.requires_grad)")}, "requires_grad"),
         ({"sample": "<kept>"}, "more than numbers may come of"),
+        (
+            {"network": changed("network", "return self.net(x)", "self.last = self.net(x)\nreturn self.last")},
+            "sets self",
+        ),
+        (
+            {"network": changed("network", "return self.net(x)", "LAST['x'] = self.net(x)\nreturn LAST['x']")},
+            "sets LAST",
+        ),
+        (
+            {"network": changed("network", "return self.net(x)", "global last\nlast = self.net(x)\nreturn last")},
+            "binds last elsewhere",
+        ),
     ],
 )
 def test_acting_is_left_alone(parts: dict[str, str], why: str) -> None:
