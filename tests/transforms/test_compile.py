@@ -352,5 +352,6 @@ def test_a_parameter_that_no_loss_depends_on_ends_the_graph_once(optimizer: str,
     assert "traceable(" in source
     (eager, compiled), log = compiled_runs(source, tmp_path)
     assert eager == pytest.approx(compiled, rel=1e-3)
-    assert log.count("Recompiling function update in") == 1
-    assert log.count("Graph break in user code") <= 3, "in the first minibatch alone"
+    _, anew, after = log.partition("Recompiling function update in")
+    assert anew
+    assert "raph break" not in after, "in the first minibatch alone"

@@ -37,14 +37,14 @@ INFO = TransformInfo(
     safety=(
         "Without --compile the same three methods are called. With it the same is computed in a form that can be "
         "traced: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a graph. "
-        "A gradient that appears or vanishes is still set anew, at the price of a graph break. Where optimizers take "
-        "their steps one after the other, each with a loss of its own, a pass computes the gradients of its own alone: "
-        "all others are cleared before they are used. Gradients of losses whose backward passes follow each other are "
-        "added in that order. Gradients that no optimizer clears, but that are clipped along, keep growing as they "
-        "did. What an object's optimizer holds is asked anew for each minibatch. Phases of training that step the "
-        "same optimizer, each plainly, share these functions: each overwrites "
-        "all of its gradients, or clears them. A rate that tensor-lr left a float is put into a tensor of float64 "
-        "while a compiled update runs, and is the same float again when it returns."
+        "A gradient that appears or vanishes is still set anew, at the price of a graph break in that minibatch, "
+        "and of compiling anew. Where optimizers take their steps one after the other, each with a loss of its own, "
+        "a pass computes the gradients of its own alone: all others are cleared before they are used. Gradients of "
+        "losses whose backward passes follow each other are added in that order. Gradients that no optimizer "
+        "clears, but that are clipped along, keep growing as they did. What an object's optimizer holds is asked "
+        "anew for each minibatch. Phases of training that step the same optimizer, each plainly, share these "
+        "functions: each overwrites all of its gradients, or clears them. A rate that tensor-lr left a float is put "
+        "into a tensor of float64 while a compiled update runs, and is the same float again when it returns."
     ),
     costs=(
         "The graph breaks at backward() and step(), at half the gain: write zero_grad(), backward() and "

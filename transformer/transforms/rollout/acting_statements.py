@@ -42,14 +42,15 @@ INFO = TransformInfo(
     applies=(
         "where neither `policy` nor `acting-method` found a call that it could name, to statements that run a network "
         "and draw, one after the other, in a method of this file that a step calls: they must do nothing but compute "
-        "with tensors that are made above them, by layers of torch and modules of this file. Between them may stand "
-        "what appends to lists and what makes numbers of their results"
+        "with tensors that are made above them, by layers of torch and modules of this file that change nothing and "
+        "stay what they were made of. Between them may stand what appends to lists and what makes numbers of their "
+        "results. Their gradients must not be recorded, or not be used: only drawn actions, numbers, and what lists "
+        "keep to be detached may leave them"
     ),
     safety=(
         "The same operations run in the same order on the same tensors; a list that is appended to, or a number that "
-        "is made of a result in between, changes none of them. Where only drawn actions, numbers, and what lists keep "
-        "to be detached leave the statements, their gradients are never used, and are not recorded: these layers "
-        "compute the same bits without."
+        "is made of a result in between, changes none of them. Where gradients were recorded and never used they are "
+        "no more: these layers compute the same bits without."
     ),
     costs=(
         "What decides on the actions is not compiled: let one method turn a tensor into actions and "
