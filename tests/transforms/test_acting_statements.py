@@ -162,6 +162,7 @@ def test_what_a_caller_may_leave_out_is_a_parameter() -> None:
         [("    def evaluate(", "    def __getattribute__(self, name):\n        return 1\n\n    def evaluate(")],
         [("nn.Tanh())\n        self.mean", "nn.ReLU(inplace=True))\n        self.mean")],
         [("nn.Tanh())\n        self.mean", "nn.ELU(1.0, True))\n        self.mean")],
+        [("nn.Tanh())\n        self.mean", "nn.ReLU(width > 2))\n        self.mean")],
         [("        self.mean = nn.Linear", "        self.body.append(Odd())\n        self.mean = nn.Linear")],
         [
             (

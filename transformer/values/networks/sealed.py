@@ -39,6 +39,8 @@ NO_RESULT = frozenset("ImportError ModuleNotFoundError FileNotFoundError Keyboar
 """Exceptions that no computation raises."""
 SPECIAL = frozenset("__init__ __repr__ __str__ __len__".split())
 """Methods that Python calls by itself, and that change nothing of how an object's others are found."""
+ACTIVATIONS = frozenset("ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid".split())
+"""Layers of torch that can be told to write into what they are given."""
 BUILTINS = frozenset("super int float max min range".split())
 
 
@@ -189,6 +191,9 @@ def makes_inplace(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     given = [*node.args, *(k.value for k in node.keywords)]
+    layer = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if layer in ACTIVATIONS and any(isinstance(n, ast.Name) for v in given for n in walk(v)):
+        return True  # it may be True
     return any(k.arg == "inplace" for k in node.keywords) or any(
         isinstance(v, ast.Constant) and v.value is True for v in given
     )
