@@ -353,3 +353,20 @@ def test_what_changes_from_iteration_to_iteration_is_not_read_by_a_replay(parts:
     step = turn("cudagraphs", script({**ON_DEVICE, "minibatch": CLIP.replace("{clip}", clip), **parts}), UPDATED)
     assert isinstance(step.outcome, Skipped), step.outcome
     assert "update() is not captured: line" in step.outcome.reason and reason in step.outcome.reason
+
+
+def test_of_act_and_policy_the_one_that_steps_call_is_captured() -> None:
+    """What is captured and never called has no graph, and no run can judge it."""
+    lines = """\
+        if args.compile:  # steps then call act() in place of policy()
+            act = CudaGraphModule(act, warmup=20)
+        else:
+            policy = CudaGraphModule(policy, warmup=20)
+"""
+    text = convert(script()).source
+    assert "action = act(next_obs)" in text
+    assert lines in text
+    assert text.count("CudaGraphModule(act") == text.count("CudaGraphModule(policy") == 1
+    alone = convert(script(), ignore=["evaluate-once"]).source
+    assert "    policy = CudaGraphModule(policy, warmup=20)\n" in alone
+    assert "CudaGraphModule(act" not in alone

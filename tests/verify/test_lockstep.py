@@ -17,7 +17,7 @@ from transformer.verify.harness.job import Job
 from transformer.verify.harness.journal import Journal
 from transformer.verify.harness.lockstep import Lockstep as Mode
 from transformer.verify.harness.state import State
-from transformer.verify.lockstep import Lockstep, load_lockstep
+from transformer.verify.lockstep import Function, Lockstep, load_lockstep
 from transformer.verify.rungs import lockstep_rung
 
 WARMUP = 4
@@ -246,11 +246,35 @@ def test_a_learning_rate_that_is_lost(training: Training, tmp_path: Path) -> Non
     assert any("optimizer 1, group 1: lr" in finding for finding in findings)
 
 
-def test_a_function_never_called_after_its_warm_up_is_not_called_equal(training: Training, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("calls", "reason", "advice"),
+    [
+        (3, "called too seldom, only while warming up: policy() (3 calls)", "more --iterations are needed"),
+        (
+            0,
+            "compiled or captured, but not called with these flags in 2 iterations: policy()",
+            "only what the flags call",
+        ),
+    ],
+)
+def test_a_function_never_called_after_its_warm_up_is_not_called_equal(
+    training: Training, tmp_path: Path, calls: int, reason: str, advice: str
+) -> None:
     lockstep = run(tmp_path, training.policy, lambda f: f)
-    early = Lockstep(tuple(type(f)(f.name, 3, 0) for f in lockstep.functions), lockstep.errors, (), 1, 0.0)
+    early = Lockstep((Function("policy", calls, 0), Function("gae", 5, 3)), lockstep.errors, (), 2, 0.0)
     rung = lockstep_rung("cudagraphs", early)
-    assert (rung.status, rung.reason.split(":")[0]) == ("not run", "never called after its warm-up")
+    assert (rung.status, rung.reason.split(";")[0]) == ("not run", reason)
+    assert advice in rung.reason
+    assert ("called too seldom" in rung.reason) == bool(calls)
+
+
+def test_both_kinds_of_functions_that_are_not_judged_are_said() -> None:
+    idle = (Function("policy", 0, 0), Function("update", 2, 0))
+    reason = lockstep_rung("cudagraphs", Lockstep(idle, (), (), 1, 0.0)).reason
+    assert reason.index("policy()") < reason.index(". called too seldom") < reason.index("update() (2 calls)")
+
+
+def test_where_nothing_was_compiled_nothing_is_judged() -> None:
     assert lockstep_rung("compile", Lockstep((), (), (), 1, 0.0)).status == "not run"
 
 

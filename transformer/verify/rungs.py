@@ -11,7 +11,7 @@ from transformer.transforms import ORDER as TRANSFORMS
 from transformer.verify.call_error import CallError
 from transformer.verify.difference import ORDER, Difference, Quantity
 from transformer.verify.first_iteration import LogComparison
-from transformer.verify.lockstep import Lockstep
+from transformer.verify.lockstep import Function, Lockstep
 from transformer.verify.recording import Recording
 from transformer.verify.tolerances import LOGGED, tolerance, within
 
@@ -106,10 +106,23 @@ def lockstep_rung(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] =
     if faults or wrong:
         return Rung(name, "different", rows, faults + wrong, lockstep=lockstep, notes=notes)
     if idle:
-        names = ", ".join(f"{f.name} ({f.calls} calls)" for f in idle)
-        reason = f"never called after its warm-up: {names}; more --iterations are needed"
-        return Rung(name, "not run", rows, reason=reason, lockstep=lockstep, notes=notes)
+        return Rung(name, "not run", rows, reason=_idle(idle, lockstep.iterations), lockstep=lockstep, notes=notes)
     return Rung(name, "equal", rows, lockstep=lockstep, notes=notes)
+
+
+def _idle(functions: Sequence[Function], iterations: int) -> str:
+    """Why functions that were never called after their warm-up cannot be judged, and what helps."""
+    uncalled = ", ".join(f"{f.name}()" for f in functions if not f.calls)
+    early = ", ".join(f"{f.name}() ({f.calls} calls)" for f in functions if f.calls)
+    reasons = []
+    if uncalled:
+        reasons.append(
+            f"compiled or captured, but not called with these flags in {iterations} iterations: {uncalled}; make fast "
+            "only what the flags call, or give more --iterations if the script calls it later"
+        )
+    if early:
+        reasons.append(f"called too seldom, only while warming up: {early}; more --iterations are needed")
+    return ". ".join(reasons)
 
 
 def precision_rung(name: str, lockstep: Lockstep, dtype: str) -> Rung:

@@ -65,8 +65,8 @@ def apply(state: State) -> Rewrite:
         raise Skip("; ".join(notes) or "no function")
     update = facts.functions.get("update")
     captured = [name for name, why in reasons.items() if why is None]
-    if facts.act and facts.policy in captured:
-        captured.insert(captured.index(facts.policy), facts.act)  # what takes its place in the steps under --compile
+    act = facts.act if facts.policy in captured else None  # under --compile, steps call it in place of the policy
+    apart = {update and update.name, act and facts.policy}
     edits.before(
         roles.outermost,
         render(
@@ -74,7 +74,10 @@ def apply(state: State) -> Rewrite:
             flag=facts.flags["cudagraphs"],
             checked=not facts.unchecked,
             device=roles.device if facts.asked.target == "any" else None,
-            functions=[n for n in captured if update is None or n != update.name],
+            act=act,
+            policy=facts.policy,
+            compile=facts.flags["compile"],
+            functions=[name for name in captured if name not in apart],
             update=update.name if update and update.name in captured else None,
             even=facts.even_minibatches,
         ),
