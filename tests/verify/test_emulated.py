@@ -31,6 +31,27 @@ def run(folder: Path, *edits: tuple[str, str]) -> Run:
     return Run(path)
 
 
+NO_DRIVER = """
+import torch
+
+
+def no_driver(*_):
+    raise RuntimeError("CUDA driver version is insufficient for CUDA runtime version")
+
+
+for name in dir(torch._C):
+    if name.startswith(("_accelerator_", "_cuda_")):
+        setattr(torch._C, name, no_driver)
+torch._C._accelerator_getAccelerator = lambda: torch.device("cuda")  # the one that was built for, without a driver too
+"""
+"""What stands at the top of a script to have torch's build for the CPU answer as its build for CUDA does."""
+
+
+def test_a_build_for_cuda_without_a_driver(tmp_path: Path) -> None:
+    there = record_run(run(tmp_path, *ON_CUDA, ("import torch\n", NO_DRIVER)), emulated=True)
+    assert there.versions["cuda"] and len(there.steps) > 0
+
+
 @pytest.mark.slow
 def test_a_training_there(tmp_path: Path) -> None:
     there = record_run(run(tmp_path, *ON_CUDA), emulated=True)

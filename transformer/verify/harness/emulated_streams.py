@@ -29,6 +29,10 @@ class Stream:
     def synchronize(self) -> None:
         """Wait for nothing."""
 
+    def is_capturing(self) -> bool:
+        """Tell whether a graph is captured: optimizers ask before each step."""
+        return device.capture is not None
+
 
 class Event(Stream):
     """An event that has come already."""
@@ -125,7 +129,7 @@ def _replace_torchs() -> None:
     cuda.Stream, cuda.Event, cuda.CUDAGraph, cuda.graph = Stream, Event, Graph, capturing
     cuda.stream = lambda _: contextlib.nullcontext()
     cuda.current_stream = lambda *_: Stream()
-    cuda.is_current_stream_capturing = lambda: device.capture is not None
+    cuda.is_current_stream_capturing = Stream().is_capturing
     cuda.get_rng_state = lambda *_: torch.get_rng_state()
     cuda.set_rng_state = lambda state, *_: torch.set_rng_state(state)
     found: dict[str, Any] = {"is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0}
@@ -133,6 +137,13 @@ def _replace_torchs() -> None:
     nothing = ("_lazy_init", "init", "empty_cache", "synchronize", "manual_seed", "manual_seed_all")
     for name, value in {**found, **dict.fromkeys(nothing)}.items():
         setattr(cuda, name, _constant(value))
+    # A build for CUDA asks a driver that is not there for all of this; a build for the CPU says that there is no device
+    accelerator = torch.accelerator
+    accelerator.current_accelerator, accelerator.current_stream = _constant(torch.device("cuda")), lambda *_: Stream()
+    found |= {"current_device_index": 0, "current_device_idx": 0}
+    for name, value in {**found, **dict.fromkeys(nothing)}.items():
+        if hasattr(accelerator, name):
+            setattr(accelerator, name, _constant(value))
 
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:
