@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import signal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,11 +83,17 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what is wrong with a project's settings is bad usage in every one that converts."""
+        """Run the command; what is wrong with a project's settings is bad usage in every one that converts.
+
+        Ctrl-C ends it with the exit code of shells, which is no verdict.
+        """
         try:
             return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(str(error)) from None
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted", err=True)
+            ctx.exit(128 + signal.SIGINT)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

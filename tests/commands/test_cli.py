@@ -39,6 +39,16 @@ def run(*args: str | Path, stdin: bytes | None = None) -> Result:
     return CliRunner().invoke(cli.main, [str(a) for a in args], input=stdin)
 
 
+def test_an_interrupt_is_no_verdict(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "convert", interrupted)
+    result = run(script)
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "Interrupted" in result.stderr
+
+
 class TestStreams:
     def test_source_to_stdout_and_report_to_stderr(self, script: Path) -> None:
         result = run(script)

@@ -14,6 +14,8 @@ from transformer.run.harness.program import Facts, facts_file
 
 FACTS = Facts(origins=[1], transforms=[None], options={"compile": "--compile"}, loop=1, counter="steps")
 
+KEYS = {name: f"{n:032x}" for n, name in enumerate(("used", "unused", "new"))}
+
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Cache:
@@ -143,12 +145,15 @@ def test_where_it_is(variable: str | None, expected: str, monkeypatch: pytest.Mo
 
 def test_entries_that_nobody_used_are_removed(kept: Cache) -> None:
     old = time.time() - (cache.KEPT_DAYS + 1) * 86400
-    kept.put("unused", "ppo.py", b"", FACTS)
-    for entry in ("key", "unused"):
-        os.utime(kept.folder / entry, (old, old))
-    assert kept.find("key", "ppo.py") is not None  # used now
-    kept.put("new", "ppo.py", b"", FACTS)
-    assert {p.name for p in kept.folder.iterdir()} == {"key", "new"}
+    for key in ("used", "unused"):
+        kept.put(KEYS[key], "ppo.py", b"", FACTS)
+    for key in ("used", "unused"):
+        os.utime(kept.folder / KEYS[key], (old, old))
+    (kept.folder / f"{KEYS['unused']}.jsonl").touch()
+    os.utime(kept.folder / f"{KEYS['unused']}.jsonl", (old, old))
+    assert kept.find(KEYS["used"], "ppo.py") is not None  # used now
+    kept.put(KEYS["new"], "ppo.py", b"", FACTS)
+    assert {p.name for p in kept.folder.iterdir()} == {"key", KEYS["used"], KEYS["new"]}
 
 
 class TestKeys:

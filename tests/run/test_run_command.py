@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import Runner
+from running import Runner, quick
 from scripts import script as build
 
-from transformer.run.harness.program import Facts
+from transformer.run.harness.program import Facts, Program, facts_file, files_of
 
 LOOK = """\
 import inspect, json, os, sys
@@ -251,36 +251,8 @@ class TestFlags:
         assert (done.returncode, "exclude each other" in done.stderr) == (2, True)
 
 
-def quick(stop: str) -> str:
-    """A convertible script that ends below its imports."""
-    return build({"stdlib": "import sys", "functions": stop})
-
-
-STUB = """\
-import __main__, os
-assert __main__.__file__.endswith("ppo.py"), __main__
-print("torch loads:", os.environ.get("GOMP_SPINCOUNT"))
-"""
-
-
 class TestConversion:
     """With a torch that does nothing, as the scripts end below their imports."""
-
-    @pytest.fixture
-    def stubbed(self, runner: Runner) -> Runner:
-        """A runner whose scripts import a torch that says when it is loaded, and is installed beside nothing."""
-        torch = runner.folder / "site" / "torch"
-        for name in ("", "nn", "optim", "distributions", "distributions/categorical"):
-            (torch / name).mkdir(parents=True)
-            (torch / name / "__init__.py").write_text("class Module: pass\nclass Categorical: pass\n")
-        (torch / "__init__.py").write_text(STUB)
-        (torch / "compiler.py").write_text("")
-        (torch.parent / "tensordict").mkdir()
-        (torch.parent / "tensordict" / "__init__.py").write_text("TensorDict = None\n")
-        (torch.parent / "tensordict" / "nn.py").write_text("CudaGraphModule = None\n")
-        (torch.parent / "tqdm.py").write_text("")
-        runner.variables["PYTHONPATH"] = str(torch.parent)
-        return runner
 
     def test_a_miss_fills_the_cache_once(self, stubbed: Runner) -> None:
         script = stubbed.write(quick("print('torch' in sys.modules, sys.argv)\nsys.exit(9)"))
@@ -377,7 +349,9 @@ class TestTraining:
         (entry,) = runner.cache.glob("*/ppo.py")
         wrong = entry.read_text().replace("- 1e-8", "+ 1e-8")
         assert "args.gamma" in wrong
-        entry.write_text(wrong.replace("args.gamma", "0.5"))
+        facts = Facts.from_json(facts_file(entry).read_bytes())
+        for file, data in files_of(Program(entry, wrong.replace("args.gamma", "0.5").encode(), facts)).items():
+            file.write_bytes(data)
         other = runner.run(script, "--verify", "--eager")
         assert (other.returncode, other.stdout) == (1, "")
         assert "DIFFERENT" in other.stderr

@@ -8,11 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scripts import script
+
 from transformer.conversion.settings import settings_of
 from transformer.run.cache import key_of, open_cache
 from transformer.run.harness.program import Facts
 
 COMMAND = (sys.executable, "-m", "transformer", "run")
+
+
+def quick(stop: str) -> str:
+    """A convertible script that ends below its imports."""
+    return script({"stdlib": "import sys", "functions": stop})
 
 
 def heed_interrupts() -> None:

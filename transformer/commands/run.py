@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,8 +18,8 @@ from transformer.commands.script_runs import WithScriptArgs, script_args
 from transformer.commands.selection import selection_options
 from transformer.conversion.settings import settings_of
 from transformer.run import Handover
-from transformer.run.cache import NotPrivate, key_of, open_cache
-from transformer.run.start import Aside, Job, start
+from transformer.run.cache import Cache, Cleaned, NotPrivate, default_folder, key_of, open_cache, open_temporary
+from transformer.run.start import FILLED, Aside, Job, start, temporary
 
 if TYPE_CHECKING:
     from transformer.syntax.diagnostics import Diagnostic
@@ -28,34 +29,46 @@ _ROOT = Path(__file__).parent.parent.parent
 
 
 @click.command(cls=WithScriptArgs)
-@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("script", type=click.Path(exists=True, dir_okay=False), required=False)
 @click.option("--eager", is_flag=True, help="Run the conversion with its flags off.")
 @click.option("--flags", metavar="'FLAGS'", help="Run it with these flags. [default: those that suit this machine]")
 @click.option("--or-eager", is_flag=True, help="Run a script that cannot be converted as it is.")
 @click.option("--verify", is_flag=True, help="First compare, in a short run, what it computes; train only if equal.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Also say where a conversion in the cache was damaged.")
+@click.option("--clean", is_flag=True, help="Run nothing; remove all conversions from the cache but those in use.")
 @selection_options
 @click.pass_context
 def run(
     ctx: click.Context,
     /,
-    script: str,
+    script: str | None,
     eager: bool,
     flags: str | None,
     or_eager: bool,
     verify: bool,
     quiet: bool,
+    verbose: bool,
+    clean: bool,
     **selection: Any,
 ) -> NoReturn:
     """Run SCRIPT as its conversion, which is made anew where SCRIPT has changed; what follows `--` are its arguments.
 
     The conversion runs with --compile, and on CUDA with --cudagraphs, under the original's name and in its place:
     tracebacks, warnings and the names of runs are the original's. It is kept in a folder of the cache that nobody else
-    can write to. `torchrun ... -m transformer run SCRIPT -- ARGS` runs it in several processes.
+    can write to; where there is no room for one, for this run alone. `torchrun ... -m transformer run SCRIPT -- ARGS`
+    runs it in several processes.
 
-    Exit codes: the script's own; 1 it cannot be converted, or --verify found a difference, 2 bad usage or no cache.
+    Exit codes: the script's own; 1 it cannot be converted, or --verify found a difference, 2 bad usage, or a cache
+    that others can write to.
     """
     started = time.perf_counter()
+    if clean:
+        if script is not None:
+            raise click.UsageError("--clean runs nothing: leave the script out")
+        _clean()
+    if script is None:
+        raise click.MissingParameter(param_hint="'SCRIPT'", param_type="argument")
     if eager and flags is not None:
         raise click.UsageError("--eager and --flags exclude each other")
     if verify and "RANK" in os.environ:
@@ -68,36 +81,78 @@ def run(
     source = path.read_bytes()
     options = settings_of(path.parent).overridden(**selection).arguments
     try:
-        cache = open_cache()
-        job = Job(
-            script=script,
-            source=source,
-            args=script_args(ctx),
-            cache=cache,
-            options=options,
-            key=key_of(source, path.name, options),
-            flags=chosen,
-            or_eager=or_eager,
-            quiet=quiet,
-        )
-        found = job.find()
+        cache, why = _cache()
     except NotPrivate as error:
         _fail(f"the cache of conversions is not used: {error}")
     except OSError as error:
-        _fail(f"the cache of conversions cannot be used: {error}; XDG_CACHE_HOME names another place")
+        _fail(f"there is no place for a conversion: {error}; XDG_CACHE_HOME names another")
+    job = Job(
+        script=script,
+        source=source,
+        args=script_args(ctx),
+        cache=cache,
+        options=options,
+        key=key_of(source, path.name, options),
+        flags=chosen,
+        or_eager=or_eager,
+        quiet=quiet,
+        verbose=verbose,
+    )
+    if why is not None:
+        _tell_no_cache(job, why)
+    try:
+        found = job.find()
+    except NotPrivate as error:
+        _fail(f"the cache of conversions is not used: {error}")
     converting = Aside(partial(_convert, job)) if found is None else None
     if verify:
         if converting is not None and converting.wait() == 0:
-            found, converting = job.find(), None
-        if found is not None:
-            code = _verify(found.text, job)
-            if code:
-                sys.exit(code)
+            job, converting = job.where_it_is(converting), None
+            found = job.find()
+        if found is not None and (code := _verify(found.text, job)):
+            sys.exit(code)
     raise Handover(partial(start, job, converting, started))
 
 
-def _convert(job: Job) -> int:
-    """Convert into the cache, or say why not; the exit code."""
+def _cache() -> tuple[Cache, OSError | None]:
+    """The user's cache, or one for this run alone, with the reason; it is removed at the end.
+
+    Raises:
+        NotPrivate: others could write to the user's.
+        OSError: there is no place for either.
+    """
+    filled = os.environ.pop(FILLED, None)
+    if filled is not None:  # by this very process, before it began anew
+        return temporary(open_cache(Path(filled)).folder), None
+    try:
+        return open_cache(), None
+    except OSError as error:
+        return temporary(open_temporary().folder), error
+
+
+def _tell_no_cache(job: Job, why: OSError) -> None:
+    job.tell(f"converted without a cache, for this run alone: {why}; XDG_CACHE_HOME names another place for it")
+
+
+def _clean() -> NoReturn:
+    """Remove what the cache holds, and say how much that was."""
+    try:
+        folder = default_folder()
+        cleaned = open_cache(folder).clean() if folder.exists() else Cleaned()
+    except (NotPrivate, OSError, RuntimeError) as error:
+        _fail(f"the cache of conversions cannot be cleaned: {error}")
+    what = "1 conversion" if cleaned.conversions == 1 else f"{cleaned.conversions} conversions"
+    stays = f"; {cleaned.in_use} {'is in use, and stays' if cleaned.in_use == 1 else 'are in use, and stay'}"
+    size = f"{cleaned.size / 1e6:.1f} MB"
+    click.echo(f"removed {what}, {size}, from {folder}{stays if cleaned.in_use else ''}", err=True)
+    sys.exit(0)
+
+
+def _convert(job: Job, say_where: Callable[[str], None]) -> int:
+    """Convert into the cache, or say why not; the exit code.
+
+    Where the cache has no room, it goes to a folder for this run alone, which `say_where` is told.
+    """
     from rich.console import Console
 
     from transformer.commands.report import print_diagnostics
@@ -124,22 +179,42 @@ def _convert(job: Job) -> int:
         return CANNOT_CONVERT
     if not job.quiet:
         say(conversion.warnings)
+    kept = job.key, job.name, original.encode(conversion.source), facts_of(conversion)
     try:
-        job.cache.put(job.key, job.name, original.encode(conversion.source), facts_of(conversion))
+        job.cache.put(*kept)
     except OSError as error:
-        click.echo(f"Error: the conversion cannot be kept: {error}", err=True)
-        return COULD_NOT_RUN
+        try:
+            other = open_temporary()
+            other.put(*kept)
+        except OSError:
+            click.echo(f"Error: there is no place for the conversion: {error}", err=True)
+            return COULD_NOT_RUN
+        say_where(str(other.folder))
+        _tell_no_cache(job, error)
     return 0
 
 
 def _verify(converted: Path, job: Job) -> int:
     """Compare the two rungs that compile nothing, in a process of its own; the exit code."""
-    import subprocess
-
     code = f"import sys; sys.path[0] = {str(_ROOT)!r}; from transformer.cli import main; main(prog_name='lean-convert')"
     options = ["--up-to", "uncompiled", "--no-stress", "--", *job.args]
-    command = [sys.executable, "-c", code, "verify", job.script, str(converted), *options]
-    return subprocess.run(command, stdout=sys.stderr, check=False).returncode
+    return run_and_hand_signals_on([sys.executable, "-c", code, "verify", job.script, str(converted), *options])
+
+
+def run_and_hand_signals_on(command: list[str]) -> int:
+    """Run a command to its end, which gets the signals that end this process; its exit code, as a shell tells it."""
+    import subprocess
+
+    # In a session of its own Ctrl-C reaches it once, from here
+    process = subprocess.Popen(command, stdout=sys.stdout, start_new_session=True)
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = {n: signal.signal(n, lambda number, _: process.send_signal(number)) for n in numbers}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
 
 
 def _fail(message: str) -> NoReturn:

@@ -70,13 +70,15 @@ class Bars:
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """Let a termination signal unwind as Ctrl-C does, so that runs are ended and scratch folders removed."""
+    """Let SIGTERM and SIGHUP unwind as Ctrl-C does, so that runs are ended and scratch folders removed."""
 
     def unwind(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, unwind)
+    numbers = signal.SIGTERM, signal.SIGHUP
+    before = {n: signal.signal(n, unwind) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}  # nohup
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -6,21 +6,31 @@ to be written by nobody else.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
+import re
 import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from transformer.run.harness.program import Facts, Program, facts_file
+from transformer.run.harness.program import SUMS, Damaged, Facts, Program, checked, facts_file, files_of
 
 KEPT_DAYS = 90
 """An entry that was not used for so long is removed."""
+KEPT_BYTES = 100_000_000
+"""Where entries take more than this, those go that were not used for the longest."""
+_NEW = "new-"
+"""How folders begin that are being written, or put aside."""
+_KEY = re.compile("[0-9a-f]{32}")
+_OURS = re.compile(rf"{_KEY.pattern}(\.jsonl)?|{_NEW}.*")
 _PACKAGE = Path(__file__).parent.parent
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -59,25 +69,45 @@ def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
 
 @dataclass(frozen=True)
 class Cache:
-    """The folder; made by :func:`open_cache`."""
+    """The folder; made by :func:`open_cache` and :func:`open_temporary`."""
 
     folder: Path
+    temporary: bool = False
+    """Whether it is for one run, where the user's own cannot be used."""
 
     def find(self, key: str, name: str) -> Program | None:
         """The conversion of the script `name` under a key; None where there is none.
 
+        What is found is in use until this process ends: no other removes it.
+
         Raises:
             NotPrivate: it is another user's, or could be.
-            OSError: it cannot be read.
+            Damaged: it is not what was written, or cannot be read.
         """
-        entry = self.folder / key
+        lock = _lock(self.folder / key)
         try:
-            _check(entry, os.lstat(entry))
-            source, facts = _read(entry / name), Facts.from_json(_read(facts_file(entry / name)))
-            os.utime(entry)  # it is in use
-        except FileNotFoundError:
-            return None
-        return Program(entry / name, source, facts)
+            program = self._load(key, name)
+        except BaseException:
+            _release(lock)
+            raise
+        if program is None:
+            _release(lock)
+        else:
+            with suppress(OSError):  # a cache that can only be read is one
+                os.utime(program.text.parent)
+        return program
+
+    def _load(self, key: str, name: str) -> Program | None:
+        text = self.folder / key / name
+        try:
+            _check(text.parent, text.parent.lstat())
+            return checked(text, *(_read(file) for file in (text, facts_file(text), text.with_name(SUMS))))
+        except FileNotFoundError as error:
+            if not os.path.lexists(text.parent):
+                return None
+            raise Damaged(f"{error.filename} is gone") from error
+        except OSError as error:
+            raise Damaged(f"{error.filename or text.parent} cannot be read: {error.strerror or error}") from error
 
     def put(self, key: str, name: str, source: bytes, facts: Facts) -> None:
         """Keep a conversion, all of it or nothing; where another process was earlier, that one's.
@@ -88,37 +118,88 @@ class Cache:
         import shutil  # these are not needed on a hit, which should cost little
         import tempfile
 
-        scratch = Path(tempfile.mkdtemp(prefix="new-", dir=self.folder))
+        scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=self.folder))
         try:
-            for file, data in ((scratch / name, source), (facts_file(scratch / name), facts.to_json())):
+            for file, data in files_of(Program(scratch / name, source, facts)).items():
                 with file.open("wb") as stream:
                     stream.write(data)
                     stream.flush()
                     os.fsync(stream.fileno())
                 file.chmod(0o600)  # whatever the umask
+            if not self._is_whole(key, name):
+                _put_aside(self.folder / key)
             try:
                 scratch.rename(self.folder / key)
             except OSError:
-                if not (self.folder / key).is_dir():
+                if not self._is_whole(key, name):
                     raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        self._remove_old()
+        self._remove_old(key)
 
-    def _remove_old(self) -> None:
+    def _is_whole(self, key: str, name: str) -> bool:
+        try:
+            return self._load(key, name) is not None
+        except (Damaged, NotPrivate):
+            return False
+
+    def _remove_old(self, new: str) -> None:
+        """Remove what nobody used for long, then what was not used for the longest, until the rest may stay."""
+        now, room = time.time(), KEPT_BYTES
+        for entry in sorted(self._entries(), key=lambda entry: entry.used, reverse=True):
+            room -= entry.size
+            days = 1 if entry.path.name.startswith(_NEW) else KEPT_DAYS
+            if entry.path.name != new and (room < 0 or now - entry.used > days * 86400):
+                _remove(entry.path)
+
+    def _entries(self) -> Iterator[_Entry]:
+        """All that lies in the folder and is the cache's own."""
+        for path in self.folder.iterdir():
+            if _OURS.fullmatch(path.name):
+                with suppress(FileNotFoundError):  # removed by another process
+                    status = path.lstat()
+                    inside = path.iterdir() if stat.S_ISDIR(status.st_mode) else [path]
+                    yield _Entry(path, status.st_mtime, sum(file.lstat().st_size for file in inside))
+
+    def clean(self) -> Cleaned:
+        """Remove everything but what runs."""
+        cleaned = Cleaned()
+        for entry in self._entries():
+            if not _remove(entry.path):
+                cleaned.in_use += 1
+                continue
+            cleaned.size += entry.size
+            cleaned.conversions += _KEY.fullmatch(entry.path.name) is not None
+        return cleaned
+
+    def remove(self) -> None:
+        """Remove the folder of one that is temporary."""
         import shutil
 
-        oldest = time.time() - KEPT_DAYS * 86400
-        for entry in self.folder.iterdir():
-            try:
-                if entry.is_dir() and entry.stat().st_mtime < oldest:
-                    shutil.rmtree(entry, ignore_errors=True)
-            except FileNotFoundError:  # by another process
-                continue
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def history(self, script: Path) -> Path:
         """The file for what earlier runs of a script measured."""
         return self.folder / f"{hashlib.sha256(os.fsencode(script)).hexdigest()[:32]}.jsonl"
+
+
+class _Entry(NamedTuple):
+    path: Path
+    used: float
+    """When it was used last, in seconds."""
+    size: int
+    """Bytes."""
+
+
+@dataclass
+class Cleaned:
+    """What was removed."""
+
+    conversions: int = 0
+    size: int = 0
+    """Bytes."""
+    in_use: int = 0
+    """So many stay, as scripts run that were started from them."""
 
 
 def open_cache(folder: Path | None = None) -> Cache:
@@ -128,7 +209,10 @@ def open_cache(folder: Path | None = None) -> Cache:
         NotPrivate: another user owns it or a folder above it, or may write there.
         OSError: it cannot be made.
     """
-    folder = folder or default_folder()
+    try:
+        folder = folder or default_folder()
+    except RuntimeError as error:  # no home
+        raise OSError(str(error)) from error
     for missing in reversed([p for p in (folder, *folder.parents) if not p.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     folder = folder.resolve()  # from here on no link is followed, which somebody might turn
@@ -137,6 +221,20 @@ def open_cache(folder: Path | None = None) -> Cache:
     if folder.stat().st_mode & 0o077:
         raise NotPrivate(f"{folder} is open to other users: `chmod 700 {folder}`, and look at what is in it")
     return Cache(folder)
+
+
+def open_temporary() -> Cache:
+    """A cache for one run: a new folder where the system has room for temporary files.
+
+    Raises:
+        OSError: there is no such place.
+    """
+    import tempfile
+
+    try:
+        return Cache(Path(tempfile.mkdtemp(prefix="lean-convert-")).resolve(), temporary=True)
+    except OSError:
+        return Cache(Path(tempfile.mkdtemp(prefix="lean-convert-", dir="/dev/shm")), temporary=True)  # in memory
 
 
 def _check(path: Path, status: os.stat_result, *, sticky_is_fine: bool = False) -> None:
@@ -157,6 +255,71 @@ def _check(path: Path, status: os.stat_result, *, sticky_is_fine: bool = False) 
 
 
 def _read(file: Path) -> bytes:
-    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as stream:
-        _check(file, os.fstat(stream.fileno()))
+    # A pipe in its place is not waited for
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        handle = os.open(file, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotPrivate(f"{file} is a link: remove it") from error
+        raise
+    with os.fdopen(handle, "rb", closefd=True) as stream:
+        status = os.fstat(handle)
+        _check(file, status)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no file", str(file))
         return stream.read()
+
+
+def _lock(folder: Path) -> int | None:
+    """Keep others from removing a folder until this process ends; None on a file system without locks."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _release(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
+
+
+def _put_aside(entry: Path) -> None:
+    """Make room for an entry where a damaged one is."""
+    import shutil
+    import tempfile
+
+    if os.path.lexists(entry):
+        aside = Path(tempfile.mkdtemp(prefix=_NEW, dir=entry.parent))
+        with suppress(FileNotFoundError):  # another process was earlier
+            entry.rename(aside / "damaged")
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(entry: Path) -> bool:
+    """Remove an entry; whether it is gone. One that is in use stays."""
+    import shutil
+
+    try:
+        if not stat.S_ISDIR(entry.lstat().st_mode):  # links are not followed
+            entry.unlink()
+            return True
+        handle = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return not os.path.lexists(entry)
+    try:
+        with suppress(OSError):  # without locks nobody can tell that it is in use
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        shutil.rmtree(entry, ignore_errors=True)
+    finally:
+        os.close(handle)
+    return not entry.exists()

@@ -31,6 +31,10 @@ class Circumstances:
         return Circumstances(tuple(flags), tuple(_that_matter(args)), machine)
 
 
+def _private(file: str, flags: int) -> int:
+    return os.open(file, flags | os.O_NOFOLLOW, 0o600)
+
+
 def _that_matter(args: Sequence[str]) -> list[str]:
     """The arguments without the options that do not change the pace, and their values."""
     kept, dropping = [], False
@@ -52,7 +56,7 @@ class History:
     def add(self, circumstances: Circumstances, measured: Measured) -> None:
         """Write down a run."""
         line = json.dumps({"circumstances": asdict(circumstances), "measured": asdict(measured), "time": time.time()})
-        with self._file.open("a", encoding="utf-8") as stream:  # in one piece: others may write, too
+        with open(self._file, "a", encoding="utf-8", opener=_private) as stream:  # in one piece: others may write, too
             stream.write(line + "\n")
 
     def latest(self, circumstances: Circumstances) -> Measured | None:

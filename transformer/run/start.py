@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +17,32 @@ from transformer.run.early import import_ahead, too_early
 from transformer.run.flags import choose, has_cuda
 from transformer.run.harness.execute import absolute, become, execute
 from transformer.run.harness.pace import Measured, Pace
-from transformer.run.harness.program import Program
+from transformer.run.harness.program import Damaged, Program
 from transformer.run.payoff import Circumstances, History, after, before, without_option
+
+FILLED = "LEAN_CONVERT_FILLED"
+"""The variable that names the temporary cache to a process that begins anew."""
 
 
 class Aside:
-    """Work that goes on in a child of this process."""
+    """Work that goes on in a child of this process, and ends with it."""
 
-    def __init__(self, work: Callable[[], int]) -> None:
-        """Begin; `work` returns the exit code.
+    def __init__(self, work: Callable[[Callable[[str], None]], int]) -> None:
+        """Begin; `work` returns the exit code, and may say something to this process by its argument.
 
         A fork: it need not start an interpreter anew, and leaves what converting loads out of the process that trains.
         """
         self._code: int | None = None
+        self.said = ""
+        """What the work has said, when it has ended."""
         sys.stdout.flush()
         sys.stderr.flush()
+        self._ear, mouth = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             code = 1
             try:
-                code = work()
+                code = work(lambda said: _say(mouth, said))
             except KeyboardInterrupt:  # the parent has got it, too
                 pass
             except BaseException:
@@ -47,12 +55,36 @@ class Aside:
                     sys.stderr.flush()
                 finally:
                     os._exit(code)
+        os.close(mouth)
+        self._handled = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+        for number in self._handled:
+            signal.signal(number, self._end)
+
+    def _end(self, number: int, _: object) -> None:
+        """Handle a signal that ends this process: end the child first."""
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
     def wait(self) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for its end; its exit code, which is 128 and the signal's number where a signal ended it."""
         if self._code is None:
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        return self._code if self._code >= 0 else 1
+            with os.fdopen(self._ear, encoding="utf-8") as ear:
+                self.said = ear.read()
+            code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+            for number in self._handled:
+                if signal.getsignal(number) == self._end:
+                    signal.signal(number, signal.SIG_DFL)
+            if code < 0:
+                print(f"Error: the conversion was ended by {signal.Signals(-code).name}", file=sys.stderr)
+            self._code = code if code >= 0 else 128 - code
+        return self._code
+
+
+def _say(mouth: int, said: str) -> None:
+    with os.fdopen(mouth, "w", encoding="utf-8") as stream:
+        stream.write(said)
 
 
 @dataclass(frozen=True)
@@ -74,6 +106,7 @@ class Job:
     or_eager: bool = False
     """Whether a script that cannot be converted is run as it is."""
     quiet: bool = False
+    verbose: bool = False
 
     @property
     def name(self) -> str:
@@ -81,14 +114,35 @@ class Job:
         return Path(self.script).name
 
     def find(self) -> Program | None:
-        """The conversion, where it is in the cache."""
-        return self.cache.find(self.key, self.name)
+        """The conversion, where it is in the cache and whole."""
+        try:
+            return self.cache.find(self.key, self.name)
+        except Damaged as damage:
+            if self.verbose:
+                self.tell(f"the conversion in the cache is damaged, and made anew: {damage}")
+            return None
+
+    def where_it_is(self, converting: Aside) -> Job:
+        """The same, with the cache that the conversion went to."""
+        return replace(self, cache=temporary(Path(converting.said))) if converting.said else self
 
     def tell(self, message: str) -> None:
         """Say something about the run; under torchrun the first process does."""
         if not self.quiet and os.environ.get("RANK", "0") == "0":
             tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # which knows how to write beside a progress bar
             getattr(tqdm, "write", print)(f"lean-convert: {message}", file=sys.stderr)
+
+
+def temporary(folder: Path) -> Cache:
+    """A cache for this process alone, which ends with it."""
+    cache, process = Cache(folder, temporary=True), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:  # not a child of the script's
+            cache.remove()
+
+    atexit.register(remove)  # before the script registers what it does at its end, which comes first
+    return cache
 
 
 def start(job: Job, converting: Aside | None, started: float) -> None:
@@ -108,14 +162,20 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
     waiting = time.perf_counter()
     code = 0 if converting is None else converting.wait()
     started += time.perf_counter() - waiting  # no later run waits for a conversion
+    if converting is not None:
+        job = job.where_it_is(converting)
     program = job.find()
     if program is None:
+        if code == 0:
+            sys.exit(f"Error: what was converted cannot be read again in {job.cache.folder}")
         if not job.or_eager or code != 1:
-            sys.exit(code or 1)
+            sys.exit(code)
         job.tell(f"{job.script} runs unconverted")
         execute(Program(Path(absolute(job.script)), job.source), None)
         return
     if too_early(early, program.source):  # once more, with the cache filled
+        if job.cache.temporary:
+            os.environ[FILLED] = str(job.cache.folder)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     _train(job, program, started)
 
@@ -156,7 +216,7 @@ def _workers(job: Job, program: Program, history: History, circumstances: Circum
 def _conclude(
     job: Job, history: History, circumstances: Circumstances, measured: Measured, eager: Measured | None
 ) -> None:
-    if os.environ.get("RANK", "0") == "0":
+    if os.environ.get("RANK", "0") == "0" and not job.cache.temporary:
         try:
             history.add(circumstances, measured)
         except OSError as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .pace import Pace, compile_with
-from .program import Facts, Program, facts_file
+from .program import SUMS, Damaged, Program, checked, facts_file
 from .traces import Traces, install
 
 VARIABLE = "LEAN_CONVERT_RUN"
@@ -63,7 +63,10 @@ def become_spawned() -> tuple[Any, str]:
     file, text = json.loads(os.environ[VARIABLE])
     sys.argv[0] = file  # where runpy has put the file that it was told to run
     path = Path(text)
-    program = Program(path, path.read_bytes(), Facts.from_json(facts_file(path).read_bytes()))
+    try:
+        program = checked(path, *(f.read_bytes() for f in (path, facts_file(path), path.with_name(SUMS))))
+    except (Damaged, OSError) as error:
+        sys.exit(f"lean-convert: the conversion that is running was damaged: {error}")
     _stand_in(program, file)
     return _compiled(program, None), file
 

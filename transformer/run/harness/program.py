@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+SUMS = "SHA256SUMS"
+"""The file with the digests of the others beside it, as `sha256sum -c` reads it."""
+
+
+class Damaged(Exception):
+    """What is kept of a conversion is not what was written. The message says of which file."""
 
 
 def facts_file(text: Path) -> Path:
@@ -45,3 +53,26 @@ class Program:
     """The file that holds it: the script itself, or its conversion."""
     source: bytes
     facts: Facts = field(default_factory=Facts)
+
+
+def files_of(program: Program) -> dict[Path, bytes]:
+    """The files that hold a conversion, with their content: its text, its facts, and the digests of both."""
+    files = {program.text: program.source, facts_file(program.text): program.facts.to_json()}
+    return {**files, program.text.with_name(SUMS): _sums(files)}
+
+
+def checked(text: Path, source: bytes, facts: bytes, sums: bytes) -> Program:
+    """The program of the content of its files.
+
+    Raises:
+        Damaged: a file is not what the digests tell of it, or these are not whole themselves.
+    """
+    expected = _sums({text: source, facts_file(text): facts})
+    if sums != expected:
+        wrong = [x.rpartition(b" ")[2].decode() for x in expected.splitlines() if x not in sums.splitlines()]
+        raise Damaged(f"{text.with_name(wrong[0] if len(wrong) == 1 else SUMS)} is not what was written")
+    return Program(text, source, Facts.from_json(facts))
+
+
+def _sums(files: dict[Path, bytes]) -> bytes:
+    return "".join(f"{hashlib.sha256(data).hexdigest()}  {file.name}\n" for file, data in files.items()).encode()
