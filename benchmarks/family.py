@@ -94,7 +94,7 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
             rung = rungs.get(column, {"status": "not run", "digest": now})
             cells.append(rung["status"] + ("" if rung["digest"] == now or rung["status"] == "not run" else "*"))
         skipped = {s.transform.name: s.outcome for s in conversion.steps if isinstance(s.outcome, Skipped)}
-        reasons = "; ".join(f"{name}: {outcome.reason}" for name, outcome in skipped.items() if outcome.held_back)
+        reasons = "; ".join(f"{name}: {outcome.reason}" for name, outcome in skipped.items() if outcome.left_as_it_was)
         applied = f"{sum(s.applied for s in conversion.steps)} of {len(conversion.steps)}"
         lines.append(f"| `{name}` | {generation} | {applied} | {' | '.join(cells)} | {reasons} |")
     return "\n".join([INTRODUCTION, *lines, ""])

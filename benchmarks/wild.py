@@ -167,7 +167,7 @@ def outcome_of(path: Path) -> Outcome:
     held_back = {
         s.transform.name: s.outcome.reason
         for s in conversion.steps
-        if isinstance(s.outcome, Skipped) and s.outcome.held_back and not s.outcome.reason.startswith("needs ")
+        if isinstance(s.outcome, Skipped) and s.outcome.left_as_it_was and not s.outcome.reason.startswith("needs ")
     }
     seconds = time.process_time() - began
     return Outcome(kind, _detail(conversion, held_back), seconds, conversion.source, held_back)

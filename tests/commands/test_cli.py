@@ -310,7 +310,7 @@ class TestReport:
         rows = [line.split() for line in run(script, "-o", "out.py").stdout.splitlines()]
         assert ["flags", "+1", "-0", "flags", "is", "done"] in rows
         assert ["Two", "flags."] in rows
-        held = rows.index(["held", "back"])
+        held = rows.index(["left", "as", "it", "was,", "because"])
         assert rows[held + 1 : held + 3] == [["storage", "buffers", "of", "[unknown]", "shape"], ["storage", "costs."]]
         assert ["next", "lean-convert", "verify", str(script), "out.py"] in rows
 
@@ -336,6 +336,13 @@ class TestReport:
         monkeypatch.setenv("COLUMNS", "30")
         script.write_text("REFUSE\n")
         assert f"{script}:3:5: LC004 no [loop] found\n    {CODES['LC004'].advice}\n" in run(script).stderr
+
+    def test_the_line_that_is_meant(self, script: Path) -> None:
+        script.write_text("# REFUSE\n\nx = [env.step(a)]\n")
+        errors = run(script).stderr
+        assert "LC004 no [loop] found\n    3 | x = [env.step(a)]\n      |     ^^^^^^^^^^^^^\n" in errors
+        entry = json.loads(run(script, "--format", "json").stderr)["scripts"][0]["diagnostics"][0]
+        assert (entry["source"], entry["end_column"]) == ("x = [env.step(a)]", 18)
 
     def test_binary_input(self, script: Path) -> None:
         script.write_bytes(b"\x89PNG\r\n\0")
@@ -368,8 +375,8 @@ class TestReport:
             "stale": None,
             "transforms": [
                 _transform("flags", "applied", "Two flags.", 1),
-                _transform("storage", "skipped", "buffers of [unknown] shape", 0, "held back"),
-                _transform("shuffle", "skipped", "nothing to [see]", 0, "not needed"),
+                _transform("storage", "left as it was", "buffers of [unknown] shape", 0, "held back"),
+                _transform("shuffle", "not needed", "nothing to [see]", 0, "not needed"),
                 _transform("compile", "applied", "", 1),
             ],
             "diagnostics": [_diagnostic("LC101", "warning", 2, 9, "loss.item() remains")],
@@ -394,15 +401,17 @@ class TestReport:
         assert "--force" in entry["failure"]
 
 
-def _transform(name: str, outcome: str, reason: str, added: int, kind: str | None = None) -> dict[str, object]:
+def _transform(name: str, result: str, reason: str, added: int, kind: str | None = None) -> dict[str, object]:
     return {
         "name": name,
         "summary": f"do {name}",
-        "outcome": outcome,
+        "result": result,
         "reason": reason,
-        "kind": kind,
+        "places": [],
         "lines_added": added,
         "lines_removed": 0,
+        "outcome": "skipped" if kind else result,
+        "kind": kind,
     }
 
 

@@ -94,8 +94,8 @@ def kind_of(transform: str, **parts: str) -> tuple[str, str]:
 
 def test_a_transform_is_held_back_where_one_that_it_needs_is() -> None:
     other = "agent.get_action_and_value = agent.get_action_and_value"
-    assert kind_of("policy", before_loop=other)[1] == "held back"
-    assert kind_of("evaluate-once", before_loop=other) == ("needs policy, which did not apply", "held back")
+    assert kind_of("policy", before_loop=other)[1] == "left as it was"
+    assert kind_of("evaluate-once", before_loop=other) == ("needs policy, which did not apply", "left as it was")
 
 
 def test_a_flag_that_nothing_would_read_is_left_out() -> None:
@@ -140,8 +140,8 @@ def test_what_a_chosen_transform_needs_must_be_chosen() -> None:
         convert(script(), select=["measure"])
     with pytest.raises(SelectionError, match="needs flags: drop --ignore flags"):
         convert(script(), ignore=["flags"])
-    with pytest.raises(SelectionError, match="no transform named 'speed'"):
-        convert(script(), select=["speed"])
+    with pytest.raises(SelectionError, match="no transform named 'mesure'; did you mean 'measure'"):
+        convert(script(), select=["mesure"])
 
 
 def test_order_agrees_with_what_transforms_need() -> None:

@@ -45,6 +45,7 @@ def test_refused_fixture(name: str) -> None:
         ("x = 1\ny = \0\n", "LC001", 2, 1),
         ("x = 1\nif x\n    y = 2\n", "LC001", 2, 5),
         ("# print('hello')\n", "LC001", 1, 1),
+        ('{"cells": [], "nbformat": 4}', "LC001", 1, 1),
         ("print('hello')\n", "LC004", 1, 1),
         ("import os\n\nimport jax\n", "LC003", 3, 1),
         ("from flax import linen\nimport torch\n", "LC003", 1, 1),

@@ -40,6 +40,8 @@ class Rewrite:
     """A piece of each note, in their order."""
     also: tuple[str, ...] = ()
     """Transforms that come before it though it does not need them."""
+    brief: str | None = None
+    """What the report says was done, "" for the transform's own words; None where it does not matter."""
 
     def __str__(self) -> str:
         return self.title
@@ -53,6 +55,7 @@ class Rewrite:
         """The transform makes exactly this change; `given` is what the transforms made that it needs."""
         step = turn(transform, self.source, self.also)
         assert isinstance(step.outcome, Applied), step.outcome
+        assert self.brief in (None, step.outcome.brief)
         assert all(map(operator.contains, step.outcome.notes, self.notes)), step.outcome.notes
         assert len(step.outcome.notes) == len(self.notes), step.outcome.notes
         expected = script({**self.before, **(given or {}), **self.after}, spare=True)
@@ -69,7 +72,7 @@ class NoOp:
     """A piece of the reason; `{line}` in it stands for the line of the script that holds the text `at`."""
     at: str = ""
     also: tuple[str, ...] = ()
-    kind: SkipKind = "held back"
+    kind: SkipKind = "left as it was"
 
     def __str__(self) -> str:
         return self.title

@@ -174,7 +174,7 @@ def test_published_script_is_equal(name: str, published: Path, tmp_path: Path) -
         script = Path(wheel.extract(f"cleanrl/{name}", tmp_path))
     source = script.read_text(encoding="utf-8")
     converted = convert(source)
-    assert not [s for s in converted.steps if isinstance(s.outcome, Skipped) and s.outcome.held_back]
+    assert not [s for s in converted.steps if isinstance(s.outcome, Skipped) and s.outcome.left_as_it_was]
     left = record(script, PUBLISHED[name], timeout=LIMIT)
     right = record(script, PUBLISHED[name], source=converted.source, timeout=LIMIT)
     assert left.steps and right.iterations > 1

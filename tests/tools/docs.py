@@ -11,6 +11,7 @@ from rich.console import Console
 
 from transformer import all_transforms, convert
 from transformer.advise import RULES
+from transformer.commands.explain import flag
 from transformer.commands.report import Result, print_report
 from transformer.migrate.differences import DIFFERENCES
 from transformer.syntax.diagnostics import CODES
@@ -31,15 +32,10 @@ def transforms_table() -> str:
     head = "| | transform | what it does | applies | why it is safe | needs |"
     rows = [
         f"| {number} | `{t.name}` | {_cell(t.summary)} | {_cell(t.applies)} | {_cell(t.safety)} | "
-        f"{', '.join([*([f'`{_flag(t.option)}`'] if t.option else []), *(f'`{n}`' for n in t.needs)])} |"
+        f"{', '.join([*([f'`{flag(t.option)}`'] if t.option else []), *(f'`{n}`' for n in t.needs)])} |"
         for number, t in enumerate(all_transforms(), 1)
     ]
     return "\n".join([head, "|-|-|-|-|-|-|", *rows])
-
-
-def _flag(option: str) -> str:
-    """An argument of `convert` as the command line has it."""
-    return f"--{option.replace('_', '-')}"
 
 
 def diagnostics_table() -> str:

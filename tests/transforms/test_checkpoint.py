@@ -109,7 +109,7 @@ def test_counters_and_clocks_and_schedulers() -> None:
 )
 def test_what_is_of_no_known_kind_is_held_back(parts: dict[str, str], reason: str) -> None:
     step = checkpointed(script(parts))
-    assert isinstance(step.outcome, Skipped) and step.outcome.held_back, step.outcome
+    assert isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was, step.outcome
     assert reason in step.outcome.reason
     assert re.search(r"line \d+", step.outcome.reason)
     assert "checkpoint" not in step.after

@@ -51,8 +51,14 @@ UPDATE = {
 }
 
 REWRITES = [
-    Rewrite("the policy", {}, {**NAMED, "before_loop": compiled("policy") + "\n"}, also=("policy",)),
-    Rewrite("the update", PLAIN, {**UPDATE, "before_loop": compiled("update") + "\n"}, also=("update",)),
+    Rewrite(
+        "the policy",
+        {},
+        {**NAMED, "before_loop": compiled("policy") + "\n"},
+        also=("policy",),
+        brief="--compile: torch.compile of the policy alone",
+    ),
+    Rewrite("the update", PLAIN, {**UPDATE, "before_loop": compiled("update") + "\n"}, also=("update",), brief=""),
     Rewrite(
         "names that were taken",
         {**PLAIN, "setup": 'update = policy = "cpu"\ndevice = torch.device(policy)'},

@@ -146,7 +146,7 @@ REWRITES = [
             "optimizer": f"optimizer = optim.Adam(agent.parameters(), {LR}, eps=1e-5, capturable=args.cudagraphs)",
             "before_loop": LOAD + LOADED[LOADED.index("\n    if args.cudagraphs") :].replace("\n    ", "\n"),
         },
-        ("its learning rate never changes",),
+        brief="--cudagraphs: optimizers can be captured",
     ),
     Rewrite(
         "imported by its own name",
@@ -219,7 +219,7 @@ REWRITES = [
                 optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5, capturable=args.cudagraphs)
             """
         },
-        notes=("optimizer: its learning rate never changes and stays a float",),
+        brief="--cudagraphs: optimizers can be captured",
     ),
 ]
 
@@ -274,13 +274,13 @@ NOOPS = [
     NoOp(
         "SGD without annealing",
         {"optimizer": "optimizer = optim.SGD(agent.parameters(), lr=args.learning_rate)", "anneal": ""},
-        "optimizer: its learning rate never changes and stays a float",
+        "optimizer: the learning rate never changes and stays a float",
         kind="not needed",
     ),
     NoOp(
         "Adam without annealing that is fused or capturable already",
         {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=1e-3, capturable=True)", "anneal": ""},
-        "optimizer: its learning rate never changes and stays a float",
+        "optimizer: the learning rate never changes and stays a float",
         kind="not needed",
     ),
 ]

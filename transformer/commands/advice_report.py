@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from transformer.advise.base import Finding
 from transformer.advise.engine import advise
 from transformer.advise.rules import RULES
-from transformer.commands.report import diagnostic_as_json, print_diagnostics, print_line
+from transformer.commands.report import diagnostic_as_json, pointed, print_diagnostics, print_line
 from transformer.conversion.of_file import STDIN, read_script
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax import text
-from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.diagnostics import Diagnostic, excerpt
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +28,8 @@ class Advised:
     script: str
     """The script as the user named it."""
     findings: tuple[Finding, ...] = ()
+    source: str = ""
+    """The script's text, as far as it could be read."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Why its text is no Python; empty where it is."""
     failure: str | None = None
@@ -42,14 +44,16 @@ class Advised:
 def advise_script(script: str) -> Advised:
     """Read a script and give advice on it; `-` is standard input. What goes wrong is in the result."""
     name = "<stdin>" if script == STDIN else script
+    source = ""
     try:
-        return Advised(name, advise(read_script(script).content))
+        source = read_script(script).content
+        return Advised(name, advise(source), source)
     except OSError as error:
         return Advised(name, failure=f"{name} cannot be read: {error.strerror or error}")
     except text.NotText as refusal:
         return Advised(name, diagnostics=(refusal.diagnostic,))
     except Unconvertible as refusal:
-        return Advised(name, diagnostics=refusal.diagnostics)
+        return Advised(name, source=source, diagnostics=refusal.diagnostics)
 
 
 def as_json(results: Sequence[Advised]) -> dict[str, Any]:
@@ -59,7 +63,7 @@ def as_json(results: Sequence[Advised]) -> dict[str, Any]:
             {
                 "script": r.script,
                 "failure": r.failure,
-                "diagnostics": [diagnostic_as_json(d) for d in r.diagnostics],
+                "diagnostics": [diagnostic_as_json(d, r.source) for d in r.diagnostics],
                 "advice": [_finding_as_json(f) for f in r.findings],
             }
             for r in results
@@ -86,7 +90,7 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
     """Print each finding as `file:line:col: CODE message`, what to write instead, and how many there are."""
     for result in results:
         for finding in result.findings:
-            _print_finding(console, result.script, finding)
+            _print_finding(console, result, finding)
     found = [f for r in results for f in r.findings]
     if not found:
         if all(r.read for r in results):
@@ -100,14 +104,19 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
 def print_unread(console: Console, results: Sequence[Advised]) -> None:
     """Print, of the scripts that could not be read, why."""
     for result in results:
-        print_diagnostics(console, result.script, result.diagnostics)
+        print_diagnostics(console, result.script, result.diagnostics, result.source)
         if result.failure is not None:
             print_line(console, ("Error: ", "red"), result.failure)
 
 
-def _print_finding(console: Console, script: str, finding: Finding) -> None:
+def _print_finding(console: Console, result: Advised, finding: Finding) -> None:
     rule = BY_CODE[finding.code]
     style = "yellow" if rule.weight == "costly" else "cyan"
-    print_line(console, f"{script}:{finding.line}:{finding.column}: ", (finding.code, style), f" {finding.message}")
+    print_line(
+        console, f"{result.script}:{finding.line}:{finding.column}: ", (finding.code, style), f" {finding.message}"
+    )
+    found = excerpt(result.source, finding.line, finding.column)
+    for line in pointed(found) if found else ():
+        print_line(console, "    ", line)
     by = f" The transform {finding.transform} does it." if finding.transform else ""
     print_line(console, (f"    {rule.instead}{by}", "dim"))

@@ -20,7 +20,7 @@ from transformer.commands.selection import selection_options, together_option, t
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
-from transformer.conversion.selection import SelectionError
+from transformer.conversion.selection import SelectionError, no_such_transform
 from transformer.diff import patches
 from transformer.diff.compare import Stats, compare
 from transformer.diff.edited import NotKnown, read_edited
@@ -39,10 +39,10 @@ TOGETHER = ({"html", "open_page"}, {"total", "stat"}, {"edits", "patch"})
 def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
     """Click callback: names of transforms."""
     names = transform_names(ctx, param, values)
-    known = [info.name for info in pipeline.all_transforms()]
+    known = {info.name for info in pipeline.all_transforms()}
     for name in names or ():
         if name not in known:
-            raise click.BadParameter(f"there is no transform named {name!r}; the names are: {', '.join(known)}")
+            raise click.BadParameter(no_such_transform(name))
     return names
 
 
@@ -223,7 +223,7 @@ def _refuse(script: str, conversion: Conversion) -> None:
     """End with all reasons where there is no conversion to show."""
     if not conversion.converted:
         name = "<stdin>" if script == STDIN else script
-        print_diagnostics(Console(stderr=True, highlight=False), name, conversion.errors)
+        print_diagnostics(Console(stderr=True, highlight=False), name, conversion.errors, conversion.original)
         sys.exit(CANNOT_CONVERT)
 
 

@@ -32,7 +32,7 @@ def transforms(form: str) -> None:
     width = max(len(i.name) for i in infos)
     for info in infos:
         needs = f" (needs {', '.join(info.needs)})" if info.needs else ""
-        asked = f" (with --{info.option})" if info.option else ""
+        asked = f" (with {flag(info.option)})" if info.option else ""
         click.echo(f"{info.name:<{width}}  {info.summary}{asked}{needs}")
 
 
@@ -56,6 +56,11 @@ def explain(topic: str) -> None:
         raise click.UsageError(f"there is no transform, diagnostic or advice {topic!r}{hint}")
 
 
+def flag(option: str) -> str:
+    """An option that asks for a transform, as it is typed."""
+    return f"--{option.replace('_', '-')}"
+
+
 def _explain_transform(console: Console, info: TransformInfo) -> None:
     from rich.text import Text
 
@@ -64,9 +69,9 @@ def _explain_transform(console: Console, info: TransformInfo) -> None:
     console.print(Text(f"\nApplies {info.applies}."))
     if info.regroups:
         console.print(Text(f"\nUnder the flags in another order of arithmetic: {info.regroups}."))
-    console.print(Text(f"\nWhere it is held back: {info.costs}"))
+    console.print(Text(f"\nWhere the script is left as it was: {info.costs}"))
     if info.option:
-        console.print(Text(f"\nApplied with --{info.option}."))
+        console.print(Text(f"\nApplied with {flag(info.option)}."))
     if info.needs:
         console.print(Text(f"\nNeeds: {', '.join(info.needs)}"))
     _print_examples(console, (("Before", info.before), ("After", info.after)))

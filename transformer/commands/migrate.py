@@ -51,7 +51,7 @@ def migrate(script: str, file: Path | None, force: bool, diff: bool, quiet: bool
         raise click.FileError(script, error.strerror or str(error)) from None
     migration = migrate_source(original.content, width)
     if not migration.migrated:
-        print_diagnostics(errors, script, migration.diagnostics)
+        print_diagnostics(errors, script, migration.diagnostics, original.content)
         sys.exit(1)
     try:
         if diff:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
-from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpt, excerpts
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
 UNSAVED = "CONVERTED.py"
 """Stands for the converted script in commands where it went to standard output."""
+FORMER_KINDS = {"left as it was": "held back", "not needed": "not needed"}
+"""What the kinds of skips were called in JSON."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Result:
     @property
     def commands(self) -> dict[str, str]:
         """The shell commands that run the converted script, by the hardware that they are for."""
-        names = {s.transform.name for s in self.applied}
+        names = {s.transform.name for s in self.applied if isinstance(s.outcome, Applied) and s.outcome.recommended}
         run = ["python", self.output or UNSAVED]
         options = dict(self.conversion.options)
         commands = {"cpu": shlex.join([*run, options.get("compile", "--compile")] if "compile" in names else run)}
@@ -78,34 +81,44 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _result_as_json(result: Result) -> dict[str, Any]:
+    original = result.conversion.original
     return {
         "script": result.script,
         "output": result.output,
         "converted": result.done,
         "failure": result.failure,
         "stale": result.stale,
-        "transforms": [_step_as_json(s) for s in result.conversion.steps],
-        "diagnostics": [diagnostic_as_json(d) for d in result.conversion.diagnostics],
+        "transforms": [_step_as_json(s, original) for s in result.conversion.steps],
+        "diagnostics": [diagnostic_as_json(d, original) for d in result.conversion.diagnostics],
         "commands": result.commands if result.done else {},
     }
 
 
-def _step_as_json(step: Step) -> dict[str, Any]:
+def _step_as_json(step: Step, original: str) -> dict[str, Any]:
     outcome, reason = describe(step)
     added, removed = step.changed
+    skipped = isinstance(step.outcome, Skipped) and step.outcome.chosen
     return {
         "name": step.transform.name,
         "summary": step.transform.summary,
-        "outcome": outcome,
+        "result": step.outcome.kind if isinstance(step.outcome, Skipped) and step.outcome.chosen else outcome,
         "reason": reason,
-        "kind": step.outcome.kind if isinstance(step.outcome, Skipped) and step.outcome.chosen else None,
+        "places": [_excerpt_as_json(e) for e in excerpts(original, reason)] if skipped else [],
         "lines_added": added,
         "lines_removed": removed,
+        # Names of 0.1, which go with the release after it: "skipped", and why in its words
+        "outcome": outcome,
+        "kind": FORMER_KINDS[step.outcome.kind] if isinstance(step.outcome, Skipped) and step.outcome.chosen else None,
     }
 
 
-def diagnostic_as_json(d: Diagnostic) -> dict[str, Any]:
-    """A finding as plain data."""
+def _excerpt_as_json(found: Excerpt) -> dict[str, Any]:
+    return {"line": found.line, "column": found.column, "end_column": found.end, "source": found.text}
+
+
+def diagnostic_as_json(d: Diagnostic, source: str = "") -> dict[str, Any]:
+    """A finding as plain data, with the line that it is in where that is known: `source` is the script's text."""
+    found = _shown(d, source)
     return {
         **({"file": d.file} if d.file else {}),
         "code": d.code,
@@ -114,7 +127,20 @@ def diagnostic_as_json(d: Diagnostic) -> dict[str, Any]:
         "column": d.column,
         "message": d.message,
         "advice": d.advice,
+        **({"end_column": found.end, "source": found.text} if found else {}),
     }
+
+
+def _shown(d: Diagnostic, source: str) -> Excerpt | None:
+    """The line that a finding is in; None where it is about the file as a whole, or that cannot be read."""
+    if (d.line, d.column) == (1, 1):
+        return None
+    if d.file:
+        try:
+            source = Path(d.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+    return excerpt(source, d.line, d.column)
 
 
 def print_report(console: Console, results: Sequence[Result], *, verbose: bool = False) -> None:
@@ -127,11 +153,11 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
     """
     only = results[0] if len(results) == 1 else None
     if only is None:
-        console.print(_overview(results))
+        _print_overview(console, results)
     elif only.applied:
         _print_steps(console, only, verbose=verbose)
     for result in results:
-        print_diagnostics(console, result.script, result.conversion.warnings)
+        print_diagnostics(console, result.script, result.conversion.warnings, result.conversion.original)
     if only is not None and only.done:
         console.print()
         for hardware, command in only.commands.items():
@@ -143,74 +169,137 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
 def print_errors(console: Console, results: Sequence[Result]) -> None:
     """Print, of the scripts that were not converted or not written, all reasons."""
     for result in results:
-        print_diagnostics(console, result.script, result.conversion.errors)
+        print_diagnostics(console, result.script, result.conversion.errors, result.conversion.original)
         for why in filter(None, (result.failure, result.stale)):
             print_line(console, ("Error: ", "red"), why)
 
 
-def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagnostic]) -> None:
-    """Print findings as `file:line:col: CODE message`, each followed by what to do about it."""
+def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagnostic], source: str = "") -> None:
+    """Print findings as `file:line:col: CODE message`, the line with what is meant, and what to do about it.
+
+    Args:
+        console: where to.
+        script: the file as the user named it.
+        diagnostics: the findings.
+        source: the script's text; its lines are not shown where it is empty.
+    """
     for d in diagnostics:
         style = "red" if d.severity == "error" else "yellow"
         print_line(console, f"{d.file or script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
+        found = _shown(d, source)
+        for line in pointed(found) if found else ():
+            print_line(console, "    ", line)
         print_line(console, (f"    {d.advice}", "dim"))
 
 
-def print_line(console: Console, *parts: str | tuple[str, str]) -> None:
+def pointed(found: Excerpt) -> tuple[Text, Text]:
+    """A line of a script and, below it, carets under what is meant."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    text = found.text.lstrip()
+    indentation = len(found.text) - len(text)
+    start, end = found.column - 1 - indentation, found.end - 1 - indentation
+    number = f"{found.line} | "
+    carets = " " * cell_len(text[:start]) + "^" * max(1, cell_len(text[start:end]))
+    return (
+        Text.assemble((number, "blue"), text),
+        Text.assemble((f"{'| ':>{len(number)}}", "blue"), (carets, "yellow")),
+    )
+
+
+def print_line(console: Console, *parts: str | Text | tuple[str, str]) -> None:
     """Print one line, however long: editors and grep read it, and a shell gets it pasted."""
     from rich.text import Text
 
     console.print(Text.assemble(*parts), soft_wrap=True)
 
 
-def _table(*headings: str) -> Table:
-    from rich.table import Column, Table
+Cell: TypeAlias = "str | Text"
 
-    columns = (Column(h, overflow="fold") for h in headings)  # a long path is broken, not shortened
-    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headings))
+
+def print_rows(console: Console, rows: Sequence[tuple[Cell, ...]], *, prose: bool = True) -> None:
+    """Print rows in columns two blanks apart.
+
+    Args:
+        console: where to.
+        rows: cells of one line, but for the last, which may have several.
+        prose: wrap the last cell on a terminal, but for lines of code, which begin with their number.
+    """
+    from rich.text import Text
+
+    texts = [[Text(c) if isinstance(c, str) else c for c in row] for row in rows]
+    widths = [max(t.cell_len for t in column) for column in list(zip(*texts, strict=True))[:-1]]
+    room = console.width - sum(widths) - 2 * len(widths) if prose and console.file.isatty() else 0
+    for row in texts:
+        wrapped = [part for line in row[-1].split("\n") for part in (_fitted(console, line, room) if room else [line])]
+        for i, part in enumerate(wrapped or [Text()]):
+            cells = row[:-1] if i == 0 else [Text() for _ in widths]
+            first = Text()
+            for text, width in zip(cells, widths, strict=True):
+                first.append_text(text).append(" " * (width - text.cell_len + 2))
+            first.append_text(part)
+            first.rstrip()
+            print_line(console, first)
+
+
+def _fitted(console: Console, line: Text, room: int) -> Sequence[Text]:
+    """A line in as many as it takes of so many columns; as it is where it is code, or nothing fits."""
+    if room < NARROWEST or _CODE.match(line.plain):
+        return [line]
+    return list(line.wrap(console, room)) or [line]
+
+
+NARROWEST = 30
+"""Columns into which it pays to wrap a sentence."""
+_CODE = re.compile(r"\d+ \| |\s+\| ")
 
 
 def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
-    """What was applied, a line each; what was held back, why, and what that costs; how many were not needed."""
+    """What was applied, a line each; what was left as it was, because of what; how many were not needed."""
+    from rich.text import Text
+
     added, removed = result.lines_changed
     what = f"{len(result.applied)} transforms applied"
     print_line(console, (what, "bold"), "  ", (f"+{added}", "green"), " ", (f"-{removed}", "red"))
-    applied, held, rest = _table(), _table(), _table()
+    applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     unneeded = []
     for step in result.conversion.steps:
         outcome, reason = describe(step)
         name = f"  {step.transform.name}"
-        if step.applied:
-            did = step.transform.summary if verbose else step.transform.brief
-            applied.add_row(name, _lines(*step.changed), _told(did, reason))
-        elif isinstance(step.outcome, Skipped) and step.outcome.held_back:
-            costs = "" if reason.startswith("needs ") else step.transform.costs
-            held.add_row(name, _told(reason, costs))
+        if isinstance(step.outcome, Applied):
+            did = step.transform.summary if verbose else step.brief
+            applied.append((name, _lines(*step.changed), _told(did, step.outcome.notes)))
+        elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
+            costs = () if reason.startswith("needs ") else (step.transform.costs,)
+            code = [line for found in excerpts(result.conversion.original, reason) for line in pointed(found)]
+            left.append((name, _told(reason, (*code, *costs))))
         elif outcome != "not selected":
             unneeded.append(step.transform.name)
-            rest.add_row(name, _told("", reason))
-    console.print(applied)
-    if held.row_count:
-        print_line(console, ("held back", "bold yellow"))
-        console.print(held)
+            rest.append((name, Text(reason, "dim")))
+    print_rows(console, applied)
+    if left:
+        print_line(console, ("left as it was, because", "bold yellow"))
+        print_rows(console, left)
     if unneeded and verbose:
         print_line(console, ("not needed here", "bold"))
-        console.print(rest)
+        print_rows(console, rest)
     elif unneeded:
         print_line(console, (f"{len(unneeded)} not needed here; -v says why", "dim"))
 
 
-def _told(what: str, more: str) -> Text:
+def _told(what: str, more: Iterable[str | Text]) -> Text:
+    """Lines: what there is to say, and below it what stands behind it."""
     from rich.text import Text
 
-    return Text.assemble(what, (f"{chr(10) if what and more else ''}{more}", "dim"))
+    return Text("\n").join([Text(what), *(m if isinstance(m, Text) else Text(m, "dim") for m in more if m)])
 
 
-def _overview(results: Sequence[Result]) -> Table:
+def _print_overview(console: Console, results: Sequence[Result]) -> None:
     """One row a script: how many transforms applied, how much changed, and where the result is or why there is none."""
     from rich.text import Text
 
-    table = _table("script", "applied", "lines", "warnings", "result")
+    rows: list[tuple[Cell, ...]] = [("script", "applied", "lines", "warnings", "result")]
     for r in results:
         if r.failure is not None:
             outcome = Text("not written", "red")
@@ -218,10 +307,10 @@ def _overview(results: Sequence[Result]) -> Table:
             outcome = Text(f"refused: {', '.join(sorted({d.code for d in r.conversion.errors}))}", "red")
         else:
             outcome = Text(r.output or "", "green")
-        applied = Text(f"{len(r.applied)} of {len(r.conversion.steps)}") if r.applied else Text()
-        lines = _lines(*r.lines_changed) if r.applied else Text()
-        table.add_row(Text(r.script), applied, lines, Text(str(len(r.conversion.warnings) or "")), outcome)
-    return table
+        applied = f"{len(r.applied)} of {len(r.conversion.steps)}" if r.applied else ""
+        lines = _lines(*r.lines_changed) if r.applied else ""
+        rows.append((r.script, applied, lines, str(len(r.conversion.warnings) or ""), outcome))
+    print_rows(console, rows, prose=False)
 
 
 def _lines(added: int, removed: int) -> Text:

@@ -161,13 +161,16 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
     from transformer.run.prepare import facts_of
     from transformer.syntax.text import NotText, decode
 
+    source = ""
+
     def say(found: Sequence[Diagnostic]) -> None:
         if os.environ.get("RANK", "0") == "0":
-            print_diagnostics(Console(stderr=True, highlight=False), job.script, found)
+            print_diagnostics(Console(stderr=True, highlight=False), job.script, found, source)
 
     try:
         original = decode(job.source)
-        conversion = convert(original.content, **job.options)
+        source = original.content
+        conversion = convert(source, **job.options)
     except NotText as refusal:
         say([refusal.diagnostic])
         return CANNOT_CONVERT

@@ -163,7 +163,7 @@ def _sources(
         )
         raise CannotVerify(f"the original cannot be converted:\n{reasons}")
     held = next((s.outcome for s in conversion.steps if s.transform.name == "distribute" and not s.applied), None)
-    if distribute and isinstance(held, Skipped) and held.kind == "held back":
+    if distribute and isinstance(held, Skipped) and held.left_as_it_was:
         raise CannotVerify(f"the original cannot be made to train in several processes: {held.reason}")
     return conversion.source, tuple(_prefixes(conversion)) if each_transform else ()
 

@@ -103,7 +103,7 @@ def _told(step: Step, one: OneFile) -> Step:
     """A step whose words name the lines of the files."""
     outcome = step.outcome
     if isinstance(outcome, Applied):
-        return replace(step, outcome=Applied(tuple(map(one.told, outcome.notes))))
+        return replace(step, outcome=replace(outcome, notes=tuple(map(one.told, outcome.notes))))
     return (
         replace(step, outcome=replace(outcome, reason=one.told(outcome.reason)))
         if isinstance(outcome, Skipped)

@@ -249,7 +249,7 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
         else:
             made, warnings = rewrite.edits, rewrite.warnings
             after = made if isinstance(made, State) else state.after(made, rewrite.history)
-            outcome = Applied(tuple(state.in_original(n) for n in rewrite.notes))
+            outcome = Applied(tuple(map(state.in_original, rewrite.notes)), rewrite.brief, rewrite.recommended)
             if after.tree.code == before:
                 outcome = Skipped("nothing to change", "not needed")
     return _Turn(after, Step(info, outcome, before, after.tree.code), warnings)
@@ -259,9 +259,9 @@ def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
     """The skip of a transform that needs others which did not apply, for the reason that one of these has."""
     outcomes = {s.transform.name: s.outcome for s in steps}
     missing = {n: outcomes[n] for n in info.needs if not isinstance(outcomes[n], Applied)}
-    held = any(isinstance(o, Skipped) and o.kind == "held back" for o in missing.values())
+    held = any(isinstance(o, Skipped) and o.kind == "left as it was" for o in missing.values())
     reason = f"needs {', '.join(missing)}, which did not apply"
-    return Skipped(reason, "held back" if held else "not needed") if missing else None
+    return Skipped(reason, "left as it was" if held else "not needed") if missing else None
 
 
 def _alone(turn: _Turn, state: State) -> Diagnostic | None:
@@ -276,7 +276,7 @@ def _alone(turn: _Turn, state: State) -> Diagnostic | None:
 def _why_kept(turn: _Turn) -> str:
     """Why a function that holds a part of the training stays one, as the end of a sentence."""
     outcome = turn.step.outcome
-    if isinstance(outcome, Skipped) and outcome.chosen and outcome.kind == "held back":
+    if isinstance(outcome, Skipped) and outcome.chosen and outcome.kind == "left as it was":
         return f"; {outcome.reason}"
     return ""
 

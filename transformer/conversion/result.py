@@ -16,7 +16,11 @@ class Applied:
     """The transform changed the script."""
 
     notes: tuple[str, ...] = ()
-    """History about this application that a reader wants to know, one sentence each."""
+    """What a reader wants to know about this application, one sentence each."""
+    brief: str = ""
+    """What the script has then, where that is not what the transform's own words say."""
+    recommended: bool = True
+    """Whether a run should use the flag behind which it stands, where it is one."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +28,20 @@ class Skipped:
     """The transform left the script as it was."""
 
     reason: str
-    kind: SkipKind = "held back"
+    kind: SkipKind = "left as it was"
     """Whether it has nothing to do here, or what it is for may be there and is not known to be right to change."""
     chosen: bool = True
     """False when --select/--ignore left it out, or left out what it needs."""
 
     @property
-    def held_back(self) -> bool:
+    def left_as_it_was(self) -> bool:
         """Whether a reader wants to know the reason: the transform might have been applied, and was not."""
-        return self.chosen and self.kind == "held back"
+        return self.chosen and self.kind == "left as it was"
+
+    @property
+    def held_back(self) -> bool:
+        """What `left_as_it_was` was called in 0.1; it goes with the release after it."""
+        return self.left_as_it_was
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,11 @@ class Step:
     def applied(self) -> bool:
         """Whether the transform changed the script."""
         return isinstance(self.outcome, Applied)
+
+    @property
+    def brief(self) -> str:
+        """What the script has then, in at most 50 characters: the report's words."""
+        return (self.outcome.brief if isinstance(self.outcome, Applied) else "") or self.transform.brief
 
     @cached_property
     def changed(self) -> tuple[int, int]:
@@ -104,6 +118,12 @@ class Conversion:
     def source(self) -> str:
         """The converted script (the original where it was refused)."""
         return self.steps[-1].after if self.converted and self.steps else self.original
+
+    @property
+    def recommended(self) -> frozenset[str]:
+        """The added flags that a run should use, by the names in `options`: all but those that bring little here."""
+        slow = {s.transform.name for s in self.steps if isinstance(s.outcome, Applied) and not s.outcome.recommended}
+        return frozenset(name for name, _ in self.options) - slow
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 from transformer.transforms import ORDER
+
+
+def no_such_transform(name: str) -> str:
+    """What is said of a name that no transform has: the one that is meant, as far as that can be told."""
+    similar = difflib.get_close_matches(name, [t.info.name for t in ORDER], n=1)
+    hint = f"did you mean {similar[0]!r}?" if similar else "`lean-convert transforms` lists the names"
+    return f"there is no transform named {name!r}; {hint}"
 
 
 class SelectionError(ValueError):
@@ -26,7 +34,7 @@ def chosen_names(select: Iterable[str] | None, ignore: Iterable[str] | None, **o
     asked = {name for name, info in known.items() if not info.option or options.get(info.option, False)}
     wanted, unwanted = asked if select is None else set(select), set(ignore or ())
     for name in sorted((wanted | unwanted) - set(known)):
-        raise SelectionError(f"there is no transform named {name!r}; the names are: {', '.join(known)}")
+        raise SelectionError(no_such_transform(name))
     chosen = wanted - unwanted
     for name in (n for n in known if n in chosen):
         for need in known[name].needs:

@@ -93,7 +93,7 @@ class StepView:
     left_out: str
     """Why it was not applied, in two words; empty where it was."""
     costs: str
-    """What it costs that it was held back; empty where it was not."""
+    """What it costs that the script was left as it was; empty where it was not."""
     notes: tuple[str, ...]
     lines_before: int
     lines_after: int
@@ -197,7 +197,7 @@ def _steps(conversion: Conversion, table: _LineTable) -> list[StepView]:
                 stats=chapter.diff.stats if chapter else None,
                 reason=step.outcome.reason if isinstance(step.outcome, Skipped) else "",
                 left_out=_left_out(step),
-                costs=step.transform.costs if isinstance(step.outcome, Skipped) and step.outcome.held_back else "",
+                costs=step.transform.costs if isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was else "",
                 notes=chapter.notes if chapter else (),
                 lines_before=len(outline(step.before).lines),
                 lines_after=len(outline(step.after).lines),

@@ -49,9 +49,9 @@ def print_story(
         print_diff(console, chapter.diff, context=context, side_by_side=side_by_side)
         console.print()
     outcomes = {s.transform.name: s.outcome for s in conversion.steps if isinstance(s.outcome, Skipped)}
-    held = {name: outcome for name, outcome in outcomes.items() if outcome.held_back}
+    held = {name: outcome for name, outcome in outcomes.items() if outcome.left_as_it_was}
     if len(told) == applied and held:
-        console.print(Rule(Text("held back", style="bold"), align="left", style="dim"))
+        console.print(Rule(Text("left as it was, because", style="bold"), align="left", style="dim"))
         for name, outcome in held.items():
             console.print(Text.assemble((name, "bold"), f": {outcome.reason}"))
     unneeded = [name for name, outcome in outcomes.items() if outcome.chosen and name not in held]

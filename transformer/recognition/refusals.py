@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -46,7 +47,9 @@ def written_by_this_tool(code: str) -> Diagnostic | None:
 
 
 def not_python(code: str) -> Diagnostic | None:
-    """Empty, binary or malformed text."""
+    """Empty, binary or malformed text; a notebook."""
+    if _is_notebook(code):
+        return at(None, "LC001", "it is a Jupyter notebook: `jupyter nbconvert --to script` makes a script of it")
     if not code.strip():
         return at(None, "LC001", "the file is empty")
     if "\0" in code:
@@ -66,6 +69,17 @@ def not_python(code: str) -> Diagnostic | None:
     if not root.body:
         return at(None, "LC001", "all of the file is commented out")
     return None
+
+
+def _is_notebook(code: str) -> bool:
+    """Whether a text is what Jupyter saves; as JSON it may be an expression of Python's, too."""
+    if not code.lstrip().startswith("{"):
+        return False
+    try:
+        found = json.loads(code)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"cells", "nbformat"} <= found.keys()
 
 
 def unsuitable(tree: Tree) -> list[Diagnostic]:

@@ -23,7 +23,7 @@ def facts_of(conversion: Conversion) -> Facts:
     return Facts(
         origins=lines,
         transforms=[o.transform if line is None else None for o, line in zip(origins, lines, strict=True)],
-        options=dict(conversion.options),
+        options={name: flag for name, flag in conversion.options if name in conversion.recommended},
         loop=_training_loop(conversion.source),
         counter=_step_counter(conversion.original),
     )

@@ -7,7 +7,10 @@ the tests read it from there.
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Severity = Literal["error", "warning"]
@@ -49,6 +52,73 @@ class Diagnostic:
 def at(node: ast.AST | None, code: str, message: str) -> Diagnostic:
     """Make a diagnostic that points at `node` (line 1, column 1 where there is no node)."""
     return Diagnostic(getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, code, message)
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A line of a script, and the part of it that is meant. `column` and `end` count from 1, `end` is excluded."""
+
+    line: int
+    column: int
+    end: int
+    text: str
+    """The line without what is white at its end."""
+
+
+def excerpt(source: str, line: int, column: int | None = None, about: str = "") -> Excerpt | None:
+    """What stands in a line of a script; None where it has no such line, or the line is empty.
+
+    Args:
+        source: the script's text.
+        line: from 1.
+        column: where the expression or statement begins that is meant, from 1; None where it is not known.
+        about: the sentence that names the line: without a column, the longest expression that it spells is meant.
+    """
+    lines = source.splitlines()
+    text = lines[line - 1].rstrip() if 0 < line <= len(lines) else ""
+    if not text:
+        return None
+    begin = len(text) - len(text.lstrip())
+    spans = _spans(source).get(line, ())
+    if column is not None and column == len(text) + 1:  # something is missing at its end
+        return Excerpt(line, column, column + 1, text)
+    if column is not None and begin < column <= len(text):
+        ends = [min(end, len(text)) for start, end in spans if start == column - 1]
+        word = re.match(r"[\w.]+|.", text[column - 1 :])
+        return Excerpt(line, column, max(ends, default=column - 1 + len(word[0] if word else "")) + 1, text)
+    named = [(s, e) for s, e in spans if e <= len(text) and e - s > 1 and _spells(about, text[s:e])]
+    start, end = max(named, key=lambda span: (span[1] - span[0], -span[0]), default=(begin, len(text)))
+    return Excerpt(line, start + 1, end + 1, text)
+
+
+def excerpts(source: str, sentence: str) -> Iterator[Excerpt]:
+    """What stands in the lines of a script that a sentence names ("line 12"), each once; not those of other files."""
+    for line in dict.fromkeys(re.findall(r"\bline (\d+)\b(?! of [^\s,:;]+\.py\b)", sentence)):
+        found = excerpt(source, int(line), about=sentence)
+        if found is not None:
+            yield found
+
+
+def _spells(sentence: str, code: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(code)}(?![\w(])", sentence) is not None
+
+
+@lru_cache(maxsize=4)
+def _spans(source: str) -> dict[int, list[tuple[int, int]]]:
+    """By line, where expressions and statements of a script begin and end: columns from 0, past any line's last one
+    where they go on below; nothing of a text that is no Python."""
+    try:
+        root = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    lines = [line.encode() for line in source.splitlines()]
+    found: dict[int, list[tuple[int, int]]] = {}
+    for node in ast.walk(root):
+        if isinstance(node, (ast.expr, ast.stmt)) and node.lineno <= len(lines):
+            line = lines[node.lineno - 1]
+            start, end = (len(line[:n].decode(errors="replace")) for n in (node.col_offset, node.end_col_offset or 0))
+            found.setdefault(node.lineno, []).append((start, end if node.end_lineno == node.lineno else len(line)))
+    return found
 
 
 CODES: dict[str, Code] = {

@@ -12,7 +12,7 @@ from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.rewrite import Edits
 
-SkipKind: TypeAlias = Literal["not needed", "held back"]
+SkipKind: TypeAlias = Literal["not needed", "left as it was"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,10 @@ class Rewrite:
     notes: tuple[str, ...] = ()
     """Sentences for the reader."""
     warnings: tuple[Diagnostic, ...] = ()
+    brief: str = ""
+    """What the script has then, in at most 50 characters, where that is not what the transform's own words say."""
+    recommended: bool = True
+    """Whether a run should use the flag behind which it stands, where it is one."""
 
 
 BOTH: tuple[Kind, ...] = ("on-policy", "off-policy")
@@ -34,12 +38,14 @@ ALL: tuple[Kind, ...] = (*BOTH, "update")
 
 
 class Skip(Exception):
-    """Raised by a transform that is held back: what it is for may be there, and is not known to be right to change.
+    """Raised by a transform that leaves the script as it was.
+
+    What it is for may be there, and is not known to be right to change.
 
     Its message is the reason shown to the user. Where it has learned or seen something all the same, that is kept.
     """
 
-    kind: SkipKind = "held back"
+    kind: SkipKind = "left as it was"
 
     def __init__(self, reason: str, history: History | None = None, warnings: Sequence[Diagnostic] = ()) -> None:
         super().__init__(reason)
@@ -54,14 +60,14 @@ class NotNeeded(Skip):
 
 
 def skipped(places: Sequence[Skip], otherwise: str) -> Skip:
-    """The skip of a transform that was skipped in each place: held back where it is in one of them.
+    """The skip of a transform that was skipped in each place: left as it was where one of them was.
 
     Args:
         places: the skip of each place that the transform might have changed.
         otherwise: why it is not needed where there are none.
     """
     reason = "; ".join(dict.fromkeys(map(str, places)))
-    held = any(place.kind == "held back" for place in places)
+    held = any(place.kind == "left as it was" for place in places)
     return Skip(reason) if held else NotNeeded(reason or otherwise)
 
 
@@ -79,7 +85,7 @@ class TransformInfo:
     safety: str
     """Why the results stay equal: a short paragraph."""
     costs: str
-    """What it costs where it is held back, and what to write instead: told below the reason."""
+    """What it costs where the script is left as it was, and what to write instead: told below the reason."""
     needs: tuple[str, ...]
     """Names of the transforms that must be applied before it."""
     before: str
@@ -96,7 +102,8 @@ class TransformInfo:
 class Transform:
     """A transform: `apply` returns the rewrite of a state, which it leaves as it is.
 
-    It raises :class:`Skip` with the reason where it is held back, :class:`NotNeeded` where it has nothing to do.
+    It raises :class:`Skip` with the reason where it leaves the script as it was, :class:`NotNeeded` where there is
+    nothing for it to do.
     """
 
     info: TransformInfo

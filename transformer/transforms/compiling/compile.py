@@ -132,7 +132,11 @@ def apply(state: State) -> Rewrite:
     else:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
     unchecked = not checks or (both is not None and computing is None)
-    return Rewrite(edits, replace(facts, options=options, unchecked=unchecked), tuple(notes))
+    trained = any(passes and name in functions for name, passes in {**updates, **facts.auxiliary}.items())
+    brief = "" if trained else "--compile: torch.compile of the policy alone"
+    return Rewrite(
+        edits, replace(facts, options=options, unchecked=unchecked), tuple(notes), brief=brief, recommended=trained
+    )
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:

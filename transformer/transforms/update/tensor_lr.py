@@ -52,6 +52,7 @@ INFO = TransformInfo(
     ),
 )
 
+CONSTANT = "the learning rate never changes and stays a float"
 CAPTURABLE, TENSOR_LR = optimizers(capturable=True), optimizers()
 
 
@@ -65,24 +66,31 @@ def apply(state: State) -> Rewrite:
     notes: list[str] = []
     reasons = dict[str, None]()  # each once: an optimizer that is made many times has but one name
     captured, steady, shared = list[bool](), set[str](), set[ast.AST]()
+    constant: list[str] = []
     for optimizer in state.roles.optimizers:
         try:
-            captured.append(_edit(state, edits, optimizer, shared, notes))
+            captured.append(_edit(state, edits, optimizer, shared, notes, constant))
             steady.add(optimizer.name)
         except Skip as skip:
             captured.append(False)
             reasons[f"{optimizer.name}: {skip}"] = None
     history = replace(state.history, steady_rates=frozenset(steady))
+    told = [*([f"{', '.join(constant)}: {CONSTANT}"] if constant else []), *notes]
     if not edits:
-        kind = NotNeeded if notes and not reasons else Skip
-        raise kind("; ".join([*notes, *reasons]) or "no optimizer made by torch.optim was found", history)
-    return Rewrite(edits, replace(history, capturable=bool(captured) and all(captured)), (*notes, *reasons))
+        kind = NotNeeded if told and not reasons else Skip
+        raise kind("; ".join([*told, *reasons]) or "no optimizer made by torch.optim was found", history)
+    history = replace(history, capturable=bool(captured) and all(captured))
+    if constant and len(constant) + len(reasons) == len(state.roles.optimizers):  # no rate became a tensor
+        return Rewrite(edits, history, (*notes, *reasons), brief="--cudagraphs: optimizers can be captured")
+    return Rewrite(edits, history, (*told, *reasons))
 
 
-def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST], notes: list[str]) -> bool:
+def _edit(
+    state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST], notes: list[str], constant: list[str]
+) -> bool:
     """Edit one optimizer, and what it shares with others but once; whether a CUDA graph may then capture its step.
 
-    What the reader is told of it is added to `notes`.
+    What the reader is told of it is added to `notes`, and its name to `constant` where its rate never changes.
 
     Raises:
         Skip: its learning rate stays a float.
@@ -97,7 +105,7 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
     elsewhere = tree.scope_of(optimizer.stmt) is not roles.scope
     if elsewhere:
         if _is_left_alone(roles, optimizer):
-            notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+            constant.append(optimizer.name)
             return False
         why = kept_optimizers.obstacle(roles, optimizer, (roles.outermost,), exact=False)
         if why is not None:
@@ -141,7 +149,7 @@ def _edit(state: State, edits: Edits, optimizer: Optimizer, shared: set[ast.AST]
             _add_arguments(tree, edits, optimizer, extra)
         for stmt in uses.loads if captured else ():
             edits.after(stmt, captured)
-        notes.append(f"{optimizer.name}: its learning rate never changes and stays a float")
+        constant.append(optimizer.name)
         return capturable or (optimizer.kind == "SGD" and not replaced)
     given_rates = [*optimizer.call.args[1:2], *(k.value for k in optimizer.call.keywords if k.arg == "lr")]
     for value in (*given_rates, *(stmt.value for stmt, _ in (*uses.writes, *uses.others))):

@@ -1,0 +1,67 @@
+"""The lines of a script that findings and reasons name, and what is meant in them."""
+
+import pytest
+
+from transformer.syntax.diagnostics import Excerpt, excerpt, excerpts
+
+SOURCE = """\
+import torch
+
+agent = Agent(envs)  # of é
+for step in range(8):
+\tagent.forward = faster(agent.forward)
+total = sum(
+    x for x in agent
+)
+
+if done
+"""
+VALID = SOURCE.replace("if done\n", "")
+
+
+def meant(found: Excerpt | None) -> str:
+    assert found is not None
+    return found.text[found.column - 1 : found.end - 1]
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "text"),
+    [
+        (3, 9, "Agent(envs)"),  # the whole expression that begins there
+        (3, 1, "agent = Agent(envs)"),
+        (4, 1, "for step in range(8):"),  # one that goes on below ends with its line
+        (5, 18, "faster(agent.forward)"),
+        (6, 9, "sum("),
+        (3, 10, "gent"),  # where nothing begins: the word
+    ],
+)
+def test_what_begins_in_a_column(line: int, column: int, text: str) -> None:
+    assert meant(excerpt(VALID, line, column)) == text
+
+
+@pytest.mark.parametrize(
+    ("line", "about", "text"),
+    [
+        (5, "line 5 replaces agent.forward while it trains", "agent.forward"),
+        (5, "line 5 replaces a method", "agent.forward = faster(agent.forward)"),
+        (3, "line 3: Agent(envs) is not known, nor envs", "Agent(envs)"),
+        (3, "line 3 uses agents", "agent = Agent(envs)  # of é"),  # no name in parts
+    ],
+)
+def test_what_a_sentence_spells(line: int, about: str, text: str) -> None:
+    assert meant(excerpt(VALID, line, about=about)) == text
+
+
+def test_a_text_that_is_no_python() -> None:
+    assert excerpt(SOURCE, 10, 8) == Excerpt(10, 8, 9, "if done")  # something is missing at its end
+    assert meant(excerpt(SOURCE, 10, 4)) == "done"
+
+
+@pytest.mark.parametrize(("line", "column"), [(0, 1), (2, 1), (99, 1), (2, None)])
+def test_lines_that_are_not_there(line: int, column: int | None) -> None:
+    assert excerpt(VALID, line, column) is None
+
+
+def test_each_line_that_a_sentence_names_once() -> None:
+    sentence = "line 3 makes agent; line 5 changes it, as line 3 does not, and line 4 of nets.py does not"
+    assert [e.line for e in excerpts(VALID, sentence)] == [3, 5]
