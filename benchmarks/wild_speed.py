@@ -378,7 +378,7 @@ def go_on(script: wild.Script, root: Path, packages: Path, wanted: Wanted) -> st
     if outcome.kind != "converted" or (done and not wanted.again):
         return None
     entry: dict[str, Any] = {"repository": script.repository, "path": script.path, "conversion": outcome.digest}
-    entry["held_back"] = dict(outcome.left_as_it_was)
+    entry["held_back"] = dict(outcome.held_back)
     rungs = RUNGS[-1:] if wanted.warm_up else RUNGS
     try:
         with lined_up(script, outcome.source, root, packages, wanted.limit, rungs) as contenders:
