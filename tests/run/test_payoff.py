@@ -6,9 +6,9 @@ import pytest
 from running import Runner
 
 from transformer.run.harness import pace
-from transformer.run.harness.pace import Measured, Pace, compile_with
+from transformer.run.harness.pace import Measured, Pace, Warm, compile_with
 from transformer.run.harness.program import Facts
-from transformer.run.payoff import Circumstances, History, after, before, without_option
+from transformer.run.payoff import Circumstances, History, after, before, warmed, without_option
 
 COMPILED = Measured(warmup=40.0, per_iteration=0.5, iterations=100, steps=512.0)
 EAGER = Measured(warmup=4.0, per_iteration=1.0, iterations=100, steps=512.0)
@@ -16,10 +16,10 @@ EAGER = Measured(warmup=4.0, per_iteration=1.0, iterations=100, steps=512.0)
 
 class TestWhatIsSaid:
     def test_before(self) -> None:
-        assert before(1000, None, EAGER) == "compiling: its warm-up is measured in this run"
-        assert "took 40 s in an earlier run; a few iterations with --eager tell" in before(1000, COMPILED, None)
+        assert before(1000, None, EAGER) == "torch compiles now, usually for about half a minute"
+        assert "took 40 s last time; a few iterations with --eager tell" in before(1000, COMPILED, None)
         assert before(1000, COMPILED, EAGER) == (
-            "compiling: the warm-up took 40 s in an earlier run; it has paid off after 36,864 steps, 76 s, "
+            "torch compiles now, which took 40 s last time; it has paid off after 36,864 steps, 76 s, "
             "of 512,000 steps (9 min; --eager would take about 17 min)"
         )
         assert "it does not pay in 25,600 steps (65 s; --eager takes about 54 s), only after 36,864 steps" in before(
@@ -30,7 +30,8 @@ class TestWhatIsSaid:
 
     def test_after(self) -> None:
         assert after(COMPILED, EAGER) == (
-            "compiling has paid off: 51,200 steps in 90 s, 40 s of it warm-up; --eager takes about 104 s"
+            "compiling has paid off: 51,200 steps in 90 s, 40 s of it warm-up, 1,024 steps per second since; "
+            "--eager takes about 104 s"
         )
         short = Measured(40.0, 0.5, 20, None)
         assert after(short, EAGER).startswith("compiling has not paid off: 20 iterations in 50 s")
@@ -110,6 +111,23 @@ class TestPace:
         assert ours.measured() == Measured(56.0 - 1.0 - steady, 2.0, 9, 8.0 if counter == "total" else None)
         assert set(names) <= {"__builtins__", "total", "i"}
 
+    @pytest.mark.parametrize(("counter", "speed"), [("total", (4.0, True)), (None, (0.5, False))])
+    def test_it_tells_when_compiling_is_over(self, counter: str | None, speed: tuple[float, bool]) -> None:
+        told: list[Warm] = []
+        ours = Pace(1.0, lambda _: None, told.append)
+        exec(compile_with(ours, LOOPS.format(loop="for i in range(10):").encode(), "x.py", 2, counter), {})
+        assert told == [Warm(39.0, *speed)]
+        assert warmed(told[0]).startswith(f"compiled after 39 s; {'4 steps' if speed[1] else '0.5 iterations'} per ")
+
+    def test_it_says_nothing_where_nothing_was_compiled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        times = iter([30.0 + 2 * n for n in range(100)])
+        monkeypatch.setattr(pace.time, "perf_counter", lambda: next(times))
+        told: list[Warm] = []
+        ours = Pace(1.0, lambda _: None, told.append)
+        for steps in range(20):
+            ours.turn(steps)
+        assert told == []
+
     def test_few_iterations_tell_nothing(self) -> None:
         ours = Pace(0.0, lambda _: None)
         for _ in range(pace.FEWEST):
@@ -140,7 +158,7 @@ def test_runs_know_of_earlier_ones(runner: Runner) -> None:
     lines = TRAINING.count("\n")
     runner.keep(script, TRAINING, Facts([1] * lines, [None] * lines, {"compile": "--compile"}, 4, "steps"))
     first = runner.run(script).stderr
-    assert "its warm-up is measured in this run" in first
+    assert "torch compiles now, usually" in first
     assert "500 steps in " in first
     assert "tell whether that pays" in first
     assert "compiling" not in runner.run(script, "--eager").stderr

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from transformer.bench.break_even import break_even
-from transformer.run.harness.pace import Measured
+from transformer.run.harness.pace import Measured, Warm
 
 _NO_MATTER = ("seed", "total", "exp-name", "track", "wandb", "num-iterations", "num-updates")
 """How options begin that do not change the pace."""
@@ -118,8 +118,8 @@ def before(iterations: int | None, compiled: Measured | None, eager: Measured | 
         eager: what one without them did.
     """
     if compiled is None:
-        return "compiling: its warm-up is measured in this run"
-    took = f"compiling: the warm-up took {_seconds(compiled.warmup)} in an earlier run"
+        return "torch compiles now, usually for about half a minute"
+    took = f"torch compiles now, which took {_seconds(compiled.warmup)} last time"
     if eager is None:
         return f"{took}; a few iterations with --eager tell when that has paid off"
     even = break_even(compiled.warmup, compiled.per_iteration, eager.warmup, eager.per_iteration)
@@ -135,17 +135,32 @@ def before(iterations: int | None, compiled: Measured | None, eager: Measured | 
     return f"{took}; it has paid off after {when}, of {of} ({both[0]}; --eager would take about {both[1]})"
 
 
+def warmed(found: Warm) -> str:
+    """What is said when compiling is over, so that nobody takes the script's own figures, which count it, for slow."""
+    what = "steps" if found.steps else "iterations"
+    speed = f"{found.per_second:,.0f}" if found.per_second >= 10 else f"{found.per_second:.2g}"
+    return f"compiled after {_seconds(found.after)}; {speed} {what} per second since (the script's own SPS counts both)"
+
+
 def after(measured: Measured, eager: Measured | None) -> str:
     """What a run with compiling has shown."""
     took = measured.warmup + measured.iterations * measured.per_iteration
     done = (
         f"{_amount(measured.iterations, measured.steps)} in {_seconds(took)}, {_seconds(measured.warmup)} of it warm-up"
+        f"{_speed(measured)}"
     )
     if eager is None:
         return f"compiling: {done}; a few iterations with --eager tell whether that pays"
     other = eager.warmup + measured.iterations * eager.per_iteration
     verdict = "has paid off" if took < other else "has not paid off"
     return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}"
+
+
+def _speed(measured: Measured) -> str:
+    """How fast it was past the warm-up, as the end of a sentence; empty where steps are not known."""
+    if measured.steps is None or measured.per_iteration <= 0:
+        return ""
+    return f", {measured.steps / measured.per_iteration:,.0f} steps per second since"
 
 
 def _amount(iterations: float, steps: float | None) -> str:

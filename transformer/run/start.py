@@ -18,7 +18,7 @@ from transformer.run.flags import choose, has_cuda
 from transformer.run.harness.execute import absolute, become, execute
 from transformer.run.harness.pace import Measured, Pace
 from transformer.run.harness.program import Damaged, Program
-from transformer.run.payoff import Circumstances, History, after, before, without_option
+from transformer.run.payoff import Circumstances, History, after, before, warmed, without_option
 
 FILLED = "LEAN_CONVERT_FILLED"
 """The variable that names the temporary cache to a process that begins anew."""
@@ -195,7 +195,7 @@ def _train(job: Job, program: Program, started: float) -> None:
         if flags:
             job.tell(before(iterations, compiled, eager))
 
-    pace = Pace(started, begins)
+    pace = Pace(started, begins, (lambda found: job.tell(warmed(found))) if flags else None)
     try:
         execute(program, pace)
     finally:

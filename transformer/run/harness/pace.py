@@ -17,6 +17,9 @@ NAME = "__lean_convert_pace__"
 """Among the builtins, where no script counts its variables."""
 FEWEST = 4
 """So many iterations tell a pace."""
+LONG, QUICKER = 1.0, 3
+"""Something was compiled in an iteration of so many seconds and more, which those after it are so many times quicker
+than."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,31 @@ class Measured:
     """Environment steps of an iteration; None where they are not known."""
 
 
+@dataclass(frozen=True)
+class Warm:
+    """What is seen when compiling is over."""
+
+    after: float
+    """Seconds from the start until then."""
+    per_second: float
+    """Environment steps per second since then; iterations, where steps are not known."""
+    steps: bool
+
+
 class Pace:
     """Is told of each iteration by the script itself."""
 
-    def __init__(self, started: float, begins: Callable[[int | None], None]) -> None:
-        """`started` is when the process was asked for; `begins` is called once with the number of iterations."""
-        self._started, self._begins = started, begins
+    def __init__(
+        self, started: float, begins: Callable[[int | None], None], warm: Callable[[Warm], None] | None = None
+    ) -> None:
+        """`started` is when the process was asked for; `begins` is called once with the number of iterations.
+
+        `warm` is called once, when iterations have become much quicker than one was in which something was compiled.
+        """
+        self._started, self._begins, self._warm = started, begins, warm
         self._times: list[float] = []
         self._steps: list[int | None] = []
+        self._longest, self._quick = 0.0, 0
 
     def over(self, iterations: T) -> T:
         """What the training loop goes through, as it is."""
@@ -51,6 +71,21 @@ class Pace:
         self._begin(None)
         self._times.append(time.perf_counter())
         self._steps.append(steps if type(steps) is int else None)
+        if self._warm is not None and len(self._times) > 1:
+            self._watch(self._times[-1] - self._times[-2])
+
+    def _watch(self, took: float) -> None:
+        """Tell when compiling is over, by the seconds that each iteration took."""
+        self._longest = max(self._longest, took)
+        self._quick = self._quick + 1 if took * QUICKER < self._longest else 0
+        if self._quick < FEWEST or self._longest < LONG or self._warm is None:
+            return
+        warm, self._warm = self._warm, None
+        since = self._times[-1 - FEWEST]
+        first, last = self._steps[-1 - FEWEST], self._steps[-1]
+        done = None if first is None or last is None else last - first
+        per_second = (FEWEST if done is None else done) / max(self._times[-1] - since, 1e-9)
+        warm(Warm(since - self._started, per_second, done is not None))
 
     def _begin(self, iterations: int | None) -> None:
         begins, self._begins = self._begins, lambda _: None
