@@ -5,17 +5,20 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from rich.console import Console
 
 from transformer.bench import plots, show
-from transformer.bench.bench import Task
+from transformer.bench.bench import Benchmark, Task
 from transformer.bench.bench import bench as run_benchmark
 from transformer.bench.contenders import RUNGS, CannotBench, line_up
 from transformer.bench.measure import Length
 from transformer.bench.warm_up import past_warm_up
+from transformer.commands import output
 from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.verify import STEPS
@@ -146,6 +149,8 @@ def bench(
     """
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--plot needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
+    if plot is not None:
+        _check_plot(plot, [original, *([] if converted is None else [converted])])
     limit = Length.seconds if seconds is None and iterations is None else seconds
     length = Length(burn_in or Length.burnin, iterations, limit, turns)
     wanted = [rung for rung in rungs or RUNGS if rung != NO_RUNG]
@@ -158,8 +163,6 @@ def bench(
             )
             task = Task(contenders, rounds, length, threads, against_rounds, warm_cache, products=products)
             benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
-            if plot is not None:
-                plots.draw(benchmark, plot)
         except (RunFailed, CannotBench, OSError) as error:
             if form == "json":
                 click.echo(json.dumps({"error": str(error)}, indent=2))
@@ -170,5 +173,30 @@ def bench(
     else:
         show.print_benchmark(benchmark, Console())
     if plot is not None:
-        click.echo(f"written: {plot}", err=True)
+        _draw(benchmark, plot)
     sys.exit(SOMETHING_FAILED if benchmark.failed else 0)
+
+
+def _check_plot(plot: Path, scripts: Sequence[Path]) -> None:
+    """Make sure, before minutes of measuring, that the picture can be written."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if plot.suffix.removeprefix(".").lower() not in kinds:
+        raise click.UsageError(f"{plot} does not end as a picture does: {', '.join(f'.{kind}' for kind in kinds)}")
+    try:
+        output.check_target(plot, scripts)
+    except output.OutputError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _draw(benchmark: Benchmark, plot: Path) -> None:
+    try:
+        with TemporaryDirectory(prefix="lean-convert-") as scratch:
+            picture = Path(scratch, f"plot{plot.suffix}")
+            plots.draw(benchmark, picture)
+            output.write(plot, picture.read_bytes(), force=True)
+    except (output.OutputError, OSError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(COULD_NOT_RUN)
+    click.echo(f"wrote {plot}", err=True)

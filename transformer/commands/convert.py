@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from transformer.commands import output
-from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report
+from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report, summary
 from transformer.commands.selection import selection_options, together_option
 from transformer.conversion.of_file import STDIN
 from transformer.conversion.of_files import Converted, converting
 from transformer.conversion.result import Conversion
 from transformer.conversion.selection import SelectionError
+from transformer.conversion.settings import SettingsError
 from transformer.syntax import header, text
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
     "scripts",
     nargs=-1,
     required=True,
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    type=click.Path(allow_dash=True),  # of several, one that is missing does not stop the others
     metavar="SCRIPT...",
 )
 @click.option("-o", "--output", "file", metavar="OUT", help="Write the converted script to this file.")
@@ -101,6 +102,12 @@ def convert(
                 results.append(_convert_one(script, path, converted, put))
             except SelectionError as error:
                 raise click.UsageError(str(error)) from None
+            except Exception as error:  # of several, one that fails does not stop the others
+                if len(scripts) == 1:
+                    raise
+                alone = shlex.join(["lean-convert", script])
+                why = str(error) if isinstance(error, SettingsError) else f"{error!r}; `{alone}` shows where that is"
+                results.append(Result(script, Conversion(""), failure=f"{script}: {why}"))
     quiet = quiet or (check and form == "text")
     _report(results, form=form, quiet=quiet, verbose=verbose, to_stderr=diff or targets == [None])
     if any(r.failure is not None for r in results):
@@ -200,6 +207,8 @@ def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool,
         print_report(_console(to_stderr=to_stderr), results, verbose=verbose)
     if not all(r.done for r in results):
         print_errors(_console(to_stderr=True), results)
+    if len(results) > 1 and not quiet:
+        click.echo(summary(results), err=to_stderr or not all(r.done for r in results))
 
 
 def _console(*, to_stderr: bool) -> Console:

@@ -26,7 +26,7 @@ from transformer.diff.compare import Stats, compare
 from transformer.diff.edited import NotKnown, read_edited
 from transformer.diff.story import chapters
 from transformer.diff.terminal import SIDE_BY_SIDE_WIDTH, print_blame, print_diff, print_stats, print_story
-from transformer.diff.verified import NotAVerification, read_verified
+from transformer.diff.verified import NotAVerification, Verified, read_verified
 from transformer.syntax import text
 
 CANNOT_CONVERT = 1
@@ -127,6 +127,7 @@ def diff(
         return
     if script is None:
         raise click.MissingParameter(param_hint="'SCRIPT'", param_type="argument")
+    found = _check_output(script, html, patch_series, verified)
     source, conversion = _read_and_convert(script, selection)
     if check and [d.code for d in conversion.errors] == [ALREADY_CONVERTED]:
         return
@@ -139,7 +140,7 @@ def diff(
     elif patch_series is not None:
         _write_series(patch_series, patches.series(conversion, name, source.encode))
     elif html is not None or open_page:
-        _write_page(conversion, script, html, open_page, verified)
+        _write_page(conversion, script, html, open_page, found)
     elif stat:
         whole = compare(conversion.original, conversion.source)
         _show(lambda console: print_stats(console, [] if total else chapters(conversion, names), whole.stats))
@@ -248,32 +249,46 @@ def _write_stdout(data: bytes) -> None:
         raise click.UsageError(str(error)) from None
 
 
+def _check_output(script: str, html: Path | None, series: Path | None, verified: Path | None) -> Verified | None:
+    """Make sure before the work that the page or the patches can be written; what the page shows of a verification."""
+    try:
+        if html is not None:
+            output.check_target(html, [] if script == STDIN else [Path(script)])
+        if series is not None:
+            if series.exists() and any(series.iterdir()):
+                message = f"{series} is not empty; patches of another series in it would be applied as well"
+                raise click.UsageError(message)
+            output.check_folder(series)
+    except output.OutputError as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.UsageError(f"{series} cannot be read: {error.strerror or error}") from None
+    try:
+        return None if verified is None else read_verified(verified.read_text("utf-8"))
+    except (NotAVerification, UnicodeDecodeError, OSError) as error:
+        raise click.UsageError(f"{verified}: {error}") from None
+
+
 def _write_series(folder: Path, series: list[patches.Patch]) -> None:
     """Write patches into a new or empty folder, so that it holds nothing that is not of this series."""
-    if folder.exists() and any(folder.iterdir()):
-        raise click.UsageError(f"{folder} is not empty; patches of another series in it would be applied as well")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for patch in series:
-            (folder / patch.filename).write_bytes(patch.mail)
-            click.echo(folder / patch.filename)
-    except OSError as error:
-        raise click.UsageError(f"{folder} cannot be written: {error.strerror or error}") from None
+        for file in output.write_all(folder, {patch.filename: patch.mail for patch in series}):
+            click.echo(file)
+    except output.OutputError as error:
+        raise click.UsageError(str(error)) from None
 
 
-def _write_page(conversion: Conversion, script: str, html: Path | None, open_page: bool, verified: Path | None) -> None:
+def _write_page(
+    conversion: Conversion, script: str, html: Path | None, open_page: bool, verified: Verified | None
+) -> None:
     from transformer.diff.page import render_page  # jinja2 and pygments, which only the page needs
 
-    try:
-        found = None if verified is None else read_verified(verified.read_text("utf-8"))
-    except (NotAVerification, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{verified}: {error}") from None
     name = "stdin" if script == STDIN else Path(script).name
     target = Path(mkdtemp(prefix="lean-convert-"), f"{Path(name).stem}.html") if html is None else html
     try:
-        output.check_target(target, [] if script == STDIN else [Path(script)])
-        output.write(target, render_page(conversion, name, found).encode(), force=True)
+        output.write(target, render_page(conversion, name, verified).encode(), force=True)
     except output.OutputError as error:
         raise click.UsageError(str(error)) from None
+    click.echo(f"wrote {target}", err=True)
     if open_page:
         webbrowser.open(target.resolve().as_uri())

@@ -42,6 +42,11 @@ def migrate(script: str, file: Path | None, force: bool, diff: bool, quiet: bool
     errors = Console(stderr=True, highlight=False)
     path = Path(script)
     try:
+        if file is not None and not diff:
+            output.check_target(file, [path])
+    except output.OutputError as error:
+        raise click.UsageError(str(error)) from None
+    try:
         original = read_script(script)
         width = settings_of(path.parent).arguments["line_length"]
     except text.NotText as refusal:
@@ -61,7 +66,6 @@ def migrate(script: str, file: Path | None, force: bool, diff: bool, quiet: bool
         elif file is None:
             output.write_stdout(original.encode(migration.source))
         else:
-            output.check_target(file, [path])
             output.write(file, original.encode(migration.source), mode=path.stat().st_mode & 0o777, force=force)
     except output.OutputError as error:
         raise click.UsageError(str(error)) from None
@@ -69,6 +73,7 @@ def migrate(script: str, file: Path | None, force: bool, diff: bool, quiet: bool
         console = Console(stderr=diff or file is None, highlight=False)
         _print_differences(console)
         if file is not None and not diff:
+            print_line(console, f"wrote {file}")
             print_line(console, ("next ", "dim"), shlex.join(["lean-convert", str(file), "-o", f"{file.stem}_lean.py"]))
 
 

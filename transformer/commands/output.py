@@ -7,7 +7,7 @@ import shlex
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from transformer.syntax import header, text
@@ -21,14 +21,37 @@ def check_target(target: Path, inputs: Iterable[Path]) -> None:
     """Make sure, before any work is done, that writing `target` leaves the inputs alone.
 
     Raises:
-        OutputError: it is a directory, or one of `inputs` under any name (a symbolic or hard link included).
+        OutputError: it is a directory, or one of `inputs` under any name (a symbolic or hard link included); or the
+            directory that it goes to cannot be made or written to.
     """
-    if target.is_dir():
-        raise OutputError(f"{target} is a directory; give a file, or use --output-dir")
-    if target.exists():
-        for script in inputs:
-            if target.samefile(script):
-                raise OutputError(f"{target} is the input {script}, which is never overwritten")
+    try:
+        if target.is_dir():
+            raise OutputError(f"{target} is a directory; give a file, or use --output-dir")
+        if target.exists():
+            for script in inputs:
+                if script.exists() and target.samefile(script):
+                    raise OutputError(f"{target} is the input {script}, which is never overwritten")
+            if not target.is_file():  # a device or a pipe is written to, and stays
+                return
+    except OSError as error:
+        raise OutputError(f"{target} cannot be looked at: {error.strerror or error}") from error
+    check_folder(Path(os.path.realpath(target)).parent)
+
+
+def check_folder(folder: Path) -> None:
+    """Make sure, before any work is done, that files can be written into `folder`, which may have to be made.
+
+    Raises:
+        OutputError: they cannot; the message names the folder that is in the way.
+    """
+    try:
+        there = next(f for f in (folder, *folder.absolute().parents) if f.exists())
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be written to: {error.strerror or error}") from error
+    if not there.is_dir():
+        raise OutputError(f"{there} is no directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise OutputError(f"{there} cannot be written to: you may not, or its file system is read-only")
 
 
 def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = False) -> None:
@@ -59,6 +82,24 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
         _replace(target, data, permissions)
     except OSError as error:
         raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Write new files into a folder, which is made where it is missing: all of them, or none.
+
+    Raises:
+        OutputError: the system refuses.
+    """
+    done: list[Path] = []
+    try:
+        for name, data in files.items():
+            write(folder / name, data, force=True)
+            done.append(folder / name)
+    except BaseException:
+        for file in done:
+            file.unlink(missing_ok=True)
+        raise
+    return done
 
 
 def staleness(target: Path, data: bytes) -> str | None:

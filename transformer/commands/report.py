@@ -174,6 +174,16 @@ def print_errors(console: Console, results: Sequence[Result]) -> None:
             print_line(console, ("Error: ", "red"), why)
 
 
+def summary(results: Sequence[Result]) -> str:
+    """How many scripts came to what, in one line."""
+    failed = sum(r.failure is not None for r in results)
+    refused = sum(r.failure is None and not r.conversion.converted for r in results)
+    stale = sum(r.stale is not None for r in results)
+    done = sum(r.done for r in results)
+    counts = (done, "converted"), (refused, "refused"), (stale, "not today's"), (failed, "failed")
+    return ", ".join(f"{number} {word}" for number, word in counts if number or word == "converted")
+
+
 def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagnostic], source: str = "") -> None:
     """Print findings as `file:line:col: CODE message`, the line with what is meant, and what to do about it.
 

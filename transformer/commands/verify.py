@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from rich.console import Console
 
+from transformer.commands import output
 from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
 from transformer.commands.selection import together_option
 from transformer.conversion.of_file import convert_script
@@ -124,6 +126,11 @@ def verify(
         raise click.UsageError("verify needs numpy, which is not installed: pip install 'lean-convert[run]'")
     if report is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--report needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
+    if report is not None:
+        try:
+            output.check_folder(report)
+        except output.OutputError as error:
+            _fail(str(error), form)
     run = Run(original, args, python=python, timeout=timeout, processes=nproc)
     bars = Bars(Console(stderr=True))
     with terminated_like_interrupted(), bars:
@@ -136,13 +143,24 @@ def verify(
             else:
                 verification = climb(task, bars)
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
-            files = [] if report is None else plots.write_report(verification, report)
         except (RunFailed, CannotVerify, NoReturns, OSError) as error:
             _fail(str(error), form)
     _show(verification, require, by_seed, form)
-    for file in files:
-        click.echo(f"written: {file}", err=True)
+    if report is not None:
+        _write_report(verification, report)
     sys.exit(_exit_code(verification, require, by_seed))
+
+
+def _write_report(verification: Verification, folder: Path) -> None:
+    """Draw the plots, each whole or not at all; the verdict, which was told, stays where that fails."""
+    try:
+        with TemporaryDirectory(prefix="lean-convert-") as scratch:
+            for file in plots.write_report(verification, Path(scratch)):
+                output.write(folder / file.name, file.read_bytes(), force=True)
+                click.echo(f"wrote {folder / file.name}", err=True)
+    except (output.OutputError, OSError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(COULD_NOT_RUN)
 
 
 def _sources(
