@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import operator
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from processors import CAPABILITIES, run_under
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from transformer.torch_api import CHECKED_ALONE, DRAWING, OF, OF_TYPE, Kind, Row, layers, optimizers
+from transformer.torch_api import (
+    CHECKED_ALONE,
+    DRAWING,
+    EXACT_POWERS,
+    OF,
+    OF_TYPE,
+    OPERATORS,
+    Kind,
+    Row,
+    layers,
+    optimizers,
+)
 
 ELSEWHERE = {
     ("tensor", "cuda"): "there is no such device here",
@@ -50,7 +65,10 @@ def like(x: Any) -> Any:
 GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     **dict.fromkeys("add sub mul div divide multiply subtract".split(), (lambda x: (like(x),), lambda x: (1,))),
     **dict.fromkeys("add_ sub_ mul_ div_ fill_".split(), (lambda x: (2,),)),
-    **dict.fromkeys("maximum minimum logical_and logical_or logical_xor power".split(), (lambda x: (like(x),),)),
+    **dict.fromkeys(
+        "bitwise_and bitwise_or maximum minimum logical_and logical_or logical_xor power".split(),
+        (lambda x: (like(x),),),
+    ),
     **dict.fromkeys("eq ge gt le lt ne".split(), (lambda x: (like(x),), lambda x: (0,))),
     **dict.fromkeys("allclose equal copy_ expand_as reshape_as type_as view_as".split(), (lambda x: (like(x),),)),
     **dict.fromkeys("huber_loss l1_loss mse_loss smooth_l1_loss".split(), (lambda x: (like(x),),)),
@@ -63,7 +81,6 @@ GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     **dict.fromkeys("all any median".split(), (lambda x: (), lambda x: (-1,))),
     "addcmul": (lambda x: (like(x), like(x)),),
     "astype": (lambda x: (x.dtype,),),
-    "bitwise_or": (lambda x: (like(x),),),
     "broadcast_to": (lambda x: (x.shape,),),
     "chunk": (lambda x: (2,),),
     "cross_entropy": (lambda x: (torch.zeros(len(x), dtype=torch.int64),),),
@@ -194,8 +211,11 @@ def same(a: Any, b: Any) -> bool:
 
 
 def nearly(a: Any, b: Any) -> bool:
-    """Whether two results are equal but for the last bits."""
-    return torch.allclose(torch.as_tensor(a), torch.as_tensor(b), rtol=1e-2 if a.dtype == torch.float16 else 1e-6)
+    """Whether two results are equal but for the last bits, and of one shape."""
+    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    if a.shape != b.shape or not a.is_floating_point():
+        return same(a, b)
+    return torch.allclose(a, b, rtol=1e-2 if a.dtype == torch.float16 else 1e-6, equal_nan=True)
 
 
 def faults_of_memory(kind: Kind, name: str, row: Row) -> Iterator[str]:
@@ -240,26 +260,25 @@ def faults_of_rows(kind: Kind, name: str, row: Row) -> Iterator[str]:
             part = getattr(one, name)(*([drawn[2]] if name == "log_prob" else []))
             if not same(whole[2], part):
                 yield f"{made}: the rows are mixed"
-    if row.rows not in ("element", "broadcast", "nearly", "inner"):
+    if row.rows not in ("element", "broadcast", "inner"):
         return
     seen = 0
     for title, given, result in calls(kind, name, row):
         x = given[0] if given else None
         if not isinstance(x, (Tensor, np.ndarray)) or x.ndim != 2:
             continue
-        if row.rows in ("element", "broadcast", "nearly"):
-            equal = nearly if row.rows == "nearly" else same
+        if row.rows in ("element", "broadcast"):
             if result.shape != x.shape:
                 yield f"{title}: the result has another shape"
                 continue
             for i in range(0, len(x), 1 + len(x) // 9):
                 part = function(kind, name)(*(g[i] if isinstance(g, (Tensor, np.ndarray)) else g for g in given))
-                if not equal(result[i], part):
+                if not nearly(result[i], part):
                     yield f"{title}: a row depends on others"
             for at in ((0, 0), (len(x) - 1, x.shape[1] - 1)):
                 cut = [g[at[0]][at[1] : at[1] + 1] if isinstance(g, (Tensor, np.ndarray)) else g for g in given]
                 part = function(kind, name)(*cut)
-                if not equal(result[at[0]][at[1] : at[1] + 1], part):
+                if not nearly(result[at[0]][at[1] : at[1] + 1], part):
                     yield f"{title}: an element depends on others"
         else:
             before = (2,) * row.dim
@@ -267,11 +286,84 @@ def faults_of_rows(kind: Kind, name: str, row: Row) -> Iterator[str]:
             for i in range(0, len(x), 1 + len(x) // 9):
                 part = function(kind, name)(x[i], *before, 0)
                 for whole, one in zip(tensors_in(result), tensors_in(part), strict=True):
-                    if len(whole.shape) == 0 or not same(whole[i], one):
+                    if len(whole.shape) == 0 or not nearly(whole[i], one):
                         yield f"{title}: a row depends on others"
         seen += 1
     if not seen:
         yield "it accepts no matrix"
+
+
+SPECIAL = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-42, -1e-42, 0.5, -0.5, 1.5, 2.5, -3.0)
+"""Numbers that are often computed in a way of their own: zeros with a sign, what is no number, what is hardly one."""
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+MANY = 1003
+"""Elements: no multiple of what a vector holds, on any processor."""
+PIECES = ((1, 29), (3, 53), (13, 97), (67, 201))
+"""Sizes of pieces of them, each with how far apart they begin: most offsets are odd."""
+
+
+def numbers(dtype: torch.dtype, count: int, seed: int) -> list[Tensor]:
+    """So many tensors of MANY elements each, a third of them special."""
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(count):
+        x = torch.randn(MANY, generator=generator) * 3
+        if dtype.is_floating_point:
+            places = torch.rand(MANY, generator=generator) < 0.3
+            x[places] = torch.tensor(SPECIAL)[torch.randint(len(SPECIAL), (int(places.sum()),), generator=generator)]
+        found.append(x.to(dtype))
+    return found
+
+
+def bits(x: Any) -> Tensor:
+    """What a result is to the last bit, signs of zeros too; all that is no number is one and the same."""
+    x = torch.as_tensor(x).contiguous()
+    if not x.is_floating_point():
+        return x
+    return torch.where(x.isnan(), torch.full_like(x, float("nan")), x).view((torch.int16, torch.int32, torch.int64)[
+        x.element_size() // 4
+    ])  # fmt: skip
+
+
+def differing(call: Callable[..., Any], operands: int) -> Iterator[str]:
+    """How an operation on one-dimensional tensors or arrays computes a piece of them otherwise than the whole."""
+    seen = 0
+    for dtype, seed in product(DTYPES, range(3)):
+        given = numbers(dtype, operands, seed)
+        try:
+            whole = call(*given)
+        except (RuntimeError, TypeError):
+            continue
+        seen += 1
+        for size, apart in PIECES:
+            for begin in range(0, MANY - size, apart):
+                part = call(*(x[begin : begin + size] for x in given))
+                if not torch.equal(bits(part), bits(whole[begin : begin + size])):
+                    yield f"{dtype}: {size} elements from the {begin}th on differ"
+        rows = call(*(x[: 59 * 17].reshape(59, 17).T for x in given))
+        if not torch.equal(bits(rows), bits(whole[: 59 * 17].reshape(59, 17).T)):
+            yield f"{dtype}: columns differ from rows"
+    if not seen:
+        yield "it accepts no numbers"
+
+
+def faults_of_exact(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether it is exactly rounded: the same bits for one element as for many."""
+    if not row.exact:
+        return
+    call = function(kind, name)
+
+    def called(*given: Tensor) -> Any:
+        if name == "where":
+            given = (given[0] > 0, *given[1:])
+        passed = [x.numpy() for x in given] if kind == "array" else given
+        return call(*passed)
+
+    yield from differing(called, row.exact)
+    if row.exact == 2 and not name.startswith(("logical", "bitwise")):  # with a number, as the first or the second
+        yield from differing(lambda x: call(x, 0.3), 1)
+        if kind == "torch":
+            yield from differing(lambda x: call(torch.tensor(0.3), x), 1)
 
 
 def distribution_of_row(made: Any) -> Any:
@@ -414,6 +506,7 @@ CHECKS = {
     "memory": faults_of_memory,
     "changes": faults_of_changes,
     "rows": faults_of_rows,
+    "exact": faults_of_exact,
     "reduces": faults_of_reducing,
     "dtype": faults_of_dtype,
     "draws": faults_of_draws,
@@ -430,6 +523,66 @@ def test_row_is_what_torch_does(kind: Kind, name: str) -> None:
     row = OF[kind][name]
     found = [f"{fact}: {fault}" for fact, check in CHECKS.items() for fault in check(kind, name, row)]
     assert not found, "\n".join(dict.fromkeys(found))
+
+
+OPERATIONS: dict[str, tuple[type[ast.AST], Callable[..., Any]]] = {
+    "+": (ast.Add, operator.add),
+    "-": (ast.Sub, operator.sub),
+    "*": (ast.Mult, operator.mul),
+    "/": (ast.Div, operator.truediv),
+    "&": (ast.BitAnd, operator.and_),
+    "|": (ast.BitOr, operator.or_),
+    "minus": (ast.USub, operator.neg),
+    "~": (ast.Invert, operator.invert),
+}
+
+
+def faults_of_operators() -> Iterator[str]:
+    """Which operators, of tensors and numbers on either side, are not exactly rounded as the table says."""
+    for sign, (kind, call) in OPERATIONS.items():
+        exact = OF["tensor"][OPERATORS[kind]].exact
+        for fault in differing(call, exact):
+            yield f"{sign}: {fault}"
+        if exact == 2 and kind not in (ast.BitAnd, ast.BitOr):
+            for fault in (*differing(lambda x: call(x, 0.3), 1), *differing(lambda x: call(0.3, x), 1)):  # noqa: B023
+                yield f"{sign} a number: {fault}"
+    for exponent in EXACT_POWERS:
+        for call in (operator.pow, torch.pow, Tensor.pow):
+            for fault in differing(lambda x: call(x, exponent), 1):  # noqa: B023
+                yield f"** {exponent}: {fault}"
+
+
+def all_faults() -> list[str]:
+    """What is wrong with the table on the processor that torch computes for, layers aside."""
+    rows = [(kind, name) for kind, name in CASES if kind in ("tensor", "torch", "functional", "array")]
+    checks = {"rows": faults_of_rows, "exact": faults_of_exact}
+    found = [f"{k}.{n}: {f}: {w}" for k, n in rows for f, check in checks.items() for w in check(k, n, OF[k][n])]
+    return [*found, *faults_of_operators()]
+
+
+def test_operators_are_the_functions_that_they_call() -> None:
+    assert {kind for kind, _ in OPERATIONS.values()} == OPERATORS.keys() - {ast.Pow}
+    x, y = torch.arange(1, 4), torch.arange(2, 5)
+    for kind, call in (*OPERATIONS.values(), (ast.Pow, operator.pow)):
+        name = OPERATORS[kind]
+        given = (x, y) if name == "pow" or OF["torch"][name].exact == 2 else (x,)
+        assert same(call(*given), getattr(torch, name)(*given))
+
+
+def test_what_hangs_on_other_elements_differs() -> None:
+    assert any(differing(lambda x: x.cumsum(0), 1))
+    assert not any(differing(lambda x: x + 1, 1))
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_bits_are_those_of_every_processor(capability: str) -> None:
+    """The table and the layers, in a process with these instructions, whose bits do differ for gelu."""
+    code = (
+        "import test_torch_api as t, torch, warnings; warnings.simplefilter('ignore')\n"
+        "gelu = [] if any(t.differing(torch.nn.functional.gelu, 1)) else ['nothing differs']\n"
+        "print(*gelu, *t.all_faults(), *t.faults_of_layers(), sep='\\n')"
+    )
+    assert run_under(capability, code) == ""
 
 
 @pytest.mark.parametrize("kind, name", ELSEWHERE, ids="-".join)
@@ -644,6 +797,15 @@ def test_a_layer(name: str) -> None:
     if name in layers(same_bits=True):
         with torch.no_grad():
             assert torch.equal(_first(layer(*given)), whole)
+
+
+def faults_of_layers() -> Iterator[str]:
+    """Which layers compute otherwise than their rows say, on the processor that torch computes for."""
+    for name in sorted(layers()):
+        try:
+            test_a_layer(name)
+        except AssertionError as fault:
+            yield f"{name}: {fault}"
 
 
 @pytest.mark.parametrize("name", ["BatchNorm2d", "Dropout", "RReLU"])

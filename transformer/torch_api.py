@@ -7,6 +7,7 @@ must not be taken for harmless. `tests/test_torch_api.py` calls what stands here
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,11 +20,10 @@ METHODS: tuple[Kind, ...] = ("tensor", "array", "distribution")
 Memory: TypeAlias = Literal["new", "shared", "in place", "number"]
 """new: shares memory with nothing that it was given; shared: may be what it was given or a view of it, and changes
 nothing; in place: changes what it was given; number: an object of the host, as a number, a list or a size."""
-Rows: TypeAlias = Literal["element", "broadcast", "nearly", "row", "inner", "mixed"]
-"""element: each element of the result comes of one of each argument's, bit for bit, and the result has their shape;
-broadcast: so, of several arguments of which each may be the larger; nearly: so but for the last bits, which hang on
-where the element stands; row: each row of a batch by itself; inner: so where it is told to work along another
-dimension than the first; mixed: not known."""
+Rows: TypeAlias = Literal["element", "broadcast", "row", "inner", "mixed"]
+"""element: each element of the result comes of one of each argument's, and the result has their shape; broadcast: so,
+of several arguments of which each may be the larger; row: each row of a batch by itself; inner: so where it is told
+to work along another dimension than the first; mixed: not known. The last bits are another matter: see `exact`."""
 Dtype: TypeAlias = Literal["kept", "cast", "default", "bool", "other"]
 """kept: that of the floats it is given; cast: what its name or its arguments say; default: torch's default dtype;
 in all of them an argument may name another one."""
@@ -55,26 +55,35 @@ class Row:
     """Whether it returns the dimensions in another order."""
     dim: int = 0
     """The place of the dimension among a method's arguments; a function of torch has the tensor before them."""
+    exact: int = 0
+    """Of so many operands, and nothing else, it is exactly rounded: it copies, chooses by a condition, or computes what
+    IEEE 754 leaves no choice in. Its bits are the same on every processor, wherever in a tensor an element stands.
+    All others may be computed in one way in a vector and in another behind its end: max(0.0, -0.0) is either."""
 
 
 JOINING = "cat concat concatenate hstack stack vstack"
 ROWS = (
-    # each element by itself
-    Row("abs absolute ceil clamp clip exp expm1 floor log log10 log1p log2", "tensor torch", "new", "element", "kept"),
-    Row("nan_to_num neg relu round sigmoid sign sqrt square tanh trunc", "tensor torch", "new", "element", "kept"),
-    Row("add addcmul div divide maximum minimum mul", "tensor torch", "new", "broadcast", "kept"),
-    Row("multiply pow sub subtract", "tensor torch", "new", "broadcast", "kept"),
-    Row("elu leaky_relu logsigmoid relu silu", "functional", "new", "element", "kept"),
-    Row("gelu mish softplus", "functional", "new", "nearly", "kept"),
-    Row("isfinite isinf isnan logical_not", "tensor torch", "new", "element", "bool"),
-    Row("eq ge gt le logical_and logical_or logical_xor lt ne", "tensor torch", "new", "broadcast", "bool"),
+    # each element by itself, exactly rounded
+    Row("abs absolute ceil floor nan_to_num neg", "tensor torch", "new", "element", "kept", exact=1),
+    Row("round sign sqrt square trunc", "tensor torch", "new", "element", "kept", exact=1),
+    Row("add div divide mul multiply sub subtract", "tensor torch", "new", "broadcast", "kept", exact=2),
+    Row("isfinite isinf isnan logical_not", "tensor torch", "new", "element", "bool", exact=1),
+    Row("eq ge gt le logical_and logical_or logical_xor lt ne", "tensor torch", "new", "broadcast", "bool", exact=2),
+    Row("bitwise_and bitwise_or", "tensor torch", "new", "broadcast", exact=2),
+    Row("bitwise_not", "tensor torch", "new", "element", exact=1),
     Row("full_like ones_like zeros_like", "torch", "new", "element", "kept", fills="like"),
-    Row("where", "torch", "new", "broadcast", "kept"),
-    Row("clone", "tensor torch", "new", "element", "kept"),
-    Row("bool byte double float half int long short to type_as", "tensor", "shared", "element", "cast"),
-    Row("contiguous cuda detach", "tensor", "shared", "element", "kept"),
-    Row("cpu", "tensor", "shared", "element", "kept", waits="value"),
-    Row("detach", "torch", "shared", "element", "kept"),
+    Row("where", "torch", "new", "broadcast", "kept", exact=3),
+    Row("clone", "tensor torch", "new", "element", "kept", exact=1),
+    Row("bool double float half", "tensor", "shared", "element", "cast", exact=1),
+    Row("contiguous cuda detach", "tensor", "shared", "element", "kept", exact=1),
+    Row("cpu", "tensor", "shared", "element", "kept", waits="value", exact=1),
+    Row("detach", "torch", "shared", "element", "kept", exact=1),
+    # each element by itself, to the last bits but one
+    Row("clamp clip exp expm1 log log10 log1p log2", "tensor torch", "new", "element", "kept"),
+    Row("relu sigmoid tanh", "tensor torch", "new", "element", "kept"),
+    Row("addcmul maximum minimum pow", "tensor torch", "new", "broadcast", "kept"),
+    Row("elu gelu leaky_relu logsigmoid mish relu silu softplus", "functional", "new", "element", "kept"),
+    Row("byte int long short to type_as", "tensor", "shared", "element", "cast"),
     # along a dimension, or over all
     Row("cumsum logsumexp", "tensor torch", "new", "inner", "kept"),
     Row("mean prod sum", "tensor torch", "new", "inner", "kept", reduces=True),
@@ -130,7 +139,8 @@ ROWS = (
     Row("entropy log_prob", "distribution", "new", "row"),
     Row("rsample sample", "distribution", "new", "row", draws=True),
     # numpy
-    Row("clip copy round", "array", "new", "element", "kept"),
+    Row("clip", "array", "new", "element", "kept"),
+    Row("copy round", "array", "new", "element", "kept", exact=1),
     Row("astype", "array", "new", "element", "cast"),
     Row("all any argmax argmin max mean min prod std sum var", "array", "new", reduces=True),
     Row("item tolist", "array", "number"),
@@ -273,6 +283,13 @@ OF_TYPE = {
     "torch.BoolTensor": "bool",
 }
 """torch's types of tensors, each with the name of its dtype."""
+OPERATORS = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow",
+    ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.USub: "neg", ast.Invert: "bitwise_not",
+}  # fmt: skip
+"""Operators of tensors, each with the function that it calls."""
+EXACT_POWERS = (2, 3, 0.5)
+"""Exponents with which torch multiplies or takes the root, which is exactly rounded, instead of raising to a power."""
 DRAWING = frozenset(
     "beta betavariate binomial bytes choice choices chisquare default_rng dirichlet exponential expovariate f gamma "
     "gammavariate gauss geometric get_state getrandbits getstate gumbel hypergeometric laplace logistic lognormal "

@@ -14,6 +14,7 @@ from transformer.state import State
 from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.torch_api import NEW, VIEWS, methods, names
+from transformer.transforms.advantages.rounding import exact_operands
 from transformer.transforms.advantages.time_loop import choices, is_one_more, tests_for_last_step
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.values.dtypes import Dtypes
@@ -25,14 +26,15 @@ INFO = TransformInfo(
     brief="advantages: all but the recurrence at once",
     summary="remove the boundary branch of the advantage loop and compute all but the recurrence for all steps at once",
     applies=(
-        "to a loop backwards over all steps with a plain index; what leaves it is made of known elementwise operations "
-        "on tensors with a row for each step, and of numbers, none of which the loop changes; what stays calls "
-        "nothing that may change them"
+        "to a loop backwards over all steps with a plain index that computes by exactly rounded operations alone: "
+        "`+ - * /`, roots, squares, conditions, no powers, no exponentials; what leaves it is made of tensors with a "
+        "row for each step, and of numbers, none of which it changes; what stays calls nothing that may change them"
     ),
     safety=(
-        "Each element goes through the same operations in the same order as in the loop, so the bits are the same; "
-        "the values of the step after the last one are appended where the branch chose them. Only the recurrence, "
-        "where a step needs the next one's result, stays a loop, and of the branch only what chooses that result."
+        "Each element goes through the same operations in the same order as in the loop, and IEEE 754 leaves them no "
+        "choice in how to round: the bits are the same on every processor, for one row or for many. The values of the "
+        "step after the last one are appended where the branch chose them. Only the recurrence, where a step needs the "
+        "next one's result, stays a loop, and of the branch only what chooses that result."
     ),
     costs=(
         "A dozen small operations per step backwards in time: use plain arithmetic on rows of tensors, as "
@@ -53,7 +55,9 @@ INFO = TransformInfo(
 
 MOVES = ("to", "cpu", "cuda")
 ALLOCATES = tuple(f"torch.{name}" for name in names("torch", fills=("sizes", "like")))
-ELEMENTWISE = methods(rows=("element", "broadcast")) - {*MOVES}
+COPIES = names("tensor", memory=("shared", "number"))
+PURE = methods(rows=("element", "broadcast")) - {*MOVES}
+"""Methods that compute a tensor of the same shape, or of a larger one, and do nothing else."""
 
 
 def apply(state: State) -> Rewrite:
@@ -152,6 +156,7 @@ class Hoist:
     def rewrite(self, edits: Edits) -> None:
         """Note the edits of this loop."""
         self._check_scope()
+        self._check_rounding()
         lines: list[str] = []
         kept = self._recurrent()
         if self.boundary:
@@ -225,6 +230,27 @@ class Hoist:
             if isinstance(stmt, (ast.For, ast.While, ast.Try, ast.With, ast.Break, ast.Continue, ast.Return)):
                 raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
 
+    def _check_rounding(self) -> None:
+        """What is computed of a step's elements has the same bits wherever they lie in memory.
+
+        Raises:
+            Skip: it may not be so, of something that stays in the loop or of something that would leave it.
+        """
+        for node in (n for s in self.loop.body for n in ast.walk(s)):
+            if not isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call)) or self._copies(node):
+                continue
+            of_step = any(isinstance(n, ast.Subscript) for n in ast.walk(node)) or names_in([node]) & self.bound
+            if of_step and exact_operands(self.tree, node) is None:
+                raise Skip(f"line {node.lineno}: {ast.unparse(node)} may be rounded otherwise for all steps at once")
+
+    def _copies(self, node: ast.expr) -> bool:
+        """Whether a node gives the elements that it is given, or what Python makes of one."""
+        if not isinstance(node, ast.Call):
+            return isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.UAdd))
+        if isinstance(node.func, ast.Name):
+            return self.tree.names.builtin(node.func) in HARMLESS
+        return isinstance(node.func, ast.Attribute) and node.func.attr in COPIES and not self.tree.qualified(node.func)
+
     def _carried(self) -> set[str]:
         """Names that a turn reads from the turn before: the recurrence."""
         seen: set[str] = set()
@@ -286,21 +312,16 @@ class Hoist:
         if isinstance(node, ast.Attribute):
             plain = isinstance(node.value, ast.Name) and node.value.id not in self.bound | self.changed
             return plain and node.attr not in self.computed
-        if isinstance(node, ast.BinOp):
-            fine = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.BitAnd, ast.BitOr)) or _is_power(node)
-            return fine and self._elementwise(node.left, shift) and self._elementwise(node.right, shift)
-        if isinstance(node, ast.UnaryOp):
-            return isinstance(node.op, (ast.USub, ast.UAdd, ast.Invert)) and self._elementwise(node.operand, shift)
         if isinstance(node, ast.Subscript):
             return self._base(node, shift) is not None
         if isinstance(node, ast.IfExp):
             return not shift and self._choice(node) is not None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if self.tree.qualified(node.func) in ("torch.where", "torch.minimum", "torch.maximum", "torch.clamp"):
-                return not node.keywords and all(self._elementwise(a, shift) for a in node.args)
-            constant = all(isinstance(a, ast.Constant) for a in (*node.args, *(k.value for k in node.keywords)))
-            return node.func.attr in ELEMENTWISE and constant and self._elementwise(node.func.value, shift)
-        return False
+        operands = exact_operands(self.tree, node)
+        if operands is None or not all(self._elementwise(operand, shift) for operand in operands):
+            return False
+        if isinstance(node, ast.Call) and self.tree.qualified(node.func) is None:  # of what is known to be a tensor
+            return not calls_method(node, *MOVES) and self._in_time(operands[0])
+        return True
 
     def _is_plain(self, node: ast.expr) -> bool:
         """Whether an expression is the same in all turns, and computes without side effects."""
@@ -315,7 +336,7 @@ class Hoist:
             ast.unaryop,
         )
         calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
-        plain = all(isinstance(c.func, ast.Attribute) and c.func.attr in ELEMENTWISE for c in calls)
+        plain = all(isinstance(c.func, ast.Attribute) and c.func.attr in PURE for c in calls)
         unchanged = not names_in([node]) & (self.bound | self.written | self.changed | {self.index})
         return plain and unchanged and all(isinstance(n, (*fine, ast.Call)) for n in ast.walk(node))
 
@@ -433,12 +454,6 @@ class Hoist:
             return [node]
         children = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
         return [part for child in children for part in self._largest(child)]
-
-
-def _is_power(node: ast.BinOp) -> bool:
-    """Whether a power is one that torch computes alike for few and for many elements."""
-    exponent = node.right
-    return isinstance(node.op, ast.Pow) and isinstance(exponent, ast.Constant) and exponent.value in (2, 3, 0.5)
 
 
 def _outermost(node: ast.AST, *types: type[ast.expr]) -> Iterator[ast.expr]:

@@ -15,7 +15,7 @@ MODULES = layers(rows="row") | {"Sequential", "Parameter"}
 """Modules of torch that see one row at a time and draw nothing, and that cost little. A convolution is not one of
 them: what it has computed for a step's action would be computed again."""
 COPYING = frozenset({"clone", "contiguous", "cuda", "to"})
-FUNCTIONS = names("torch", "functional", rows=("element", "broadcast", "nearly")) - COPYING
+FUNCTIONS = names("torch", "functional", rows=("element", "broadcast")) - COPYING
 """Functions of torch that compute each element by itself."""
 METHODS = methods(rows=("element", "broadcast", "row"), waits="") - COPYING | {"expand_as"}
 """Methods of tensors and distributions that compute each element, or each row, by itself, and copy nothing."""
