@@ -7,6 +7,7 @@ STAMP := $(VENV)/.installed
 TORCH := torch==2.13.0
 VENV_CUDA ?= .venv-cuda
 TORCH_CUDA := torch==2.11.0
+VERSIONS ?= build/versions
 DEMO := fixtures/gym_classic_discrete.py
 DEMO_OUT := build/demo/gym_classic_discrete.py
 
@@ -16,7 +17,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild strangers wild-speed clean
+.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-versions test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild strangers wild-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -54,6 +55,9 @@ $(VENV_CUDA)/.installed: pyproject.toml setup.py
 	$(VENV_CUDA)/bin/pip install --quiet '$(TORCH_CUDA)'
 	$(VENV_CUDA)/bin/pip install --quiet --editable '.[run,envs,test]'
 	touch $@
+
+test-versions: $(STAMP) ## quick equality on Python 3.10 to 3.13, torch 2.11 to the newest, gymnasium 0.29 and 1 (20 GB in VERSIONS=folder)
+	$(BIN)/python tests/tools/versions.py $(VERSIONS)
 
 test-browser: $(STAMP) ## the tests of the page in Chromium (skipped visibly without it; CHROMIUM=path)
 	$(BIN)/python -m pytest -m browser

@@ -52,6 +52,7 @@ def test_a_build_for_cuda_without_a_driver(tmp_path: Path) -> None:
     assert there.versions["cuda"] and len(there.steps) > 0
 
 
+@pytest.mark.null_cuda  # torch's build for CUDA must not ask for a driver
 @pytest.mark.slow
 def test_a_training_there(tmp_path: Path) -> None:
     there = record_run(run(tmp_path, *ON_CUDA), emulated=True)
