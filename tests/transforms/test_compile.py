@@ -8,7 +8,7 @@ import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
 
-from transformer import Applied, convert
+from transformer import Applied, Skipped, convert
 
 CHECKS = """\
     # Checking a distribution's arguments reads tensors on the host, which no graph holds
@@ -79,6 +79,86 @@ REWRITES = [
         also=("update",),
     ),
 ]
+
+OTHER = """
+    def other(self, x):
+        return 2 * self.critic(x)
+
+
+"""
+PUT = """
+    def put(owner, name, function):
+        setattr(owner, name, function)
+
+
+"""
+REPLACED = [
+    NoOp(
+        "a method of the class is replaced while training goes on",
+        {**PLAIN, "functions": OTHER, "head": "if iteration == 3:\n    Agent.get_value = other"},
+        "line {line} puts something else in the place of get_value(), which compiled code would not see",
+        at="Agent.get_value = other",
+        also=("policy", "update"),
+    ),
+    NoOp(
+        "a method of the network is replaced",
+        {**PLAIN, "functions": OTHER, "head": "if iteration == 3:\n    agent.get_value = agent.critic"},
+        "line {line} puts something else in the place of get_value()",
+        at="agent.get_value = agent.critic",
+        also=("policy", "update"),
+    ),
+    NoOp(
+        "by its name",
+        {**PLAIN, "functions": OTHER, "head": "if iteration == 3:\n    setattr(Agent, 'get_value', other)"},
+        "line {line} puts something else in the place of get_value()",
+        at="setattr",
+        also=("policy", "update"),
+    ),
+    NoOp(
+        "in a helper, by a name that only a run can tell",
+        {**PLAIN, "functions": OTHER + PUT, "head": "if iteration == 3:\n    put(Agent, 'get_value', other)"},
+        "line {line} sets what only a run can tell",
+        at="setattr(owner",
+        also=("policy", "update"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", REPLACED, ids=str)
+def test_what_may_be_replaced_is_not_compiled(case: NoOp) -> None:
+    case.check("compile")
+
+
+OPTIONS_THAT_CHANGE = {
+    "OneCycleLR": "scheduler = optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=99)",
+    "CyclicLR": "scheduler = optim.lr_scheduler.CyclicLR(optimizer, 1e-4, 0.01)",
+    "for group in optimizer.param_groups:\n    group['weight_decay'] = 0.01 * iteration": "",
+    "optimizer.param_groups[0]['betas'] = (0.9, 1 - 0.1 / iteration)": "",
+    "optimizer.param_groups[0].update(eps=1e-5 * iteration)": "",
+    "relax(optimizer.param_groups, 0.01 * iteration)": "",
+}
+RELAX = "def relax(groups, value):\n    for one in groups:\n        one['weight_decay'] = value\n\n\n"
+
+
+@pytest.mark.parametrize("change", OPTIONS_THAT_CHANGE)
+def test_an_update_whose_options_change_stays_eager(change: str) -> None:
+    before = OPTIONS_THAT_CHANGE[change]
+    parts = {"before_loop": before, "report": ("scheduler.step()" if before else change) + "\nprint(iteration)"}
+    source = script({**PLAIN, "functions": RELAX, **parts})
+    conversion = convert(source, select={"flags", "tensor-lr", "policy", "update", "one-graph", "compile"})
+    outcomes = {s.transform.name: s.outcome for s in conversion.steps}
+    assert isinstance(outcomes["one-graph"], Skipped)
+    assert isinstance(outcomes["compile"], Applied)
+    assert any("changes options of the optimizer" in note for note in outcomes["compile"].notes)
+    assert "torch.compile(update" not in conversion.steps[-1].after
+
+
+def test_a_scheduler_of_the_rate_alone_is_compiled() -> None:
+    made = "scheduler = optim.lr_scheduler.CyclicLR(optimizer, 1e-4, 0.01, cycle_momentum=False)"
+    source = script({**PLAIN, "before_loop": made, "report": "scheduler.step()\nprint(iteration)"})
+    conversion = convert(source, select={"flags", "tensor-lr", "policy", "update", "one-graph", "compile"})
+    assert "torch.compile(update" in conversion.steps[-1].after
+
 
 NONE = "neither policy nor update() could be made a function"
 

@@ -16,6 +16,7 @@ from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
 from transformer.conversion.selection import chosen_names
 from transformer.conversion.settings import Target
+from transformer.dataflow.own_compiling import compiled_by_script, own_compiling
 from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
@@ -23,7 +24,7 @@ from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
-from transformer.transforms.compiling import cudagraphs, one_graph
+from transformer.transforms.compiling import cudagraphs, flags, one_graph
 from transformer.transforms.gathering import dissolve
 from transformer.transforms.update.update import TRANSFORM as UPDATE
 
@@ -202,8 +203,8 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
         diagnostics.append(at(None, "LC006", f"no transform applies ({reasons})"))
     else:
         ast.parse(code)
-    flags = state.history.flags.items()
-    options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in flags)
+    read_by = state.history.flags.items()
+    options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in read_by)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
 
 
@@ -250,9 +251,26 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
             made, warnings = rewrite.edits, rewrite.warnings
             after = made if isinstance(made, State) else state.after(made, rewrite.history)
             outcome = Applied(tuple(map(state.in_original, rewrite.notes)), rewrite.brief, rewrite.recommended)
-            if after.tree.code == before:
+            if (why := _changes_compiled(state, after, steps)) is not None:
+                outcome, after, warnings = Skipped(state.in_original(why)), state, ()
+            elif after.tree.code == before:
                 outcome = Skipped("nothing to change", "not needed")
     return _Turn(after, Step(info, outcome, before, after.tree.code), warnings)
+
+
+def _changes_compiled(state: State, after: State, steps: Sequence[Step]) -> str | None:
+    """Why a transform may not make its change: the script itself compiles code that it would change.
+
+    Where `flags` has applied it compiles nothing, and what is compiled is what transforms have written.
+    """
+    compiling = own_compiling(state.tree)
+    if compiling is None or any(s.transform is flags.INFO and s.applied for s in steps):
+        return None
+    left = {ast.dump(n) for n in (*after.tree.of(ast.ClassDef), *after.tree.of(ast.FunctionDef))}
+    for code in compiled_by_script(state.tree):
+        if ast.dump(code) not in left:
+            return f"line {compiling.lineno} compiles {code.name}, or what calls it, as it is"
+    return None
 
 
 def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:

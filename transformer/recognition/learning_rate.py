@@ -13,6 +13,10 @@ from transformer.syntax.tree import Scope
 SEEING = NAMESPACES - {"sys", "importlib"} | {"inspect", "_getframe"}
 """What may reach a variable otherwise than by its name."""
 SCHEDULERS = "torch.optim.lr_scheduler."
+MOVING_MOMENTUM = ("OneCycleLR", "CyclicLR")
+"""Schedulers that change momentum, or Adam's betas, too, unless they are told not to cycle it."""
+RATES = frozenset(("lr", "initial_lr", "capturable"))
+"""Entries of a parameter group that are asked for elsewhere."""
 SHOWING = ("print", "str", "repr")
 LOOKING = ("isinstance", "type", "id", "hasattr", "callable", "bool")
 """Builtins that see nothing of an optimizer's learning rate."""
@@ -345,6 +349,57 @@ class Uses:
                 self.obstacle = f"line {node.lineno} computes with it inside an f-string"
             return  # a 0-dim tensor formats itself as the float that it holds
         self.reads.append(node)
+
+
+def changed_options(roles: Roles) -> ast.expr | None:
+    """Where an optimizer's options, but for its rate, may become others while training goes on.
+
+    They are numbers to compiled code, which is compiled anew for each value.
+    """
+    tree = roles.tree
+    for call in tree.of(ast.Call):
+        kind = tree.qualified(call.func) or ""
+        if kind.startswith(SCHEDULERS) and kind.rpartition(".")[2] in MOVING_MOMENTUM:
+            kept = [k.value for k in call.keywords if k.arg == "cycle_momentum"]
+            if [getattr(value, "value", None) for value in kept] != [False]:
+                return call
+    # what stands for one group or several, in whichever function
+    groups = {"param_groups"}
+    for node in tree.nodes:
+        if isinstance(node, (ast.For, ast.comprehension)) and _of_groups(node.iter, groups):
+            counted = isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)
+            numbers = node.target.elts[:1] if counted and ast.unparse(node.iter).startswith("enumerate(") else []  # type: ignore[attr-defined]
+            groups |= {n.id for n in walk(node.target) if isinstance(n, ast.Name) and n not in numbers}
+        elif isinstance(node, ast.Assign) and _of_groups(node.value, {"param_groups"}) and not _is_entry(node.value):
+            groups |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    for node in roles.run_by_training:
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _of_groups(node.value, groups):
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            if key not in RATES and not isinstance(tree.parents[node], ast.For):
+                return node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("update", "setdefault") and _of_groups(node.func.value, groups):
+                return node
+        if isinstance(node, ast.Call) and not tree.names.builtin(node.func):
+            if any(_of_groups(a, groups) and not _is_entry(a) for a in node.args):
+                return node
+    return None
+
+
+def _is_entry(node: ast.expr) -> bool:
+    """Whether an expression is one entry of a group, by its name."""
+    return isinstance(node, ast.Subscript) and isinstance(getattr(node.slice, "value", None), str)
+
+
+def _of_groups(node: ast.expr, groups: set[str]) -> bool:
+    """Whether an expression is made of parameter groups, by the names for them, and by no call but of a builtin."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("enumerate", "zip", "list", "reversed"):
+        return any(_of_groups(a, groups) for a in node.args)
+    return (isinstance(node, ast.Name) and node.id in groups) or (
+        isinstance(node, ast.Attribute) and node.attr in groups
+    )
 
 
 def members(loop: ast.For, groups: str) -> set[str]:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access
+from transformer.recognition.changes import Changes
+from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
@@ -19,6 +21,7 @@ from transformer.transforms.base import ALL, Rewrite, Skip, Transform, Transform
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
 from transformer.values.distributions import computes_to_check, may_make
+from transformer.values.networks.reached import computed_back, unreached
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors
 
@@ -28,7 +31,8 @@ INFO = TransformInfo(
     summary="compile policy and update with torch.compile, behind --compile",
     applies=(
         "to the policy and update(), with all of torch.compile's guards, unless they are known to fail under "
-        "it; guards are left out where the policy is a network of known modules, of which nothing but parameters' "
+        "it, and update() only where its loss reaches in every minibatch every parameter that it computes with; guards "
+        "are left out where the policy is a network of known modules, of which nothing but parameters' "
         "values is known to change in training"
     ),
     safety=(
@@ -57,14 +61,17 @@ def apply(state: State) -> Rewrite:
     """Add the block above the training loop.
 
     Raises:
-        Skip: there is no function to compile.
+        Skip: there is no function to compile, or what compiled code calls may become another.
     """
     tree, roles = state.tree, state.roles
     facts, edits = state.history, Edits(state.source)
     hook = roles.hook(r"\w*forward_\w*")
     if hook is not None and (hook in roles.run_by_training or roles.kind == "update"):
         raise Skip(f"line {hook.lineno} registers a hook while training goes on, which compiled code would not see")
-    updates = facts.all_updates
+    replaced = _replaced(roles)
+    if replaced is not None:
+        raise Skip(replaced)
+    updates, moved = facts.all_updates, changed_options(roles)
     functions: list[str] = []
     notes: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
@@ -76,6 +83,10 @@ def apply(state: State) -> Rewrite:
             notes.append(f"{name}() stays eager: {rate}, a number, is the learning rate, each would be compiled anew")
         elif option := _set_option(roles, definition):
             notes.append(f"{name}() stays eager: line {option.lineno} sets an option of the optimizer")
+        elif moved is not None and any(calls_method(n, "backward", "step") for n in walk(definition)) | facts.traced:
+            notes.append(
+                f"{name}() stays eager: line {moved.lineno} changes options of the optimizer, each compiled anew"
+            )
         elif grown:
             notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
         elif given := _given_list(roles, definition):
@@ -83,6 +94,10 @@ def apply(state: State) -> Rewrite:
         elif listed := _listed(roles, definition):
             notes.append(
                 f"{name}() stays eager: line {listed.lineno} reads a list of numbers, each would be compiled anew"
+            )
+        elif missed := unreached(roles, definition, computed_back):  # what one-graph has traced, it has asked for
+            notes.append(
+                f"{name}() stays eager: {missed}, and compiled code makes a gradient of zeros of a missing one"
             )
         elif passes <= 1 or (name in updates and facts.traced):
             functions.append(name)
@@ -137,6 +152,18 @@ def apply(state: State) -> Rewrite:
     return Rewrite(
         edits, replace(facts, options=options, unchecked=unchecked), tuple(notes), brief=brief, recommended=trained
     )
+
+
+def _replaced(roles: Roles) -> str | None:
+    """Where training puts another function in the place of one of the file's, which compiled code would not see."""
+    changes, tree = roles.get(Changes), roles.tree
+    defined = {f.name for f in tree.of(ast.FunctionDef)} - {"__init__"}
+    for name in sorted({*changes.stored, *changes.bound} & defined):
+        line = changes.stored.get(name) or changes.bound[name]
+        return f"line {line} puts something else in the place of {name}(), which compiled code would not see"
+    if changes.by_text is not None:
+        return f"line {changes.by_text} sets what only a run can tell, perhaps a function that compiled code calls"
+    return None
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+from transformer.dataflow.own_compiling import own_compiling
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.history import Asked
 from transformer.recognition.roles import Kind, Roles
@@ -16,15 +17,15 @@ from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import ALL, Rewrite, Transform, TransformInfo
+from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="flags",
     brief="--compile and --cudagraphs",
     summary="add --compile and --cudagraphs to the script's own arguments",
     applies=(
-        "to any script; the flags join arguments that are defined by argparse or tyro in a way that is known, and "
-        "otherwise stand beside them"
+        "to any script that compiles nothing itself; the flags join arguments that are defined by argparse or tyro in "
+        "a way that is known, and otherwise stand beside them"
     ),
     safety=(
         "The new arguments default to off and nothing reads them yet, so the script runs as before. Where it defines "
@@ -56,7 +57,14 @@ class Definition:
 
 
 def apply(state: State) -> Rewrite:
-    """Add the flags; note the expressions that read them."""
+    """Add the flags; note the expressions that read them.
+
+    Raises:
+        Skip: the script compiles something itself.
+    """
+    compiling = own_compiling(state.tree)
+    if compiling is not None:
+        raise Skip(f"line {compiling.lineno} compiles itself, as the script's author wants it")
     rollouts = state.roles.kind == "on-policy"
     edits, wanted = Edits(state.source), _wanted(state.history.asked, state.roles.kind)
     read = _join(state, edits, wanted)

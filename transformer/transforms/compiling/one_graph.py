@@ -13,6 +13,7 @@ from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
 from transformer.recognition.changes import GROWING
+from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
@@ -23,6 +24,7 @@ from transformer.syntax.tree import Tree
 from transformer.torch_api import optimizers
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling import present_rates
+from transformer.values.networks.reached import computed_back, unreached
 
 INFO = TransformInfo(
     name="one-graph",
@@ -30,7 +32,8 @@ INFO = TransformInfo(
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
         "where update() clears, computes and steps in this order by statements of their own, under no conditions but "
-        "on the script's arguments, the optimizer is a known one whose rate is steady, or that nothing else sees "
+        "on the script's arguments, its loss reaches in every minibatch every parameter that it computes with and that "
+        "is stepped, the optimizer is a known one whose rate is steady, or that nothing else sees "
         "while update() runs, and nothing that may run while training changes what it holds, which parameters need "
         "gradients, or gradients by hand; an object's optimizer is one that its constructor alone sets"
     ),
@@ -84,6 +87,9 @@ def apply(state: State) -> Rewrite:
             and (tree.qualified(node) or "").startswith("torch.")
         ):
             raise Skip(f"line {node.lineno} sets {tree.text(node)}")
+    moved = changed_options(roles)
+    if moved is not None:
+        raise Skip(f"line {moved.lineno} changes options of the optimizer: each value would be compiled anew")
     updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}
     by_update = {definition: _plain_update(roles, definition) for definition in updates}
     passes = [one for found in by_update.values() for one in found]
@@ -101,6 +107,9 @@ def apply(state: State) -> Rewrite:
     clipped = [
         _also_clipped(roles, definition, found, alone=len(passes) == 1) for definition, found in by_update.items()
     ]
+    for definition in by_update:
+        if (missed := unreached(roles, definition, computed_back)) is not None:
+            raise Skip(f"{missed}: eager code leaves such a gradient None, and compiled code makes it zeros")
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
     edits, traceable, written = Edits(state.source), tree.names.fresh("traceable"), set[str]()

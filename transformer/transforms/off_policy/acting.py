@@ -8,6 +8,7 @@ import libcst as cst
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.dataflow.own_compiling import own_compiling
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
@@ -51,6 +52,9 @@ def apply(state: State) -> Rewrite:
         Skip: there is none, or something else may come of its results.
     """
     tree, roles = state.tree, state.roles
+    compiling = own_compiling(tree)
+    if compiling is not None:
+        raise Skip(f"line {compiling.lineno} compiles itself what may compute otherwise without gradients")
     callee = acting_callee(roles)
     if callee is None:
         raise NotNeeded("no call of a trained network decides on the actions")

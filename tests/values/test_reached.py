@@ -1,0 +1,107 @@
+"""Which parameters a loss reaches in every minibatch: what it does not is told, and what it does is not held back."""
+
+import pytest
+from scripts import PARTS, edited, script
+
+from transformer import Applied, Skipped, convert
+
+PLAIN = {"metrics": "", "anneal": ""}
+LOSS = "loss = pg_loss + 0.5 * v_loss - 0.01 * entropy.mean()"
+POLICY = "loss = pg_loss - 0.01 * entropy.mean()"
+REPORT = {"report": "print(iteration, global_step, v_loss.item(), pg_loss.item())"}
+
+
+def minibatch(code: str, **parts: str) -> dict[str, str]:
+    """The script with another loss; both parts of it are printed."""
+    return {**PLAIN, **REPORT, "minibatch": edited("minibatch", LOSS, code), **parts}
+
+
+TOTAL = """
+def total(pg_loss, v_loss, with_critic):
+    result = pg_loss
+    if with_critic:
+        result = result + v_loss
+    return result
+
+
+"""
+OF_AGENT = """
+
+    def loss(self, pg_loss, v_loss, warm):
+        return v_loss if warm else pg_loss + v_loss
+"""
+ADAMW = "optimizer = optim.AdamW(agent.parameters(), lr=args.learning_rate, weight_decay=0.1)"
+HEAD = (
+    PARTS["agent"]
+    .replace("self.actor =", "self.guess = nn.Linear(2, 1)\n        self.actor =")
+    .replace("return self.critic(x)", "return self.critic(x) + 0 * self.guess(x).detach()", 1)
+)
+
+CHOSEN = {"flags", "policy", "tensor-lr", "update", "one-graph", "compile"}
+
+MISSED = {
+    "every other iteration": (minibatch(f"{POLICY}\nif iteration % 2 == 1:\n    loss += 0.5 * v_loss"), "critic"),
+    "a warm-up of the values alone": (minibatch(f"{LOSS}\nif iteration <= 2:\n    loss = v_loss"), "actor"),
+    "a critic that is frozen at times": (
+        minibatch(f"{POLICY} + (v_loss if iteration % 3 else v_loss.detach())"),
+        "critic",
+    ),
+    "frozen by no_grad": (
+        minibatch(f"if iteration % 2:\n    with torch.no_grad():\n        v_loss = v_loss * 1\n{LOSS}"),
+        "critic",
+    ),
+    "computed and never used": (minibatch(POLICY, optimizer=ADAMW), "critic"),
+    "an option": (minibatch(f"{POLICY}\nif args.seed:\n    loss = loss + v_loss"), "critic"),
+    "in a function": (minibatch("loss = total(pg_loss, v_loss, iteration > 2)", functions=TOTAL), "critic"),
+    "in a method": (
+        minibatch("loss = agent.loss(pg_loss, v_loss, iteration < 3)", agent=PARTS["agent"] + OF_AGENT),
+        "actor",
+    ),
+    "in a list": (
+        minibatch("losses = [pg_loss]\nif iteration > 2:\n    losses.append(v_loss)\nloss = sum(losses)"),
+        "critic",
+    ),
+    "by the loss itself": (minibatch(f"{POLICY}\nif v_loss.item() > 2:\n    loss = loss + v_loss"), "critic"),
+    "through a comparison": (minibatch(f"{POLICY} + (v_loss > 1).float()"), "critic"),
+    "through a number": (minibatch(f"{POLICY} + v_loss.item()"), "critic"),
+    "in some turns of a loop": (
+        minibatch("loss = pg_loss\nfor i in range(iteration - 1):\n    loss = loss + v_loss / 2"),
+        "critic",
+    ),
+    "what nobody knows": (minibatch(f"{POLICY} + torch.linalg.vector_norm(v_loss, ord=2)"), "critic"),
+}
+
+
+@pytest.mark.parametrize("title", MISSED)
+def test_an_update_whose_loss_misses_parameters_stays_eager(title: str) -> None:
+    parts, network = MISSED[title]
+    conversion = convert(script(parts), select=CHOSEN)
+    outcomes = {step.transform.name: step.outcome for step in conversion.steps}
+    graph, compiled = outcomes["one-graph"], outcomes["compile"]
+    assert isinstance(graph, Skipped), graph
+    assert f"does not always reach agent.{network}" in graph.reason, graph.reason
+    assert isinstance(compiled, Applied), compiled
+    assert any("update() stays eager: the loss on line" in note for note in compiled.notes), compiled.notes
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        minibatch(LOSS),
+        minibatch(f"{POLICY}\nif iteration % 2:\n    loss = loss + v_loss\nelse:\n    loss = loss + 2 * v_loss"),
+        minibatch(f"{POLICY} + (0.5 if iteration > 2 else 0.0) * v_loss"),
+        minibatch(f"{LOSS}\nif args.seed:\n    loss = 2 * loss"),
+        minibatch("losses = [pg_loss, entropy.mean()]\nlosses.append(v_loss)\nloss = sum(losses)"),
+        minibatch("loss = total(pg_loss, v_loss, True)", functions=TOTAL),
+        minibatch("loss = torch.stack([pg_loss, v_loss]).sum()"),
+        minibatch("loss = torch.max(pg_loss, v_loss) + torch.where(v_loss > 1, v_loss, 2 * v_loss)"),
+        # The entropy is for the log; its parameters are those of the log-probabilities
+        minibatch("loss = pg_loss + v_loss", report="print(iteration, entropy.mean().item())"),
+        # What a method computes and nobody is given, eager code and compiled code leave without a gradient
+        minibatch(LOSS, agent=HEAD),
+    ],
+)
+def test_an_update_whose_loss_reaches_all_is_one_graph(parts: dict[str, str]) -> None:
+    conversion = convert(script(parts), select=CHOSEN)
+    outcome = next(step.outcome for step in conversion.steps if step.transform.name == "one-graph")
+    assert isinstance(outcome, Applied), outcome

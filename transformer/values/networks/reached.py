@@ -1,0 +1,877 @@
+"""Whether each pass of an update computes a gradient of every parameter that it computes with, in every minibatch.
+
+Eager code leaves None where a loss does not reach a parameter; compiled code gives zeros, if the parameter was
+computed with, and the optimizer then takes a step. So what is compiled must be shown to reach them all. The update
+is gone through once for each way through its conditions. Of each value two sets are known: the parameters that
+certainly get a gradient through it, and those that may.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from transformer.dataflow.access import scope_access
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.recognition.arguments import holds_options
+from transformer.recognition.roles import Optimizer, Roles
+from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, root, statements, unparse, walk
+from transformer.torch_api import OF, names
+
+WAYS = 64
+"""So many ways through the conditions of an update are gone through."""
+DEEP = 12
+"""So many calls within calls are followed."""
+
+Found = frozenset[str]
+NOTHING: Found = frozenset()
+
+_STOPPED = (
+    names("tensor", "torch", "functional", dtype="bool")
+    | names("tensor", "torch", "functional", memory="number")
+    | names("torch", made=("of host", "on host"))
+    | names("torch", fills="like")
+    | frozenset(
+        "detach argmax argmin numpy byte bool int long short round sign floor ceil trunc one_hot sample".split()
+    )
+    | frozenset("rand_like randn_like bernoulli multinomial argsort bucketize searchsorted numel shape tensor".split())
+) - {"as_tensor", "asarray"}
+"""Functions and methods through whose results no gradient flows."""
+_FLOWS = (
+    names("tensor", "torch", "functional", memory=("new", "shared")) - _STOPPED - {"dropout"}
+    | frozenset("amax amin squeeze unsqueeze T rsample as_tensor asarray chunk split unbind roll".split())
+    | frozenset("binary_cross_entropy_with_logits binary_cross_entropy nll_loss kl_div sin cos unfold outer".split())
+    | frozenset("logaddexp sigmoid tanh relu".split())
+)
+"""Functions and methods through whose results gradients flow to every tensor of floats that they are given."""
+_FIRST = frozenset("gather index_select masked_fill flatten reshape view expand repeat norm clamp clip".split())
+"""Those of them of which this is only known of what they are called on."""
+_KEEPS = frozenset("T mT H mH values real".split())
+"""Attributes through which gradients flow."""
+_METHODS = names("tensor", "array", "distribution") | frozenset(dir(list)) | frozenset(dir(dict))
+"""Methods of tensors, arrays, distributions and containers."""
+_NUMBERS = frozenset("shape device dtype ndim grad data is_cuda requires_grad training".split())
+_SPREADING = frozenset("list tuple sorted reversed iter set".split())
+_PASSING = frozenset("sum".split())
+_HOST = frozenset("float int bool len str print range isinstance hasattr type round format repr id super dict".split())
+
+
+class _Unknown(Exception):
+    """What the analysis does not follow; the message is a clause."""
+
+
+class _Fork(Exception):
+    """A condition that may come out either way."""
+
+
+class _Return(Exception):
+    def __init__(self, value: _Value) -> None:
+        self.value = value
+
+
+class _LeaveLoop(Exception):
+    pass
+
+
+class _Done(Exception):
+    """The last pass is over."""
+
+
+@dataclass(frozen=True)
+class _Value:
+    """What gradients flow through a value to."""
+
+    must: Found = NOTHING
+    may: Found = NOTHING
+    parts: tuple[_Value, ...] | None = None
+    """Of a tuple or a list whose length is known."""
+    path: str = ""
+    """For a network: how it is written from the training's scope."""
+    cls: ast.ClassDef | None = None
+    """For a network, and other objects: its class in this file."""
+    layer: bool = False
+    """Whether it is made of modules of torch alone, whose every call computes with all of its parameters."""
+    opaque: str = ""
+    """For a result of code that is not known: each of its parts may come from other parameters."""
+    none: bool = False
+    truth: bool | None = None
+    """Of a constant, how it comes out as a condition."""
+
+    def part(self, index: int | None) -> _Value:
+        """An element; of one of any number, what is true of all."""
+        if self.path:
+            return replace(self, path=f"{self.path}[{'' if index is None else index}]")
+        if self.parts is not None:
+            if index is not None and -len(self.parts) <= index < len(self.parts):
+                return self.parts[index]
+            return _any_of(self.parts)
+        if self.opaque and index is not None:
+            one = frozenset((f"{self.opaque}[{index}]",))
+            return _Value(one, one)
+        return replace(self, none=False)
+
+
+NONE = _Value(none=True)
+PLAIN = _Value()
+
+
+def _joined(values: Iterable[_Value]) -> _Value:
+    """What all of some values flow into."""
+    found = list(values)
+    return _Value(NOTHING.union(*(v.must for v in found)), NOTHING.union(*(v.may for v in found)))
+
+
+def _any_of(values: Sequence[_Value]) -> _Value:
+    """One of some values, whichever."""
+    if not values:
+        return PLAIN
+    return _Value(values[0].must.intersection(*(v.must for v in values)), NOTHING.union(*(v.may for v in values)))
+
+
+def _perhaps(values: Iterable[_Value]) -> _Value:
+    """What some values may flow into."""
+    return _Value(NOTHING, _joined(values).may)
+
+
+def unreached(
+    roles: Roles, update: ast.FunctionDef, backward: Callable[[ast.Call], Sequence[ast.expr] | None]
+) -> str | None:
+    """Why the passes of an update may leave a parameter without a gradient that it computes with; None if none does.
+
+    Args:
+        roles: the script.
+        update: the function.
+        backward: the losses of a call that computes gradients of an update; None for all other calls.
+    """
+    open_ways: list[dict[str, bool]] = [{}]
+    reaching, empty = set[ast.Call](), set[ast.Call]()
+    for _ in range(WAYS):
+        if not open_ways:
+            never = min(empty - reaching, key=lambda c: c.lineno, default=None)
+            return (
+                None if never is None else f"it is not known which parameters the loss on line {never.lineno} reaches"
+            )
+        way = _Way(roles, update, backward, open_ways.pop())
+        try:
+            found = way.fault()
+        except _Fork as fork:
+            open_ways += [{**way.choices, str(fork): outcome} for outcome in (False, True)]
+            continue
+        except _Unknown as why:
+            return f"it is not known which parameters the loss reaches: {why}"
+        except RecursionError:
+            return "it is not known which parameters the loss reaches"
+        if found is not None:
+            return found
+        reaching |= way.reaching
+        empty |= way.empty
+    return "it has too many conditions to tell which parameters the loss reaches"
+
+
+def computed_back(call: ast.Call) -> list[ast.expr] | None:
+    """What a call of `backward()` computes back; None for other calls."""
+    return [call.func.value] if calls_method(call, "backward") else None
+
+
+@dataclass
+class _Frame:
+    """A function that is gone through."""
+
+    function: ast.FunctionDef
+    key: str
+    values: dict[str, _Value]
+    bound: frozenset[str] = NOTHING
+
+
+@dataclass
+class _Pass:
+    """What is computed back."""
+
+    call: ast.Call
+    loss: _Value
+    values: dict[str, _Value]
+    """All that there is by then."""
+    steps: list[str] = field(default_factory=list)
+    """The optimizers that are stepped before the next pass."""
+
+
+class _Way:
+    """One way through an update."""
+
+    def __init__(
+        self,
+        roles: Roles,
+        update: ast.FunctionDef,
+        backward: Callable[[ast.Call], Sequence[ast.expr] | None],
+        choices: dict[str, bool],
+    ) -> None:
+        self._roles, self._tree = roles, roles.tree
+        self._update, self._backward = update, backward
+        self.choices = choices
+        self._passes: list[_Pass] = []
+        self.reaching: set[ast.Call] = set()
+        self.empty: set[ast.Call] = set()
+        """Passes whose losses reach parameters, and those whose losses reach none."""
+        calls = [n for n in walk(update) if isinstance(n, ast.Call)]
+        self._last = max((c for c in calls if backward(c) is not None), key=lambda c: c.lineno, default=None)
+        self._steps = [
+            unparse(c.func.value)
+            for c in calls
+            if calls_method(c, "step") and self._last is not None and c.lineno > self._last.lineno
+        ]
+        self._read = {unparse(n) for n in walk(update) if isinstance(getattr(n, "ctx", None), ast.Load)}
+        self._off = 0
+
+    def fault(self) -> str | None:
+        """What a pass does not reach on this way."""
+        frame = _Frame(self._update, "", {}, scope_access(self._update.body).binds)
+        with suppress(_Return, _Done):
+            self._block(frame, self._update.body, 0)
+        while self._passes:
+            stepped = [i for i, one in enumerate(self._passes) if one.steps]
+            summed = self._passes[: stepped[0] + 1] if stepped else self._passes
+            self._passes = self._passes[len(summed) :]
+            call, steps = summed[-1].call, summed[-1].steps
+            must = NOTHING.union(*(p.loss.must for p in summed))
+            if not must and not any(p.loss.may for p in summed):  # a sum of no losses, which stops in eager code too
+                self.empty.add(call)
+                continue
+            self.reaching.add(call)
+            used = NOTHING.union(*(v.may for p in summed for n, v in p.values.items() if n in self._read))
+            used = used.union(*(p.loss.may for p in summed))
+            optimizers = [o for o in self._roles.optimizers if o.name in steps]
+            if len(optimizers) != len(steps):  # some are not known: as if they held everything
+                optimizers = []
+            missed = sorted(t for t in used - must if self._is_held(t, optimizers))
+            if missed:
+                return f"the loss on line {call.lineno} does not always reach {missed[0]}, which is computed with"
+        return None
+
+    def _is_held(self, token: str, optimizers: Sequence[Optimizer]) -> bool:
+        """Whether parameters may be held by some optimizers; by none, if it is not known which these are."""
+        path = token.partition("(")[0]
+        start = re.split(r"[.\[]", path)[0]
+        if not optimizers:
+            return True
+        held = {p for o in optimizers for v in _given(o) for p in self._prefixes(o, v)}
+        if None in held or not held:
+            return True
+        if any(re.split(r"[.\[]", p)[0] == start for p in held if p is not None):
+            return any(p is not None and (_begins(path, p) or _begins(p, path)) for p in held)
+        if start in self._roles.modules or start == "self":
+            return False
+        made = [value for _, value in self._roles.assignments(start)]
+        ours = {*self._roles.modules, *(p for p in held if p is not None)}
+        return not made or not all(
+            self._tree.qualified(_called(v)) and not {n.id for n in walk(v) if isinstance(n, ast.Name)} & ours
+            for v in made
+        )
+
+    def _prefixes(self, optimizer: Optimizer, value: ast.expr, depth: int = 4) -> list[str | None]:
+        """What parameters are taken of, as `agent` of `agent.parameters()`; None for what is not understood."""
+        if isinstance(value, ast.Name) and depth:
+            made = self._roles.only_value(value.id)
+            if made is None:
+                return [None]
+            if self._tree.calls(made, "torch.tensor", "torch.zeros", "torch.ones", "torch.nn.Parameter", "torch.full"):
+                return [value.id]
+            return self._prefixes(optimizer, made, depth - 1)
+        if isinstance(value, (ast.List, ast.Tuple)):
+            return [p for part in value.elts for p in self._prefixes(optimizer, part, depth)]
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+            return [p for part in (value.left, value.right) for p in self._prefixes(optimizer, part, depth)]
+        if isinstance(value, ast.Dict):
+            found = [v for k, v in zip(value.keys, value.values, strict=True) if k and unparse(k) == "'params'"]
+            return [p for part in found for p in self._prefixes(optimizer, part, depth)] or [None]
+        if isinstance(value, ast.Call):
+            if unparse(value.func) in ("list", "tuple") or self._tree.calls(value, "itertools.chain"):
+                return [p for part in value.args for p in self._prefixes(optimizer, part, depth)]
+            if isinstance(value.func, ast.Attribute) and value.func.attr == "parameters" and not value.args:
+                path = unparse(value.func.value)
+                if path.partition(".")[0] == "self":  # as the training's scope writes it
+                    owner = optimizer.name.rpartition(".")[0]
+                    path = f"{owner}{path.removeprefix('self')}" if owner else path
+                return [path]
+        return [None]
+
+    # statements
+
+    def _block(self, frame: _Frame, body: Sequence[ast.stmt], depth: int) -> None:
+        for stmt in body:
+            self._statement(frame, stmt, depth)
+
+    def _statement(self, frame: _Frame, stmt: ast.stmt, depth: int) -> None:
+        if isinstance(stmt, ast.Assign):
+            value = self._value(frame, stmt.value, depth)
+            for target in stmt.targets:
+                self._bind(frame, target, value, depth)
+        elif isinstance(stmt, ast.AnnAssign):
+            if stmt.value is not None:
+                self._bind(frame, stmt.target, self._value(frame, stmt.value, depth), depth)
+        elif isinstance(stmt, ast.AugAssign):
+            loaded = ast.copy_location(ast.parse(unparse(stmt.target), mode="eval").body, stmt.target)
+            before, after = self._value(frame, loaded, depth), self._value(frame, stmt.value, depth)
+            if before.parts is not None and after.parts is not None:
+                value = _Value(
+                    parts=before.parts + after.parts, may=before.may | after.may, must=before.must | after.must
+                )
+            else:
+                value = _joined((before, after))
+            self._bind(frame, stmt.target, value, depth)
+        elif isinstance(stmt, ast.Expr):
+            self._value(frame, stmt.value, depth)
+        elif isinstance(stmt, ast.Return):
+            raise _Return(PLAIN if stmt.value is None else self._value(frame, stmt.value, depth))
+        elif isinstance(stmt, ast.If):
+            self._block(frame, stmt.body if self._holds(frame, stmt.test, depth) else stmt.orelse, depth)
+        elif isinstance(stmt, ast.For):
+            self._loop(frame, stmt, depth)
+        elif isinstance(stmt, ast.With):
+            self._with(frame, stmt, depth)
+        elif isinstance(stmt, (ast.Break, ast.Continue)):
+            raise _LeaveLoop
+        elif isinstance(stmt, ast.Delete):
+            for target in stmt.targets:
+                frame.values.pop(unparse(target), None)
+        elif isinstance(stmt, ast.Assert):
+            self._value(frame, stmt.test, depth)
+        elif not isinstance(stmt, (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.Raise)):
+            raise _Unknown(f"line {stmt.lineno} is no statement that is followed")
+
+    def _loop(self, frame: _Frame, loop: ast.For, depth: int) -> None:
+        items = self._value(frame, loop.iter, depth)
+        if not self._chosen(f"{frame.key}{loop.lineno}: runs"):
+            self._block(frame, loop.orelse, depth)
+            return
+        for _ in range(2):  # what one turn leaves, the next finds
+            self._bind(frame, loop.target, items.part(None), depth)
+            try:
+                self._block(frame, loop.body, depth)
+            except _LeaveLoop:
+                continue
+        self._block(frame, loop.orelse, depth)
+
+    def _with(self, frame: _Frame, block: ast.With, depth: int) -> None:
+        off = without_gradients(self._tree, block.body[0]) if block.body else False
+        self._off += off
+        try:
+            self._block(frame, block.body, depth)
+        finally:
+            self._off -= off
+
+    def _holds(self, frame: _Frame, test: ast.expr, depth: int) -> bool:
+        """How a condition comes out on this way."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return not self._holds(frame, test.operand, depth)
+        if isinstance(test, ast.Constant):
+            return bool(test.value)
+        value = self._value(frame, test, depth)
+        if value.truth is not None and frame.key:
+            return value.truth
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+            other = test.comparators[0]
+            if isinstance(other, ast.Constant) and other.value is None and isinstance(test.left, ast.Name):
+                known = frame.values.get(test.left.id)
+                if known is not None and frame.key and test.left.id in parameters(frame.function):
+                    return known.none == isinstance(test.ops[0], ast.Is)
+        used = {n.id for n in walk(test) if isinstance(n, ast.Name)}
+        calls = any(isinstance(n, (ast.Call, ast.Await)) for n in walk(test))
+        same = not calls and not used & frame.bound
+        where = "" if same else f"{test.lineno}:{test.col_offset} "
+        return self._chosen(f"{frame.key}{where}{unparse(test)}")
+
+    def _chosen(self, key: str) -> bool:
+        if key not in self.choices:
+            raise _Fork(key)
+        return self.choices[key]
+
+    def _bind(self, frame: _Frame, target: ast.expr, value: _Value, depth: int) -> None:
+        if isinstance(target, ast.Starred):
+            self._bind(frame, target.value, _perhaps([value]), depth)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            starred = any(isinstance(e, ast.Starred) for e in target.elts)
+            for i, element in enumerate(target.elts):
+                self._bind(frame, element, value.part(None if starred else i), depth)
+        elif isinstance(target, (ast.Name, ast.Attribute)):
+            frame.values[unparse(target)] = value
+        else:  # an entry of something
+            owner: ast.expr = target
+            while isinstance(owner, (ast.Subscript, ast.Attribute)):
+                owner = owner.value
+            held = frame.values.get(unparse(owner), PLAIN)
+            frame.values[unparse(owner)] = _Value(held.must, held.may | value.may)
+
+    # expressions
+
+    def _value(self, frame: _Frame, node: ast.expr, depth: int) -> _Value:
+        value = self._computed(frame, node, depth)
+        if self._off and (value.must or value.may):
+            return replace(value, must=NOTHING, may=NOTHING, parts=None, opaque="")
+        return value
+
+    def _computed(self, frame: _Frame, node: ast.expr, depth: int) -> _Value:
+        def of(part: ast.expr) -> _Value:
+            return self._value(frame, part, depth)
+
+        if isinstance(node, ast.Constant):
+            return NONE if node.value is None else _Value(truth=bool(node.value))
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return self._named(frame, node, depth)
+        if isinstance(node, ast.Call):
+            return self._call(frame, node, depth)
+        if isinstance(node, ast.BinOp):
+            left, right = of(node.left), of(node.right)
+            if isinstance(node.op, ast.Add) and left.parts is not None and right.parts is not None:
+                both = _joined((left, right))
+                return _Value(both.must, both.may, left.parts + right.parts)
+            return PLAIN if isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor)) else _joined((left, right))
+        if isinstance(node, ast.UnaryOp):
+            value = of(node.operand)
+            return _joined((value,)) if isinstance(node.op, (ast.USub, ast.UAdd)) else PLAIN
+        if isinstance(node, ast.Compare):
+            for part in (node.left, *node.comparators):
+                of(part)
+            return PLAIN
+        if isinstance(node, ast.BoolOp):
+            return _perhaps([of(v) for v in node.values])
+        if isinstance(node, ast.IfExp):
+            return of(node.body if self._holds(frame, node.test, depth) else node.orelse)
+        if isinstance(node, ast.Subscript):
+            value, index = of(node.value), node.slice
+            of(index)
+            if (
+                isinstance(index, ast.UnaryOp)
+                and isinstance(index.op, ast.USub)
+                and isinstance(index.operand, ast.Constant)
+            ):
+                return value.part(-index.operand.value) if isinstance(index.operand.value, int) else value.part(None)
+            at = index.value if isinstance(index, ast.Constant) and isinstance(index.value, int) else None
+            return value.part(at)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            parts = [of(e.value if isinstance(e, ast.Starred) else e) for e in node.elts]
+            whole = _joined(parts)
+            starred = any(isinstance(e, ast.Starred) for e in node.elts)
+            return _Value(whole.must, whole.may, None if starred else tuple(parts))
+        if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+            return self._comprehension(frame, node, depth)
+        if isinstance(node, ast.Starred):
+            return of(node.value)
+        if isinstance(node, ast.NamedExpr):
+            value = of(node.value)
+            self._bind(frame, node.target, value, depth)
+            return value
+        if isinstance(node, ast.Slice):
+            for bound in (node.lower, node.upper, node.step):
+                if bound is not None:
+                    of(bound)
+            return PLAIN
+        if isinstance(node, (ast.Dict, ast.Set, ast.JoinedStr, ast.FormattedValue, ast.DictComp, ast.SetComp)):
+            held = [self._value(frame, n, depth) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
+            return _perhaps(held) if isinstance(node, (ast.Dict, ast.Set)) else PLAIN
+        if isinstance(node, ast.Lambda):
+            return PLAIN
+        raise _Unknown(f"line {node.lineno} is no expression that is followed")
+
+    def _comprehension(self, frame: _Frame, node: ast.GeneratorExp | ast.ListComp, depth: int) -> _Value:
+        inner = replace(frame, values=dict(frame.values))
+        for generator in node.generators:
+            items = self._value(inner, generator.iter, depth)
+            self._bind(inner, generator.target, items.part(None), depth)
+        if not self._chosen(f"{frame.key}{node.lineno}:{node.col_offset} runs"):
+            return PLAIN
+        element = self._value(inner, node.elt, depth)
+        chosen = any(g.ifs for g in node.generators)
+        return _perhaps([element]) if chosen else _Value(element.must, element.may)
+
+    def _named(self, frame: _Frame, node: ast.Name | ast.Attribute, depth: int) -> _Value:
+        text = unparse(node)
+        if text in frame.values:
+            return frame.values[text]
+        if isinstance(node, ast.Name):
+            if text in frame.bound or (frame.key and text in parameters(frame.function)):
+                return PLAIN
+            return self._free(text)
+        if self._tree.qualified(node) is not None:
+            return PLAIN
+        owner = self._value(frame, node.value, depth)
+        if node.attr in _NUMBERS:
+            return PLAIN
+        if owner.path:
+            return self._attribute(owner, node.attr)
+        return _joined((owner,)) if node.attr in _KEEPS else _perhaps((owner,))
+
+    def _free(self, name: str) -> _Value:
+        """A name of the training's scope: a network, a parameter that stands alone, or what holds none."""
+        cls = None
+        if name == "self":
+            owner = next((n for n in self._tree.ancestors(self._update) if isinstance(n, ast.ClassDef)), None)
+            return _Value(path="self", cls=owner) if owner is not None else PLAIN
+        made = [value for _, value in self._roles.assignments(name)]
+        for value in made:
+            constructor = self._tree.constructor(value)
+            if constructor is not None:
+                return _Value(path=name, cls=self._tree.classes[unparse(constructor.func)])
+        if any("requires_grad" in unparse(v) or "Parameter" in unparse(v) for v in made) or self._is_optimized(name):
+            one = frozenset((name,))
+            return _Value(one, one)
+        if name in self._roles.modules:
+            layer = bool(made) and all((self._tree.qualified(_called(v)) or "").startswith("torch.nn.") for v in made)
+            return _Value(path=name, layer=layer)
+        held = [self._tree.constructor(e) for v in made if isinstance(v, (ast.List, ast.Tuple)) for e in v.elts]
+        if any(c is not None for c in held):
+            classes = {unparse(c.func) for c in held if c is not None}
+            cls = self._tree.classes[min(classes)] if len(classes) == 1 and all(held) else None
+            return _Value(path=name, cls=cls)
+        if len(made) == 1 and isinstance(made[0], (ast.Name, ast.Attribute)) and name not in names_in(made):
+            frame = _Frame(self._update, "", {})
+            return self._named(frame, made[0], 0)
+        if any(isinstance(n, ast.Name) and self._is_handed_on(n) for v in made for n in walk(v)):
+            return _Value(path=name)  # perhaps what holds some
+        return PLAIN
+
+    def _is_handed_on(self, name: ast.Name) -> bool:
+        """Whether an expression holds a network or gives it to something, and does not only compute with it."""
+        node: ast.AST = name
+        while isinstance(parent := self._tree.parents.get(node), ast.Attribute):
+            node = parent
+        path = unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+        network = any(_begins(path, held) or _begins(held, path) for held in self._roles.networks)
+        return network and not (isinstance(parent, ast.Call) and parent.func is node)
+
+    def _is_optimized(self, name: str) -> bool:
+        """Whether an optimizer is given a tensor by its name."""
+        return any(
+            isinstance(n, ast.Name) and n.id == name and isinstance(self._tree.parents[n], (ast.List, ast.Tuple))
+            for o in self._roles.optimizers
+            for a in o.call.args[:1]
+            for n in walk(a)
+        )
+
+    def _attribute(self, owner: _Value, name: str) -> _Value:
+        """An attribute of an object: a part of a network, a parameter, or what is none."""
+        path = f"{owner.path}.{name}"
+        if owner.cls is None:
+            return _Value(path=path, layer=owner.layer)
+        made = [v for c in self._lineage(owner.cls) for v in _assigned(c, name)]
+        if not made:
+            return PLAIN
+        for value in made:
+            if any("Parameter" in unparse(_called(n)) for n in walk(value) if isinstance(n, ast.Call)):
+                one = frozenset((path,))
+                return _Value(one, one)
+        for value in made:
+            inner = self._tree.constructor(value)
+            if inner is not None:
+                return _Value(path=path, cls=self._tree.classes[unparse(inner.func)])
+        if all(isinstance(v, (ast.Constant, ast.Name, ast.BinOp)) for v in made):
+            given = any(isinstance(v, ast.Name) for v in made)
+            network = any(o.call.args and path in unparse(o.call.args[0]) for o in self._roles.optimizers)
+            return _Value(path=path) if given and (network or path in self._roles.networks) else PLAIN
+        return _Value(path=path, layer=all(map(self._is_of_torch, made)))
+
+    def _is_of_torch(self, value: ast.expr) -> bool:
+        """Whether a module is made of torch's layers, and of classes of this file that have no conditions."""
+        calls = [n for n in walk(value) if isinstance(n, ast.Call)]
+        if not calls:
+            return False
+        for call in calls:
+            if any(isinstance(n, ast.Starred) for n in call.args) and not self._spreads_layers(call):
+                return False
+            cls = self._tree.classes.get(unparse(call.func))
+            if cls is not None and not self._is_plain(cls):
+                return False
+        names_of = [self._tree.qualified(c.func) or "" for c in calls]
+        if any(name.startswith("torch.nn.") for name in names_of):
+            return True
+        # a function of this file that makes one
+        made = [self._tree.function_called(c) for c in calls]
+        inner = [n for f in made if f is not None for n in walk(f) if isinstance(n, ast.Call)]
+        return any((self._tree.qualified(c.func) or "").startswith("torch.nn.") for c in inner) and all(
+            self._is_plain(cls) for c in inner if (cls := self._tree.classes.get(unparse(c.func))) is not None
+        )
+
+    def _spreads_layers(self, call: ast.Call) -> bool:
+        return (self._tree.qualified(call.func) or "").startswith("torch.nn.")
+
+    def _is_plain(self, cls: ast.ClassDef) -> bool:
+        """Whether a module's methods compute one way, with gradients."""
+        methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
+        return not any(
+            isinstance(n, (ast.If, ast.IfExp, ast.While, ast.Try, ast.With))
+            or (isinstance(n, ast.Attribute) and n.attr in ("detach", "data", "no_grad"))
+            for m in methods
+            for n in walk(m)
+        )
+
+    def _lineage(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
+        found = [cls]
+        for one in found:
+            found += [c for b in one.bases if (c := self._tree.classes.get(unparse(b))) is not None and c not in found]
+        return found
+
+    def _method(self, cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+        for one in self._lineage(cls):
+            for stmt in one.body:
+                if isinstance(stmt, ast.FunctionDef) and stmt.name == name:
+                    return stmt
+        return None
+
+    # calls
+
+    def _call(self, frame: _Frame, call: ast.Call, depth: int) -> _Value:
+        losses = self._backward(call)
+        if losses is not None and not frame.key:
+            found = _joined([self._value(frame, loss, depth) for loss in losses])
+            self._passes.append(_Pass(call, found, dict(frame.values)))
+            if call is self._last:
+                self._passes[-1].steps += self._steps
+                raise _Done
+            return PLAIN
+        func = call.func
+        history = self._roles.history
+        if isinstance(func, ast.Name) and func.id == history.policy and history.policy_target is not None:
+            func = ast.copy_location(ast.parse(history.policy_target, mode="eval").body, func)
+            call = ast.copy_location(ast.Call(func, call.args, call.keywords), call)
+        if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad"):
+            if func.attr == "step" and self._passes:
+                self._passes[-1].steps.append(unparse(func.value))
+            return PLAIN
+        given = [self._value(frame, a, depth) for a in call.args]
+        given += [self._value(frame, k.value, depth) for k in call.keywords]
+        called = self._tree.qualified(func) or ""
+        if called:
+            return self._of_library(called, call, given)
+        if isinstance(func, ast.Name) and func.id not in frame.values:
+            if self._tree.names.builtin(func):
+                return self._builtin(func.id, given)
+            if func.id == history.sampler:
+                return PLAIN
+            function = self._tree.function_called(call)
+            if function is not None and function is not self._update:
+                return self._followed(frame, function, call, None, given, depth)
+        if isinstance(func, ast.Attribute):
+            owner = self._value(frame, func.value, depth)
+            if not owner.path:
+                return self._of_value(frame, owner, func, given, depth)
+            if func.attr in ("parameters", "named_parameters", "state_dict", "train", "eval", "size", "children"):
+                return PLAIN
+            method = self._method(owner.cls, func.attr) if owner.cls is not None else None
+            if method is not None:
+                return self._followed(frame, method, call, owner, given, depth)
+            target = owner if func.attr == "forward" else self._attribute(owner, func.attr)
+            if not target.path:  # what the object was given
+                target = _Value(path=f"{owner.path}.{func.attr}")
+        else:
+            target = self._value(frame, func, depth)
+        return self._of_object(frame, target, call, given, depth)
+
+    def _of_object(self, frame: _Frame, target: _Value, call: ast.Call, given: list[_Value], depth: int) -> _Value:
+        """What a network gives that is called, or code that is not known."""
+        everything = _joined(given)
+        if target.path and target.cls is not None:
+            for name in ("forward", "__call__"):
+                method = self._method(target.cls, name)
+                if method is not None:
+                    return self._followed(frame, method, call, target, given, depth)
+            torch_base = any(
+                (self._tree.qualified(b) or "").startswith("torch.nn.")
+                for c in self._lineage(target.cls)
+                for b in c.bases
+                if not (self._tree.qualified(b) or "").endswith("nn.Module")
+            )
+            target = replace(target, cls=None, layer=torch_base)
+        if target.path:
+            one = frozenset((target.path,))
+            if target.layer:
+                return _Value(everything.must | one, everything.may | one)
+            name = f"{target.path}(...)"
+            own = frozenset((name,))
+            return _Value(own, everything.may | own, opaque=name)
+        if any(v.path for v in given) or everything.may:
+            name = f"what line {call.lineno} calls"
+            own = frozenset((name,)) if any(v.path for v in given) else NOTHING
+            return _Value(own, everything.may | own, opaque=name if own else "")
+        if isinstance(call.func, ast.Name) and call.func.id in frame.values:  # one of several networks
+            own = frozenset((f"{call.func.id}(...) on line {call.lineno}",))
+            return _Value(own, own)
+        return PLAIN
+
+    def _of_library(self, called: str, call: ast.Call, given: list[_Value]) -> _Value:
+        module, _, name = called.rpartition(".")
+        everything = _joined(given)
+        if not called.startswith("torch."):
+            own = any(v.path for v in given)
+            return _Value(NOTHING, everything.may, opaque=f"what line {call.lineno} calls") if own else _perhaps(given)
+        if called.startswith("torch.distributions") and (name[:1].isupper() or name == "kl_divergence"):
+            return everything
+        if name in _STOPPED or called.startswith(("torch.nn.utils.", "torch.optim.", "torch.cuda.", "torch.random.")):
+            return PLAIN
+        if module in ("torch", "torch.nn.functional", "torch.special", "torch.linalg") and name in _FLOWS:
+            if name == "where":
+                return _joined(given[1:])
+            if name in _FIRST:
+                return _Value(given[0].must if given else NOTHING, everything.may)
+            if name in ("max", "min", "median", "sort", "topk", "kthvalue") and not _is_of_two(call):
+                return (
+                    _Value(everything.must, everything.may, (_joined(given), PLAIN)) if len(given) > 1 else everything
+                )
+            return everything
+        return _perhaps(given)
+
+    def _of_value(self, frame: _Frame, owner: _Value, func: ast.Attribute, given: list[_Value], depth: int) -> _Value:
+        """A method of a tensor, a distribution, a list, or something else that is no network."""
+        name, everything = func.attr, _joined([owner, *given])
+        if name in _STOPPED:
+            return PLAIN
+        if name in ("append", "extend", "insert", "update", "setdefault"):
+            held = _joined([owner, *given])
+            self._bind_owner(frame, func.value, _Value(held.must, held.may))
+            return PLAIN
+        if name in ("add_", "sub_", "mul_", "div_", "clamp_", "addcmul_", "copy_", "squeeze_", "unsqueeze_"):
+            base = PLAIN if name == "copy_" else owner
+            changed = _joined([base, *given])
+            self._bind_owner(frame, func.value, changed)
+            return changed
+        if name in ("log_prob", "rsample"):
+            return _Value(owner.must, everything.may)
+        if name in ("to", "float", "double", "half", "type_as", "view_as", "reshape_as", "expand_as", "clone"):
+            return _Value(owner.must, everything.may)
+        if name in _FLOWS:
+            row = OF["tensor"].get(name)
+            every = row is not None and row.rows in ("broadcast", "nearly") and name not in _FIRST
+            must = everything.must if every or name in ("maximum", "minimum", "max", "min", "matmul") else owner.must
+            pair = name in ("max", "min", "median", "sort", "topk") and given and not everything.may - owner.may
+            return _Value(must, everything.may, (_Value(must, everything.may), PLAIN) if pair else None)
+        if name not in _METHODS and not owner.may and not self._is_data(root(func)):
+            token = f"{unparse(func)}(...)"
+            own = frozenset((token,))
+            return _Value(own, everything.may | own, opaque=token)
+        return _perhaps([owner, *given])
+
+    def _is_data(self, name: str) -> bool:
+        """Whether a name stands for the script's options or for what a library made without any of the networks."""
+        made = [value for _, value in self._roles.assignments(name)]
+        known = [self._tree.qualified(_called(v)) or isinstance(v, ast.Constant) for v in made]
+        apart = not names_in(made) & {*self._roles.modules}
+        return holds_options(self._tree, ast.Name(name, ast.Load()), self._roles.scope) or (
+            bool(made) and all(known) and apart
+        )
+
+    def _bind_owner(self, frame: _Frame, owner: ast.expr, value: _Value) -> None:
+        while isinstance(owner, ast.Subscript):
+            owner = owner.value
+            value = _perhaps([value])
+        if isinstance(owner, (ast.Name, ast.Attribute)):
+            frame.values[unparse(owner)] = value
+
+    def _builtin(self, name: str, given: list[_Value]) -> _Value:
+        if name in _HOST:
+            return PLAIN
+        if name in ("zip", "enumerate"):
+            elements = [v.part(None) for v in given]
+            if name == "enumerate":
+                elements = [PLAIN, *elements[:1]]
+            whole = _joined(elements)
+            return _Items(whole.must, whole.may, each=tuple(elements))
+        if name in _SPREADING and len(given) == 1:
+            return given[0]
+        if name in _PASSING:
+            return _joined(given)
+        if name in ("max", "min", "abs", "pow"):
+            return _joined(given) if name in ("abs", "pow") else _perhaps(given)
+        return _perhaps(given)
+
+    def _followed(
+        self,
+        frame: _Frame,
+        function: ast.FunctionDef,
+        call: ast.Call,
+        owner: _Value | None,
+        given: list[_Value],
+        depth: int,
+    ) -> _Value:
+        """What a function or a method of this file returns."""
+        if depth >= DEEP:
+            raise _Unknown(f"line {call.lineno} calls too deep")
+        bound = bind_arguments(function, call, ast.Name("self", ast.Load()) if owner is not None else None)
+        if bound is None or any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in walk(function)):
+            raise _Unknown(f"it is not known what line {call.lineno} gives {function.name}()")
+        values: dict[str, _Value] = {}
+        for name, value in bound.given.items():
+            is_owner = owner is not None and isinstance(value, ast.Name) and not hasattr(value, "lineno")
+            values[name] = owner if is_owner and owner is not None else self._value(frame, value, depth)
+        for name, value in bound.defaults.items():
+            values[name] = self._value(frame, value, depth) if isinstance(value, ast.Constant) else PLAIN
+        off = without_gradients(self._tree, function.body[0]) and not isinstance(function.body[0], ast.With)
+        key = f"{frame.key}{call.lineno}:{call.col_offset}/"
+        inner = _Frame(function, key, values, scope_access(function.body).binds)
+        self._off += off
+        try:
+            self._block(inner, function.body, depth + 1)
+        except _Return as returned:
+            return returned.value
+        except _LeaveLoop:
+            raise _Unknown(f"{function.name}() leaves a loop that it has not begun") from None
+        finally:
+            self._off -= off
+        return NONE
+
+
+@dataclass(frozen=True)
+class _Items(_Value):
+    """What a loop over several lists at once takes from each."""
+
+    each: tuple[_Value, ...] = ()
+
+    def part(self, index: int | None) -> _Value:
+        """One turn's."""
+        return _Value(self.must, self.may, self.each)
+
+
+def _given(optimizer: Optimizer) -> list[ast.expr]:
+    """What an optimizer is given to hold."""
+    return [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
+
+
+def _begins(path: str, with_this: str) -> bool:
+    return path == with_this or path.startswith((f"{with_this}.", f"{with_this}["))
+
+
+def _called(node: ast.expr) -> ast.expr:
+    """What is called, under the methods that are called on its result."""
+    while isinstance(node, ast.Call):
+        func = node.func
+        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
+            node = func.value
+        else:
+            return func
+    return node
+
+
+def _assigned(cls: ast.ClassDef, name: str) -> list[ast.expr]:
+    """What a class's methods assign to an attribute of the object."""
+    found: list[ast.expr] = []
+    for method in (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.args.args):
+        own = method.args.args[0].arg
+        for stmt in statements(method.body):
+            if isinstance(stmt, (ast.Assign, ast.AnnAssign)) and stmt.value is not None:
+                targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
+                for target in targets:
+                    pairs = [(target, stmt.value)]
+                    if isinstance(target, ast.Tuple) and isinstance(stmt.value, ast.Tuple):
+                        pairs = list(zip(target.elts, stmt.value.elts, strict=False))
+                    found += [v for t, v in pairs if unparse(t) == f"{own}.{name}"]
+    return found
+
+
+def _is_of_two(call: ast.Call) -> bool:
+    """Whether `torch.max(a, b)` takes the larger of each element, as far as the text says."""
+    if len(call.args) != 2 or call.keywords:
+        return False
+    second = call.args[1]
+    if isinstance(second, ast.UnaryOp):
+        second = second.operand
+    return not isinstance(second, ast.Constant)
