@@ -17,7 +17,7 @@ from transformer.verify.harness.job import Job
 from transformer.verify.harness.journal import Journal
 from transformer.verify.harness.lockstep import Lockstep as Mode
 from transformer.verify.harness.state import State
-from transformer.verify.lockstep import Function, Lockstep, load_lockstep
+from transformer.verify.lockstep import Compilation, Function, Lockstep, load_lockstep
 from transformer.verify.rungs import lockstep_rung
 
 WARMUP = 4
@@ -294,6 +294,74 @@ def test_iterations_are_counted_although_the_environment_is_stepped_first(
         rare(torch.zeros(4, 3))
     journal.close(seconds=0.0)
     assert journal.iterations == (4 if updating == "update" else 3)
+
+
+def test_each_iterations_first_call_is_compared(training: Training, tmp_path: Path) -> None:
+    """A branch that hangs on the iteration may be taken later than where a compiled function is looked at anyway."""
+    third = False
+
+    def later(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return training.update(obs * 1.01 if third else obs)
+
+    journal = Journal(tmp_path, 0)
+    mode = Mode(Job("lockstep", "", [], str(tmp_path), every=1000), journal)
+    policy, update = (
+        mode.check("policy", training.policy, lambda f: f, 1),
+        mode.check("update", training.update, lambda f: later, 1),
+    )
+    for iteration in range(4):
+        third = iteration == 2
+        for _ in range(4):
+            policy(torch.zeros(4, 3))
+            journal.note_env_step()
+        for _ in range(4):
+            update(torch.randn(4, 3))
+    mode.finish()
+    journal.close(seconds=0.0)
+    lockstep = load_lockstep(tmp_path / "journal.json")
+    assert any(finding.startswith("update, call 9 ") for finding in wrong(lockstep))
+
+
+def again(*iterations: int, guard: str = "0/0: L['g']['betas'][0] == 0.9") -> tuple[Compilation, ...]:
+    """Compilations of update(): the first one, and one for a guard that failed in each of these iterations."""
+    first = Compilation("update", 1, 0, "")
+    return first, *(Compilation("update", 1 + 4 * i, i, f"{guard}{i}") for i in iterations)
+
+
+@pytest.mark.parametrize(
+    ("compilations", "told"),
+    [
+        (again(1, 2), True),
+        (again(0, 1, 2), True),
+        (again(1), False),
+        (again(2), False),  # a branch that is taken for the first time
+        (again(0, 1), False),  # and no longer
+        ((*again(1), *again(2, guard="0/0: tensor 'L['mb']' size mismatch at index 0. expected 4")), False),
+    ],
+)
+def test_what_is_compiled_to_the_end_of_the_run_is_a_finding(compilations: tuple[Compilation, ...], told: bool) -> None:
+    calls = (Function("update", 12, 11),)
+    lockstep = Lockstep(calls, (), (), 3, 0.0, compilations)
+    found = wrong(lockstep)
+    assert bool(found) == told
+    assert all("update() is still being compiled at the end of the run" in f and "betas" in f for f in found)
+
+
+def test_compilations_are_counted_with_the_guard_that_failed(tmp_path: Path) -> None:
+    group = {"betas": (0.5, 0.9)}
+
+    def scaled(obs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (obs * group["betas"][0],)
+
+    def use(call: int, result: Any) -> None:
+        group["betas"] = (0.5 + 0.1 * call,) * (2 + call)
+
+    options: dict[str, Any] = {"backend": "eager", "dynamic": False}
+    lockstep = run(tmp_path, scaled, lambda f: torch.compile(f, **options), use)
+    first, second, *_ = lockstep.compilations
+    assert (first.call, first.reason) == (1, "")
+    assert second.call == 2
+    assert "betas" in second.reason
 
 
 def test_state_finds_parameters_once(training: Training) -> None:

@@ -38,6 +38,18 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class Compilation:
+    """A compilation during a call of a function."""
+
+    function: str
+    call: int
+    iteration: int
+    """The iterations that were over by then."""
+    reason: str
+    """The guard that failed, where the code had been compiled before; else empty."""
+
+
+@dataclass(frozen=True)
 class Lockstep:
     """All comparisons of one run."""
 
@@ -46,6 +58,7 @@ class Lockstep:
     faults: tuple[Fault, ...]
     iterations: int
     seconds: float
+    compilations: tuple[Compilation, ...] = ()
     logs: tuple[Log, ...] = ()
     """What each process logged and printed, and the actions of its first iteration."""
 
@@ -93,7 +106,7 @@ def load_lockstep(*paths: Path) -> Lockstep:
 
     def entries(kind: str) -> Iterator[list[Any]]:
         for rank, of_rank in enumerate(journals):
-            for _, name, *rest in of_rank[kind]:
+            for _, name, *rest in of_rank.get(kind, ()):
                 yield [f"{name} (rank {rank})" if rank else name, *rest]
 
     journal = journals[0]
@@ -101,6 +114,7 @@ def load_lockstep(*paths: Path) -> Lockstep:
         functions=tuple(Function(*entry) for entry in entries("functions")),
         errors=tuple(CallError(*entry) for entry in entries("calls")),
         faults=tuple(Fault(*entry) for entry in entries("faults")),
+        compilations=tuple(Compilation(*entry) for entry in entries("compilations")),
         iterations=journal["iterations"],
         seconds=journal["seconds"],
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,7 +12,7 @@ from transformer.transforms import ORDER as TRANSFORMS
 from transformer.verify.call_error import CallError
 from transformer.verify.difference import ORDER, Difference, Quantity
 from transformer.verify.first_iteration import LogComparison
-from transformer.verify.lockstep import Function, Lockstep
+from transformer.verify.lockstep import Compilation, Function, Lockstep
 from transformer.verify.recording import Recording
 from transformer.verify.tolerances import LOGGED, tolerance, within
 
@@ -98,6 +99,7 @@ def lockstep_rung(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] =
     faults = tuple(f"{f.function}, call {f.call}: {f.text}" for f in lockstep.faults)
     wrong = tuple(_sentence(e) for e in _first_of_each(e for e in lockstep.errors if not within(e)))
     wrong += tuple(finding for log in logs for finding in log.findings)
+    wrong += tuple(still_compiled(lockstep))
     notes = tuple(
         f"the first iteration's log was not compared: rounding changed {log.flipped} of the rollout, and what follows"
         for log in logs
@@ -108,6 +110,30 @@ def lockstep_rung(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] =
     if idle:
         return Rung(name, "not run", rows, reason=_idle(idle, lockstep.iterations), lockstep=lockstep, notes=notes)
     return Rung(name, "equal", rows, lockstep=lockstep, notes=notes)
+
+
+def still_compiled(lockstep: Lockstep) -> Iterator[str]:
+    """Which functions are compiled anew again and again, to the end of the run, and the guard that fails each time.
+
+    What is compiled once more where a branch is taken for the first time, or where a size turns out to vary, is not.
+    """
+    by_guard: defaultdict[tuple[str, str], list[Compilation]] = defaultdict(list)
+    for one in lockstep.compilations:
+        if one.reason:
+            by_guard[one.function, _guard(one.reason)].append(one)
+    for (function, _), found in by_guard.items():
+        iterations = {one.iteration for one in found}
+        if len(iterations) > 1 and max(iterations) >= lockstep.iterations - 1:
+            yield (
+                f"{function}() is still being compiled at the end of the run, {len(found) + 1} times so far: at call "
+                f"{found[-1].call} this guard failed: {found[-1].reason}. torch.compile gives up in the end"
+            )
+
+
+def _guard(reason: str) -> str:
+    """What a guard looks at, without the value that it expected."""
+    text = re.sub(r"^\d+/\d+: ", "", reason)
+    return re.split(r" == | is | in |, actual|; ", text)[0].strip()
 
 
 def _idle(functions: Sequence[Function], iterations: int) -> str:

@@ -52,6 +52,7 @@ class Journal:
                 "functions",
                 "calls",
                 "faults",
+                "compilations",
                 "regrouped",
                 "forks",
             )

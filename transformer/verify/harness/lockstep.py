@@ -42,7 +42,18 @@ CAPTURED_IN_CALL = 2
 """CUDA graphs are captured no later than in this call, so that what is called once in an iteration is replayed soon."""
 ROUNDING = {"exp_avg": 1e-5, "square_avg": 1e-10}
 """What is next to nothing in an optimizer's running mean of gradients, or of their squares, by the root mean square."""
+REMEMBERED = 100_000
+"""Compilations that torch remembers; by itself it forgets all but the last 64."""
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
+
+
+def compilations() -> list[str]:
+    """Of all compilations so far, which guard failed before each; the empty text for first ones."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    done = dynamo.get_compilation_metrics() if dynamo is not None else []
+    return [
+        (m.recompile_reason or "").partition("  #")[0].split("\n")[0].strip() for m in done if m.co_name is not None
+    ]
 
 
 class Lockstep:
@@ -76,6 +87,7 @@ class Lockstep:
                 return functools.partial(compile_checked, **options)
             # Inductor has a random generator of its own; with the eager one, both sample the same actions
             torch._inductor.config.fallback_random = True
+            torch._dynamo.utils.set_compilation_metrics_limit(REMEMBERED)
             name = _assigned_name(sys._getframe(1))
             warmup = GRAPH_MODE_WARMUP if options.get("mode") in _GRAPH_MODES else COMPILE_WARMUP
             make_fast = (lambda fast: fast) if self._uncompiled else lambda fast: real(fast, **options)
@@ -146,6 +158,8 @@ class Checked:
         self._mode = mode
         self._held = HeldOutputs()
         self._samples_only = False
+        self._iteration = -1
+        """The iteration of its last call."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.fast, name)
@@ -163,8 +177,13 @@ class Checked:
         self.calls += 1
         for call in self._held.overwritten(self.calls):
             self._fault(f"an output of call {call}, which the script still holds, was overwritten by call {call + 1}")
-        sampled = self.calls <= 2 or 0 <= self.calls - self.warmup <= 2 or self.calls % self._mode.every == 0
+        anew = self._iteration != self._mode.journal.iterations  # what hangs on the iteration has changed, perhaps
+        self._iteration = self._mode.journal.iterations
+        sampled = anew or self.calls <= 2 or 0 <= self.calls - self.warmup <= 2 or self.calls % self._mode.every == 0
+        compiled = len(compilations())
         result = self._compare(args, kwargs) if sampled else self.fast(*args, **kwargs)
+        for reason in compilations()[compiled:]:
+            self._mode.journal.add("compilations", self.name, self.calls, self._mode.journal.iterations, reason)
         self._mode.note_call(self)
         return self._held.hand_out(self.calls, result)
 
