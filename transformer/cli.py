@@ -76,7 +76,7 @@ class LazyGroup(click.Group):
         try:
             module = importlib.import_module(f"transformer.commands.{COMMANDS[cmd_name].module}")
         except ModuleNotFoundError as error:
-            ctx.fail(f"{cmd_name} needs {error.name}, which is not installed: pip install 'lean-convert[run]'")
+            ctx.fail(f"{cmd_name} needs {error.name}, which is not installed here: pip install {error.name}")
         command: click.Command = getattr(module, cmd_name)
         if not any(param.name == COLOR.name for param in command.params):  # one object however often it is asked for
             command.params.append(COLOR)

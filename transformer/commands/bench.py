@@ -19,7 +19,14 @@ from transformer.bench.contenders import RUNGS, CannotBench, line_up
 from transformer.bench.measure import Length
 from transformer.bench.warm_up import past_warm_up
 from transformer.commands import output
-from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+from transformer.commands.script_runs import (
+    FILE,
+    Bars,
+    WithScriptArgs,
+    python_option,
+    script_args,
+    terminated_like_interrupted,
+)
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.verify import STEPS
 
@@ -39,7 +46,7 @@ def whole_numbers(_: click.Context, __: click.Parameter, value: str | None) -> t
 @click.command(cls=WithScriptArgs)
 @click.argument("original", type=FILE)
 @click.argument("converted", type=FILE, required=False)
-@click.option("--python", default=sys.executable, metavar="PATH", help="The interpreter to run all scripts with.")
+@python_option("The interpreter to run all scripts with.")
 @click.option(
     "--against",
     multiple=True,
@@ -148,7 +155,7 @@ def bench(
     Exit codes: 0 measured, 1 a script failed (the others were measured), 2 could not run.
     """
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
-        raise click.UsageError("--plot needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
+        raise click.UsageError("--plot needs matplotlib, which is not installed: pip install matplotlib")
     if plot is not None:
         _check_plot(plot, [original, *([] if converted is None else [converted])])
     limit = Length.seconds if seconds is None and iterations is None else seconds

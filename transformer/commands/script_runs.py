@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +17,34 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEEDED = ("numpy", "torch")
+"""What the interpreter must have that runs scripts."""
 _SCRIPT_ARGS = "transformer.script_args"
+
+
+def python_option(does: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the interpreter that runs the scripts as the argument `python`; `does` says so in the help.
+
+    One that is none, or lacks what scripts and their recording import, is bad usage, told in a sentence.
+    """
+    return click.option("--python", default=sys.executable, metavar="PATH", callback=_interpreter, help=does)
+
+
+def _interpreter(_: click.Context, __: click.Parameter, python: str) -> str:
+    if python == sys.executable:
+        lacking = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    else:
+        code = f"import importlib.util as u; print(*(n for n in {NEEDED!r} if u.find_spec(n) is None))"
+        try:
+            asked = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            raise click.BadParameter(f"{python} is no Python interpreter that can be run") from None
+        lacking = asked.stdout.split()
+    if lacking:
+        raise click.BadParameter(
+            f"{python} has no {' and no '.join(lacking)}: --python takes the interpreter that your scripts run with"
+        )
+    return python
 
 
 class WithScriptArgs(click.Command):

@@ -14,7 +14,14 @@ import click
 from rich.console import Console
 
 from transformer.commands import output
-from transformer.commands.script_runs import FILE, Bars, WithScriptArgs, script_args, terminated_like_interrupted
+from transformer.commands.script_runs import (
+    FILE,
+    Bars,
+    WithScriptArgs,
+    python_option,
+    script_args,
+    terminated_like_interrupted,
+)
 from transformer.commands.selection import together_option
 from transformer.conversion.of_file import convert_script
 from transformer.conversion.result import Conversion, Skipped
@@ -36,7 +43,7 @@ COULD_NOT_RUN = 2
 @click.argument("original", type=FILE)
 @click.argument("converted", type=FILE, required=False)
 @together_option
-@click.option("--python", default=sys.executable, metavar="PATH", help="The interpreter to run both scripts with.")
+@python_option("The interpreter to run both scripts with.")
 @click.option(
     "--iterations",
     type=click.IntRange(1),
@@ -122,10 +129,8 @@ def verify(
         raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
     if together and converted is not None:
         raise click.UsageError("--with is for the conversion of ORIGINAL and excludes CONVERTED")
-    if importlib.util.find_spec("numpy") is None:
-        raise click.UsageError("verify needs numpy, which is not installed: pip install 'lean-convert[run]'")
     if report is not None and importlib.util.find_spec("matplotlib") is None:
-        raise click.UsageError("--report needs matplotlib, which is not installed: pip install 'lean-convert[plots]'")
+        raise click.UsageError("--report needs matplotlib, which is not installed: pip install matplotlib")
     if report is not None:
         try:
             output.check_folder(report)
