@@ -29,7 +29,6 @@ from transformer.bench.warm_up import past_warm_up
 from transformer.commands.script_runs import Bars
 from transformer.verify.run import Run
 
-NAME = "one line by hand"
 LINE = "agent.get_action_and_value = torch.compile(agent.get_action_and_value)"
 """The network's method, which acts and which the update calls: `torch.compile(agent)` alone would compile no method."""
 KEYS = ("cartpole", "halfcheetah")
@@ -63,7 +62,7 @@ def main(keys: tuple[str, ...], rounds: int, turns: int) -> None:
             original = Run(scripts / row.script, row.args, environment={"PYTHONPATH": str(scripts.parent)})
             line = replace(original, source=by_hand(original.script.read_text(encoding="utf-8")))
             rung = row.goals[device].rung
-            taking_part = [*line_up(original, None, (), [rung]), Contender(NAME, line, other=True)]
+            taking_part = [*line_up(original, None, (), [rung]), Contender(speed_page.ONE_LINE, line, other=True)]
             measured = bench(
                 past_warm_up(Task(taking_part, rounds, Length(BURNIN[device], None, 1.0, turns)), None), bars
             )

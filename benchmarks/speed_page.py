@@ -13,6 +13,8 @@ from speed_rows import ROWS, Goal, Row
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE / "speed.md"
+ONE_LINE = "one line by hand"
+"""What benchmarks/one_line.py calls its script."""
 NOT_YET = "not measured yet"
 DEVICES = {"cpu": "CPU", "gpu": "GPU"}
 RUNG = {"cpu": "compile", "gpu": "compile + cudagraphs"}
@@ -48,9 +50,9 @@ tensordict, so they are mended in memory before they are run:
 """
 
 
-def load(device: str) -> dict[str, Any]:
+def load(device: str, what: str = "speed") -> dict[str, Any]:
     """The result file of `cpu` or `gpu`; without rows where there is none."""
-    path = RESULTS / f"speed-{device}.json"
+    path = RESULTS / f"{what}-{device}.json"
     if not path.exists():
         return {"rows": {}}
     loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -59,9 +61,11 @@ def load(device: str) -> dict[str, Any]:
 
 def readme_table() -> str:
     """One line for each script and device: ratios to the original, and what the speed costs."""
-    heads = ["script", "on", "original, steps/s", "flags off", "`--compile`"]
     graphs = bool(load("gpu")["rows"])
-    heads += ["`--compile --cudagraphs`"] * graphs + ["LeanRL by hand", "warm-up", "pays off after"]
+    by_hand = {device: load(device, "one-line")["rows"] for device in DEVICES}
+    lines_by_hand = any(by_hand.values())
+    heads = ["script", "on", "original, steps/s", *[ONE_LINE] * lines_by_hand, "LeanRL"]
+    heads += ["flags off", "`--compile`", *["`--compile --cudagraphs`"] * graphs, "warm-up", "pays off after"]
     lines = [f"| {' | '.join(heads)} |", "|-" * len(heads) + "|"]
     for device, name in DEVICES.items():
         measured = load(device)["rows"]
@@ -73,8 +77,15 @@ def readme_table() -> str:
         for row in rows:
             benchmark = measured.get(row.key)
             cells = not_yet if benchmark is None else _readme_cells(RUNG[device], benchmark, graphs)
+            if lines_by_hand and benchmark is not None:
+                cells.insert(1, _one_line(by_hand[device].get(row.key)))
             lines.append(f"| {' | '.join([row.title, name, *cells])} |")
     return "\n".join(lines)
+
+
+def _one_line(benchmark: dict[str, Any] | None) -> str:
+    """What one line by hand brought, measured beside a conversion of its own; empty where it was not."""
+    return "" if benchmark is None else _ratio(next(r for r in benchmark["results"] if r["name"] == ONE_LINE))
 
 
 def _readme_cells(rung: str, benchmark: dict[str, Any], graphs: bool) -> list[str]:
@@ -83,8 +94,8 @@ def _readme_cells(rung: str, benchmark: dict[str, Any], graphs: bool) -> list[st
     others = [r for r in benchmark["results"] if r["name"].startswith("LeanRL")]
     return [
         f"{by_name['original']['steps_per_second']['median']:,.0f}",
-        *(_ratio(by_name[rung]) for rung in ("flags off", "compile", *["compile + cudagraphs"] * graphs)),
         _ratio(others[0]) if others else "",
+        *(_ratio(by_name[rung]) for rung in ("flags off", "compile", *["compile + cudagraphs"] * graphs)),
         f"{best['warmup_seconds']['median']:.0f} s" if best["status"] == "measured" else "",
         _pays_off(best),
     ]

@@ -36,7 +36,7 @@ def test_with_results_of_a_cpu(results: Path) -> None:
         tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in speed_page.readme_table().splitlines()
     }
     assert lines["continuous, HalfCheetah-v4", "CPU"] == (
-        "| continuous, HalfCheetah-v4 | CPU | 500 | 0.95x | 2.00x | 1.33x | 40 s | 76 s / 36,000 steps |"
+        "| continuous, HalfCheetah-v4 | CPU | 500 | 1.33x | 0.95x | 2.00x | 40 s | 76 s / 36,000 steps |"
     )
     assert "not measured yet" in lines["all", "GPU"]
     assert "not measured yet" in lines["discrete MLP, CartPole-v1, 4 envs", "CPU"]

@@ -56,7 +56,7 @@ def test_the_transform_that_contributors_are_shown_works() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.read_bytes()) <= 10_000
+    assert len(README.read_bytes()) <= 8_000
 
 
 def test_page_of_settings_shows_every_key(tmp_path: Path) -> None:

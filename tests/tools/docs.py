@@ -1,18 +1,14 @@
 """The tables and examples of the README and of docs/: from the registries, a conversion, results (`make docs`)."""
 
-import difflib
-import io
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-
-from rich.console import Console
 
 from transformer import all_transforms, convert
 from transformer.advise import RULES
 from transformer.commands.explain import flag
-from transformer.commands.report import Result, print_report
 from transformer.migrate.differences import DIFFERENCES
 from transformer.syntax.diagnostics import CODES
 
@@ -21,10 +17,6 @@ sys.path.append(str(ROOT / "benchmarks"))
 import speed_page  # noqa: E402  (stands beside the results that it shows)
 
 EXAMPLE = "fixtures/gym_classic_discrete.py"
-SHOWN_STEP = "gae-hoist"
-"""The step whose diff the README shows: short, and not a mere move of lines."""
-SHOWN_LINES = ("flags", "rollout", "gae", "update", "one-graph", "compile", "cudagraphs")
-"""The lines of the report that it shows, which are many more."""
 
 
 def transforms_table() -> str:
@@ -85,26 +77,36 @@ def _cell(text: str) -> str:
 
 
 def example() -> str:
-    """Some lines of a conversion's report, and the diff of one of its steps."""
+    """The same lines of a script before and after its conversion, side by side: how it updates."""
     conversion = convert((ROOT / EXAMPLE).read_text(encoding="utf-8"))
-    output = EXAMPLE.replace(".py", "_lean.py")
-    report = io.StringIO()
-    print_report(Console(file=report, width=118), [Result(EXAMPLE, conversion, output)])
-    lines = [line.rstrip() for line in report.getvalue().splitlines()]
-    shown = [line for line in lines if line.strip().partition(" ")[0] in SHOWN_LINES]
-    (step,) = (s for s in conversion.steps if s.transform.name == SHOWN_STEP)
-    diff = difflib.unified_diff(step.before.splitlines(), step.after.splitlines(), n=2, lineterm="")
-    return "\n".join(
-        [
-            f"```console\n$ lean-convert {EXAMPLE} -o {output}",
-            *(lines[0], *shown, "...", *lines[-3:]),
-            "```\n",
-            f"What `{SHOWN_STEP}` did there, as a diff:\n",
-            "```diff",
-            *list(diff)[2:],
-            "```",
-        ]
-    )
+    before = _part(conversion.original, "for epoch in", "optimizer.step()", left_out="# ... the losses ...")
+    flags = (("compile", "update_1 = torch.compile("), ("cudagraphs", "update_1 = CudaGraphModule("))
+    behind = [f"if args.{flag}:\n    {_part(conversion.source, line, line)}" for flag, line in flags]
+    cells = (before, "\n".join([*behind, "...", _part(conversion.source, "for epoch in", ")")]))
+    rows = "</td><td>".join(f"\n\n```python\n{cell}\n```\n\n" for cell in cells)
+    return f"<table>\n<tr><th>before</th><th>after</th></tr>\n<tr><td>{rows}</td></tr>\n</table>"
+
+
+def _part(source: str, first: str, last: str, left_out: str = "") -> str:
+    """The lines from the one that begins with `first` to the next that begins with `last`, without their indentation.
+
+    With `left_out`, that stands in the place of the lines from the first blank one to the last blank one between them.
+
+    Raises:
+        ValueError: they are not there.
+    """
+    lines = source.splitlines()
+    starts = [i for i, line in enumerate(lines) if line.strip().startswith(first)]
+    if not starts:
+        raise ValueError(f"no line begins with {first!r}")
+    end = next(i for i in range(starts[0], len(lines)) if lines[i].strip().startswith(last))
+    shown = lines[starts[0] : end + 1]
+    blank = [i for i, line in enumerate(shown) if not line.strip()]
+    if left_out and blank:
+        indentation = re.match(" *", shown[blank[-1] + 1])
+        assert indentation is not None
+        shown[blank[0] : blank[-1] + 1] = [f"{indentation[0]}{left_out}"]
+    return textwrap.dedent("\n".join(shown))
 
 
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
