@@ -4,7 +4,7 @@ Each row's vector environments take the same random actions in turns of a second
 would: after each step the process computes for a while (`--think`), so that workers may fall asleep. A turn's figure is
 its mean; the page has the median turn and the fastest. What SyncVectorEnv and the workers gave is compared bit by bit.
 
-    python benchmarks/env_workers.py            # measure, and write benchmarks/env_workers.md
+    python benchmarks/env_workers.py            # measure, and write benchmarks/logs/env_workers.md
     python benchmarks/env_workers.py CartPole   # these rows alone, and write nothing
 """
 
@@ -34,7 +34,7 @@ from transformer.bench.machine import describe  # noqa: E402
 from transformer.syntax.templates import render  # noqa: E402
 from transformer.transforms.scaling.async_envs import MODULES, RESULTS  # noqa: E402
 
-PAGE = ROOT / "benchmarks" / "env_workers.md"
+PAGE = ROOT / "benchmarks" / "logs" / "env_workers.md"
 KEPT = ROOT / "benchmarks" / "results" / "env_workers.json"
 CHECKED = 300
 """Steps whose results are compared before anything is measured."""

@@ -29,7 +29,7 @@ from transformer.verify.run import RunFailed  # noqa: E402
 from transformer.verify.verify import RUNGS, CannotVerify, Task, verify  # noqa: E402
 
 RESULTS = HERE / "results" / "family.json"
-PAGE = HERE / "family.md"
+PAGE = HERE / "logs" / "family.md"
 COLUMNS = ("refactored", "uncompiled", "compile")
 
 INTRODUCTION = """\

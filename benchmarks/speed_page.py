@@ -12,7 +12,7 @@ from speed_rows import ROWS, Goal, Row
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-PAGE = HERE / "speed.md"
+PAGE = HERE / "logs" / "speed.md"
 ONE_LINE = "one line by hand"
 """What benchmarks/one_line.py calls its script."""
 NOT_YET = "not measured yet"
@@ -27,7 +27,7 @@ How fast the converted scripts train, on the scripts of cleanrl 1.2.0 with their
 [LeanRL](https://github.com/meta-pytorch/LeanRL)'s scripts do, which were written by hand to the same end. Off-policy
 scripts are those of cleanrl's repository, and learn from an earlier step on, as `bench` has them. `make bench-speed`
 measures all of it (LEANRL=CHECKOUT for LeanRL's scripts, CLEANRL=CHECKOUT for cleanrl's) and writes this page; the
-figures are those of [`lean-convert bench`](../docs/bench.md), which defines each of them.
+figures are those of [`lean-convert bench`](../../docs/bench.md), which defines each of them.
 
 - Every script is a process of its own with an empty compile cache. Once all are warm, they train in turns of a few
   seconds, while the others wait. Ratios are to the unmodified original in the same turn; they are the medians of all
@@ -81,6 +81,22 @@ def readme_table() -> str:
                 cells.insert(1, _one_line(by_hand[device].get(row.key)))
             lines.append(f"| {' | '.join([row.title, name, *cells])} |")
     return "\n".join(lines)
+
+
+def age() -> str:
+    """When and where the figures of the table were measured."""
+    said = []
+    for device, name in DEVICES.items():
+        for what in ("speed", "one-line"):
+            rows = list(load(device, what)["rows"].values())
+            if rows:
+                machine, versions = rows[0]["machine"], rows[0]["versions"]
+                which = f"*{ONE_LINE}* " if what == "one-line" else f"On a {name}: measured "
+                said.append(
+                    f"{which}{machine['time'][:10]}, {machine['processor']}, {machine['cores']} cores, "
+                    f"torch {versions['torch']}"
+                )
+    return "; ".join(said) + "." if said else ""
 
 
 def _one_line(benchmark: dict[str, Any] | None) -> str:
@@ -167,7 +183,7 @@ def _row(row: Row, device: str, benchmark: dict[str, Any] | None) -> str:
     lines += [
         f"{r['name']}, {r['status']}: {_first_line(r['reason'])}.\n" for r in results if r["status"] != "measured"
     ]
-    lines.append(f"![Speeds, phases, and steps over time](results/speed-{device}-{row.key}.png)\n")
+    lines.append(f"![Speeds, phases, and steps over time](../results/speed-{device}-{row.key}.png)\n")
     return "\n".join(lines)
 
 

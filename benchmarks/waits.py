@@ -25,7 +25,7 @@ from transformer import convert
 HERE = Path(__file__).parent
 EMULATED = HERE.parent / "tests" / "support" / "emulated_cuda"
 STANDINS = HERE.parent / "tests" / "support" / "standins"
-PAGE = HERE / "waits.md"
+PAGE = HERE / "logs" / "waits.md"
 
 FLAGS = {
     "original": None,

@@ -243,7 +243,7 @@ def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") ->
     introduction = (
         f"{chosen} compared as by `lean-convert verify --up-to uncompiled`; environments and packages that cannot be "
         "had are stood in for by random ones of the same interface (`tests/support/standins`, "
-        f"`benchmarks/wild_standins`), with the settings that `benchmarks/{name}.toml` has for each. "
+        f"`benchmarks/wild_standins`), with the settings that `benchmarks/lists/{name}.toml` has for each. "
         "`make wild` makes it; `make strangers` does so night by night, and compiles a tenth each time. `seen` is the "
         "day and the version of the converter with which a script ran, or since which it is known to fail; this stands "
         "first, the newest on top."
@@ -299,7 +299,8 @@ def fetch(script: Script, root: Path) -> None:
 def listed(scripts: list[Script], name: str = "wild") -> str:
     """The text of a list."""
     entries = [
-        f"# Other people's scripts, as benchmarks/{name}.md tells. `ran` and `note` record what running them gave.\n"
+        f"# Other people's scripts, as benchmarks/logs/{name}.md tells. `ran` and `note` record what running them gave"
+        ".\n"
     ]
     names = [*FIRST, *(f.name for f in fields(Script) if f.name not in FIRST)]
     for script in scripts:
@@ -397,7 +398,7 @@ def main(
     """Convert a list's scripts found in DIRECTORY; fails where the converter raised or a run differs."""
     if matching and write:
         raise click.UsageError("--write makes a page of all scripts: it does not go with --matching")
-    path = HERE / f"{name}.toml"
+    path = HERE / "lists" / f"{name}.toml"
     scripts = [s for s in read_list(path) if matching in f"{s.repository} {s.path}"]
     turn = in_turn(scripts) if tenth else set()
     outcomes = []
@@ -422,7 +423,7 @@ def main(
             keep(scripts[number], path)
     click.echo(summary(scripts, outcomes))
     if write:
-        path.with_suffix(".md").write_text(table(scripts, outcomes, name), encoding="utf-8")
+        (HERE / "logs" / f"{name}.md").write_text(table(scripts, outcomes, name), encoding="utf-8")
     if any(o.kind == "raised" for o in outcomes) or any(
         "differs" in (s.ran, s.uncompiled, s.compiled) for s in scripts
     ):

@@ -120,7 +120,7 @@ def chosen(root: Path, name: str, known: set[str]) -> Iterator[str]:
 @click.option("--holdout", default="", help="The day to note for each.")
 def main(directory: Path, cleanrl: Path, name: str, holdout: str) -> None:
     """Print the entries that a list would get of the repositories below DIRECTORY."""
-    listed = [entry for other in wild.LISTS for entry in wild.read_list(wild.HERE / f"{other}.toml")]
+    listed = [entry for other in wild.LISTS for entry in wild.read_list(wild.HERE / "lists" / f"{other}.toml")]
     had = {entry.repository for entry in listed}
     known, scripts = set(of_history(cleanrl)), []
     for path in (directory / entry.repository / entry.path for entry in listed):

@@ -43,7 +43,7 @@ from transformer.verify.run import Run, RunFailed
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "wild-speed.json"
 PICTURE = RESULTS.with_suffix(".png")
-PAGE = HERE / "wild_speed.md"
+PAGE = HERE / "logs" / "wild_speed.md"
 RUNGS = (FLAGS_OFF, "compile")
 BURN_IN = 2
 """Iterations of rollout and update."""
@@ -176,7 +176,7 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     lines = ["# How much faster strangers' scripts get", "", *textwrap.wrap(INTRODUCTION, 118), "", *summary(entries)]
     if loads:
         lines.append(f"- The machine's load at the beginning of each: {min(loads):.1f} to {max(loads):.1f}.")
-    lines += ["", f"![Ratios, script by script](results/{PICTURE.name})", ""]
+    lines += ["", f"![Ratios, script by script](../results/{PICTURE.name})", ""]
     lines += [
         "Microseconds per environment step, of the original and under `--compile`:",
         "",
@@ -430,7 +430,7 @@ def main(
 ) -> None:
     """Measure the scripts found in DIRECTORY that ran equal, and make the page."""
     began = time.monotonic()
-    listed = [s for name in names for s in wild.read_list(HERE / f"{name}.toml")]
+    listed = [s for name in names for s in wild.read_list(HERE / "lists" / f"{name}.toml")]
     scripts = [s for s in listed if s.ran == "equal" and matching in f"{s.repository} {s.path}"]
     wanted = Wanted(turns, limit, cache, again, only_warm_up)
     for script in one_of_each_first(scripts)[part] if not only_page else ():

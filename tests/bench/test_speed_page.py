@@ -48,7 +48,7 @@ def test_with_results_of_a_cpu(results: Path) -> None:
         "| LeanRL, mended | 667 ±0% | 1.33 ±0% | 180.0 | 708 s / 352,000 steps | 100 | 1 |",
         "| compile | 1,000.0 | 250.0 | 200.0 | 250.0 | 250.0 | 250.0 | 3 | 2 | 1 |",
         "cudagraphs, not run: there is no CUDA device here.",
-        "(results/speed-cpu-halfcheetah.png)",
+        "(../results/speed-cpu-halfcheetah.png)",
     ):
         assert part in page, part
 

@@ -50,7 +50,7 @@ def write_page(results: Sequence[dict[str, Any]]) -> None:
         "|-|-:|-:|",
         *(f"| `{n}` | {len(converted) - s.total()} | {s.total()} |" for n, s in skips.items()),
     ]
-    (BENCHMARKS / "hostile.md").write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+    (BENCHMARKS / "logs" / "hostile.md").write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
     wrong = [
         {k: r[k] for k in ("title", "key", "kind", "said")} for r in results if r["kind"] not in ("equal", "refused")
     ]

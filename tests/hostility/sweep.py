@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests/support:tests/support/standins python tests/hostility/sweep.py [--jobs N] [--write] [TITLE...]
 
-With `--write`, benchmarks/results/hostile.json and the page benchmarks/hostile.md are made anew. The exit status says
-whether anything was wrong.
+With `--write`, benchmarks/results/hostile.json and the page benchmarks/logs/hostile.md are made anew. The exit status
+says whether anything was wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes benchmarks/mutants.md and benchmarks/results/mutants.json."""
+"""Writes benchmarks/logs/mutants.md and benchmarks/results/mutants.json."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ have tests of what they must not prove): repeating what has no other effect and 
 what nothing reads; and edits of which that file shows that both texts compute the same. Among these is whether a
 function is compiled at all, or captured where it is called with one size: torch.compile and CudaGraphModule are to
 compute what the function does, so such an edit costs time alone. What survives beside these is listed below, with a
-reason that somebody has written down (`benchmarks/mutants.toml`): *equivalent* by a reason that is no proof, or *not
-seen*.
+reason that somebody has written down (`benchmarks/lists/mutants.toml`): *equivalent* by a reason that is no proof, or
+*not seen*.
 """
 
 
 def write(scores: Sequence[Score]) -> None:
     """Write both files."""
-    (BENCHMARKS / "mutants.md").write_text("\n".join(_page(scores)), encoding="utf-8")
+    (BENCHMARKS / "logs" / "mutants.md").write_text("\n".join(_page(scores)), encoding="utf-8")
     figures = {one.script: _figures(one) for one in scores}
     (BENCHMARKS / "results" / "mutants.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The reasons, by hand, why a mutant survives: benchmarks/mutants.toml."""
+"""The reasons, by hand, why a mutant survives: benchmarks/lists/mutants.toml."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tomllib
 
-REASONS = Path(__file__).parent.parent.parent / "benchmarks" / "mutants.toml"
+REASONS = Path(__file__).parent.parent.parent / "benchmarks" / "lists" / "mutants.toml"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
 Each mutant is run on the rungs that compile nothing, until one of them tells it. Outcomes are kept in build/mutants,
 by all that they depend on, so a run that was broken off goes on where it stopped. With --write the figures go to
-benchmarks/mutants.md and benchmarks/results/mutants.json.
+benchmarks/logs/mutants.md and benchmarks/results/mutants.json.
 """
 
 from __future__ import annotations

@@ -417,7 +417,7 @@ def test_a_sample_is_told(range_: Range) -> None:
     known = {key for reason in reasons(range_.target.name) for key in reason.keys}
     lives = {m.key for m in chosen if not proof(m, range_.text) and not range_.outcome(m).killed}
     assert len(chosen) == 40
-    assert lives <= known, "give a reason in benchmarks/mutants.toml, or verify better eyes"
+    assert lives <= known, "give a reason in benchmarks/lists/mutants.toml, or verify better eyes"
 
 
 def test_reasons_are_of_mutants_that_are(range_: Range) -> None:

@@ -35,7 +35,7 @@ LISTS = ("wild", "wild_off_policy", "wild_other")
 
 
 def entries(name: str) -> list[dict[str, Any]]:
-    return tomllib.loads((BENCHMARKS / f"{name}.toml").read_text(encoding="utf-8"))["script"]
+    return tomllib.loads((BENCHMARKS / "lists" / f"{name}.toml").read_text(encoding="utf-8"))["script"]
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -43,7 +43,7 @@ def test_the_list_is_as_it_would_be_written(name: str) -> None:
     import wild
 
     written = wild.listed([wild.Script(**e) for e in entries(name)], name)
-    assert written == (BENCHMARKS / f"{name}.toml").read_text(encoding="utf-8")
+    assert written == (BENCHMARKS / "lists" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def test_no_script_is_listed_twice() -> None:
@@ -130,7 +130,9 @@ def test_a_night_runs_what_changed_and_compiles_whose_turn_it_is(
     ran = [script(f"{i}.py", ran="equal", conversion=outcome(Path(f"{i}.py")).digest, seen="then") for i in range(6)]
     ran[1] = dataclasses.replace(ran[1], conversion="another")
     ran = [dataclasses.replace(s, compiled="equal", compiled_seen=f"day {i}") for i, s in enumerate(ran)]
-    (tmp_path / "wild.toml").write_text(wild.listed(ran), encoding="utf-8")
+    for folder in ("lists", "logs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "lists" / "wild.toml").write_text(wild.listed(ran), encoding="utf-8")
     did: list[str] = []
     monkeypatch.setattr(wild, "HERE", tmp_path)
     monkeypatch.setattr(wild, "version", lambda: "now")
@@ -147,12 +149,12 @@ def test_a_night_runs_what_changed_and_compiles_whose_turn_it_is(
     result = CliRunner().invoke(wild.main, command)
     assert result.exit_code == 0, result.output
     assert did == ["ran 0.py", "compiled 0.py", "ran 1.py"]
-    kept = {s.path: s for s in wild.read_list(tmp_path / "wild.toml")}
+    kept = {s.path: s for s in wild.read_list(tmp_path / "lists" / "wild.toml")}
     assert (kept["0.py"].compiled_seen, kept["3.py"].failing) == ("now", "now")
     did.clear()
     assert CliRunner().invoke(wild.main, command).exit_code == 0
     assert did == ["ran 1.py", "compiled 1.py"]
-    page = (tmp_path / "wild.md").read_text(encoding="utf-8").splitlines()
+    page = (tmp_path / "logs" / "wild.md").read_text(encoding="utf-8").splitlines()
     assert "`3.py`" in next(line for line in page if line.startswith("| a/b"))
 
 

@@ -1,0 +1,129 @@
+"""results.md: what all benchmarks say, read in two minutes, made of their data alone (`make docs`)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+import speed_page
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    import tomli as tomllib
+
+HERE = Path(__file__).parent
+PAGE = HERE / "results.md"
+LISTS = {
+    "wild": "descendants of cleanrl's PPO",
+    "wild_off_policy": "DQN, DDPG, TD3, SAC",
+    "wild_other": "PPO written anew",
+}
+"""The lists of other people's scripts, and what they hold."""
+
+
+def page() -> str:
+    """The page: how fast, how many are equal, and how well a difference would be seen."""
+    return "\n".join([_HEAD, *_speed(), *_equal(), *_attacks(), _MORE])
+
+
+def write() -> None:
+    """Write results.md."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+_HEAD = """\
+# Results
+
+Made of the data in [results/](results) and [lists/](lists) by `make docs`; the [logs](logs) have every script. Each
+section says how old its figures are. Nothing here is a GPU's: none was at hand.
+"""
+_MORE = """\
+## More
+
+- [How fast, with spreads, phases and machines](logs/speed.md); [other people's scripts](logs/wild_speed.md)
+- [cleanrl's own scripts](logs/family.md); other people's [PPO](logs/wild.md), [off-policy](logs/wild_off_policy.md) and
+  [own PPO](logs/wild_other.md), script by script, with the reason of each that is refused or could not be run
+- [Edits that verify tells](logs/mutants.md); [hostile scripts](logs/hostile.md)
+- [Waits for a device](logs/waits.md); [environments in processes](logs/env_workers.md); [several ranks](logs/ranks.md)
+- [What was tried and did not help](did_not_help.md)
+"""
+
+
+def _speed() -> Iterable[str]:
+    yield "## How fast\n"
+    yield "cleanrl's scripts with their default arguments, ratios to the original in the same turns:\n"
+    yield speed_page.readme_table()
+    yield f"\n{speed_page.age()}\n"
+    strangers = [e for e in _json("wild-speed") if e.get("results")]
+    yield "Other people's scripts that ran equal, with their own sizes, on one thread:\n"
+    yield "| | scripts | median | geometric mean | from, to | slower than the original |"
+    yield "|-|-:|-:|-:|-|-:|"
+    for rung in ("flags off", "compile"):
+        found = [e["results"][rung] for e in strangers if e["results"].get(rung, {}).get("status") == "measured"]
+        ratios = [r["ratio"]["median"] for r in found]
+        slower = sum(r["ratio"]["high"] < 1 for r in found)
+        yield (
+            f"| {rung} | {len(ratios)} | {median(ratios):.2f}x | {geometric_mean(ratios):.2f}x "
+            f"| {min(ratios):.2f}x, {max(ratios):.2f}x | {slower} |"
+        )
+    yield f"\nMeasured {_span(e['machine']['time'][:10] for e in strangers)}. *Slower*: by more than the interval.\n"
+
+
+def _equal() -> Iterable[str]:
+    yield "## How many are equal\n"
+    family = _json("family").values()
+    yield "| scripts | listed | run with the original | same bits | different | compiled: equal within rounding |"
+    yield "|-|-:|-:|-:|-:|-:|"
+    bits = [
+        [s["status"] for n, s in one["rungs"].items() if not n.startswith(("compile", "cudagraphs"))] for one in family
+    ]
+    ran = [b for b in bits if set(b) & {"equal", "different", "failed"}]
+    different = sum("different" in b or "failed" in b for b in ran)
+    compiled = sum(one["rungs"].get("compile", {}).get("status") == "equal" for one in family)
+    counts = (len(bits), len(ran), len(ran) - different, different, compiled)
+    yield f"| cleanrl's own, two generations | {' | '.join(map(str, counts))} |"
+    seen: list[str] = []
+    came: list[bool] = []
+    for name, what in LISTS.items():
+        scripts = tomllib.loads((HERE / "lists" / f"{name}.toml").read_text(encoding="utf-8"))["script"]
+        outcomes = Counter(s.get("ran") for s in scripts)
+        compiled = sum(s.get("compiled") == "equal" for s in scripts)
+        equal, differs = outcomes["equal"], outcomes["differs"]
+        yield f"| other people's: {what} | {len(scripts)} | {equal + differs} | {equal} | {differs} | {compiled} |"
+        seen += [s["seen"][:10] for s in scripts if "seen" in s]
+        came += [s["first"] == "converted" for s in scripts if s.get("first") and name == "wild"]
+    yield (
+        f"\nSeen {_span(seen)}. What was not run lacks a package, data or a working original. Of {len(came)} "
+        f"descendants of cleanrl's PPO that were added unseen, {sum(came)} converted as they came "
+        f"({100 * sum(came) / len(came):.0f}%).\n"
+    )
+
+
+def _attacks() -> Iterable[str]:
+    yield "## Would a difference be seen?\n"
+    mutants, hostile = _json("mutants"), _json("hostile")
+    killed = sum(m["killed"] for m in mutants.values())
+    scored = sum(m["scored"] for m in mutants.values())
+    proved = sum(m["proved equivalent"] for m in mutants.values())
+    yield (
+        f"- Of {scored - proved} single edits of {len(mutants)} converted scripts' training code, without those that are "
+        f"proved to change nothing, `verify` tells {killed} ({100 * killed / (scored - proved):.1f}%)."
+    )
+    yield (
+        f"- Of {hostile['scripts']} scripts made to be converted wrongly, {hostile['kinds'].get('equal', 0)} are "
+        f"equal, {hostile['kinds'].get('refused', 0)} refused, {len(hostile['wrong'])} wrong.\n"
+    )
+
+
+def _json(name: str) -> Any:
+    return json.loads((HERE / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _span(days: Iterable[str]) -> str:
+    found: Sequence[str] = sorted(set(days))
+    return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
