@@ -111,8 +111,8 @@ def _attacks() -> Iterable[str]:
     scored = sum(m["scored"] for m in mutants.values())
     proved = sum(m["proved equivalent"] for m in mutants.values())
     yield (
-        f"- Of {scored - proved} single edits of {len(mutants)} converted scripts' training code, without those that are "
-        f"proved to change nothing, `verify` tells {killed} ({100 * killed / (scored - proved):.1f}%)."
+        f"- Of {scored - proved} single edits of {len(mutants)} converted scripts' training code, without those proved "
+        f"to change nothing, `verify` tells {killed} ({100 * killed / (scored - proved):.1f}%)."
     )
     yield (
         f"- Of {hostile['scripts']} scripts made to be converted wrongly, {hostile['kinds'].get('equal', 0)} are "
