@@ -96,12 +96,27 @@ def age() -> str:
                     f"{which}{machine['time'][:10]}, {machine['processor']}, {machine['cores']} cores, "
                     f"torch {versions['torch']}"
                 )
+            if rows and what == "one-line":
+                said[-1] += (
+                    f", busy (load {machine['load']:.1f}), where `--{RUNG[device].replace(' + ', ' --')}` was "
+                    f"{_ratio(_of(rows[0], RUNG[device]))}"
+                )
     return "; ".join(said) + "." if said else ""
 
 
 def _one_line(benchmark: dict[str, Any] | None) -> str:
     """What one line by hand brought, measured beside a conversion of its own; empty where it was not."""
-    return "" if benchmark is None else _ratio(next(r for r in benchmark["results"] if r["name"] == ONE_LINE))
+    if benchmark is None:
+        return ""
+    result = _of(benchmark, ONE_LINE)
+    ratio = result["ratio"]
+    width = f" ±{50 * (ratio['high'] - ratio['low']) / ratio['median']:.0f}%" if result["status"] == "measured" else ""
+    return _ratio(result) + width
+
+
+def _of(benchmark: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(r for r in benchmark["results"] if r["name"] == name)
+    return found
 
 
 def _readme_cells(rung: str, benchmark: dict[str, Any], graphs: bool) -> list[str]:
