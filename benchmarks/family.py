@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+import family_torch
+import torch
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "support"))
@@ -97,14 +99,15 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
         reasons = "; ".join(f"{name}: {outcome.reason}" for name, outcome in skipped.items() if outcome.left_as_it_was)
         applied = f"{sum(s.applied for s in conversion.steps)} of {len(conversion.steps)}"
         lines.append(f"| `{name}` | {generation} | {applied} | {' | '.join(cells)} | {reasons} |")
-    return "\n".join([INTRODUCTION, *lines, ""])
+    digests = {key: digest(conversion.source) for key, conversion in conversions.items()}
+    return "\n".join([INTRODUCTION, *lines, "", family_torch.table(digests)])
 
 
 @click.command()
 @click.argument("wheel", type=click.Path(exists=True, path_type=Path))
 @click.argument("checkout", type=click.Path(exists=True, path_type=Path))
 @click.option("--only", multiple=True, metavar="NAME:GENERATION", help="Run this script alone; may be repeated.")
-@click.option("--up-to", type=click.Choice(RUNGS), default="compile", help="The last rung to climb.")
+@click.option("--up-to", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last rung to climb.")
 @click.option("--run/--no-run", default=True, help="Run the scripts, or only write the page anew.")
 def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, run: bool) -> None:
     """Verify the family, note what was seen, and write the page."""
@@ -116,6 +119,8 @@ def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, run: bo
         seen = observe(member, generation, places[generation], up_to)
         results[key] = seen | {"rungs": results.get(key, {}).get("rungs", {}) | seen["rungs"]}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        if up_to == RUNGS[-1] and seen["rungs"]:
+            family_torch.note(key, torch.__version__, seen["rungs"])
         click.echo(f"{key}: {seen}")
     texts = {key: script(member, generation, places[generation]) for key, (member, generation) in members.items()}
     PAGE.write_text(page(results, {key: convert(text) for key, text in texts.items()}), encoding="utf-8")

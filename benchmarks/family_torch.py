@@ -1,0 +1,59 @@
+"""What became of the family on which torch, on CUDA too; family.py's second table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results" / "family_torch.json"
+
+INTRODUCTION = """\
+## By torch
+
+All rungs, those of CUDA graphs on the emulated device, as the machine has no other: *emulated* says that all that ran
+there was equal. A build `+cu...` is what `pip install torch` gives; it was run without a driver. What is not in this
+table has not been run on all rungs.
+"""
+
+
+def load() -> dict[str, dict[str, Any]]:
+    """What was seen, by script and generation, then by torch's version."""
+    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+
+
+def note(key: str, version: str, rungs: Mapping[str, Mapping[str, str]]) -> None:
+    """Keep what was seen of a script on all rungs, each with its status and the digest of the converted script.
+
+    Args:
+        key: the script's name and generation.
+        version: torch's.
+        rungs: what became of it.
+    """
+    seen = load()
+    (digest,) = {rung["digest"] for rung in rungs.values()}
+    statuses = {name: rung["status"] for name, rung in rungs.items()}
+    seen.setdefault(key, {})[version] = {"statuses": statuses, "digest": digest}
+    RESULTS.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def table(digests: Mapping[str, str]) -> str:
+    """The table, a line for each script, generation and torch; `digests` are those of today's conversions."""
+    lines = [INTRODUCTION, "| script | generation | torch | on the CPU | CUDA graphs |", "|-|-|-|-|-|"]
+    seen = load()
+    for key, digest in digests.items():
+        name, generation = key.split(":")
+        for version, found in sorted(seen.get(key, {}).items()):
+            earlier = "" if found["digest"] == digest else "*"
+            cells = [_said(found["statuses"], on_cuda) + earlier for on_cuda in (False, True)]
+            lines.append(f"| `{name}` | {generation} | {version} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _said(statuses: Mapping[str, str], on_cuda: bool) -> str:
+    """One word where all rungs of a kind came to the same, else what became of each."""
+    kind = {rung: status for rung, status in statuses.items() if ("cuda" in rung) is on_cuda}
+    if len(set(kind.values())) == 1:
+        return f"{next(iter(kind.values()))} ({len(kind)} rungs)"
+    return "; ".join(f"{rung}: {status}" for rung, status in kind.items()) or "not run"
