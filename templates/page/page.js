@@ -17,6 +17,12 @@
   const current = () => sections.findIndex((section) => section.classList.contains("current"));
   const link = (section) => links.find((a) => a.hash === `#${section.id}`);
 
+  // The next section that somebody steps to: what changed nothing is opened by its name alone.
+  function beside(k, by) {
+    do k += by; while (sections[k]?.classList.contains("left-out"));
+    return sections[k];
+  }
+
   function show(section) {
     for (const other of sections) other.classList.toggle("current", other === section);
     for (const a of links) a.removeAttribute("aria-current");
@@ -24,7 +30,7 @@
     link(section).scrollIntoView({ block: "nearest" });
     const k = sections.indexOf(section);
     for (const a of all(".pager a")) {
-      const neighbour = sections[k + (a.rel === "prev" ? -1 : 1)];
+      const neighbour = beside(k, a.rel === "prev" ? -1 : 1);
       a.style.visibility = neighbour ? "" : "hidden";
       if (neighbour) {
         a.href = `#${neighbour.id}`;
@@ -54,7 +60,7 @@
   }
 
   function step(by) {
-    const next = sections[current() + by];
+    const next = beside(current(), by);
     if (!next) return;
     go(next.id);
     if (document.activeElement.closest("nav")) link(next).focus();

@@ -110,10 +110,10 @@ def test_it_opens_at_the_overview_and_steps_with_the_mouse(visit, small):
 def test_it_steps_with_the_arrow_keys(visit, small):
     page = visit(small)
     visited = []
-    for _ in range(7):
+    for _ in range(6):
         page.keyboard.press("ArrowRight")
         visited.append(shown(page))
-    steps = [f"step-{name}" for name in ("flags", "rate", "storage", "rollout", "compile")]
+    steps = [f"step-{name}" for name in ("flags", "rate", "rollout", "compile")]  # not what changed nothing
     assert visited == [*steps, "whole", "whole"]
     page.keyboard.press("ArrowLeft")
     assert shown(page) == "step-compile"

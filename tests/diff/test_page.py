@@ -169,4 +169,21 @@ def test_a_page_of_1500_lines_takes_no_longer_than_its_conversion():
 def test_a_conversion_of_one_step_has_a_page():
     conversion = hand_made.hand_made()
     page = render_page(Conversion(conversion.original, conversion.steps[:1]), "train.py")
-    assert "1 of 1 transform applied" in visible(page)
+    assert "1 transform applied" in visible(page)
+
+
+def test_the_verdict_and_what_was_left_stand_above_all_else():
+    fixture = next(path for path in FIXTURES if path.name == "distributed.py")
+    conversion = convert(fixture.read_text())
+    left = [s for s in conversion.steps if not s.applied and s.outcome.left_as_it_was]
+    assert left
+    page = render_page(conversion, fixture.name)
+    head, _, overview = page.partition("<nav ")
+    assert "Not verified yet" in head and f"{len(left)} left as" in head
+    assert "EQUAL" in render_page(conversion, fixture.name, read_verified(json.dumps(REPORT))).partition("<nav ")[0].upper()
+    first = overview.partition('<section id="overview"')[2].partition("<table")[0]
+    for step in left:
+        assert step.transform.name in first
+    unneeded = [s.transform.name for s in conversion.steps if not s.applied and s not in left]
+    shown = re.sub(r'<details class="unneeded">.*?</details>', "", overview.partition("</table>")[0], flags=re.DOTALL)
+    assert not [name for name in unneeded if f"#step-{name}" in shown]

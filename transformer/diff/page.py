@@ -22,6 +22,7 @@ from transformer.diff.moves import Move
 from transformer.diff.outline import name_lines, outline
 from transformer.diff.story import Chapter, chapters
 from transformer.diff.verified import Verified
+from transformer.syntax.diagnostics import Excerpt, excerpts
 
 CONTEXT = 4
 """Unchanged lines shown around each change."""
@@ -92,12 +93,19 @@ class StepView:
     reason: str
     left_out: str
     """Why it was not applied, in two words; empty where it was."""
+    places: tuple[Excerpt, ...]
+    """The lines of the original that the reason names."""
     costs: str
     """What it costs that the script was left as it was; empty where it was not."""
     notes: tuple[str, ...]
     lines_before: int
     lines_after: int
     segments: tuple[Segment, ...]
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the transform might have been applied, and the script was left as it was."""
+        return isinstance(self.step.outcome, Skipped) and self.step.outcome.left_as_it_was
 
     @property
     def id(self) -> str:
@@ -162,6 +170,8 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
         script=script,
         steps=steps,
         applied=[s for s in steps if s.stats],
+        left=[s for s in steps if s.is_left],
+        unneeded=[s for s in steps if not s.stats and not s.is_left],
         total=compare(conversion.original, conversion.source).stats,
         lines_before=len(before.lines),
         lines_after=len(after.lines),
@@ -197,6 +207,9 @@ def _steps(conversion: Conversion, table: _LineTable) -> list[StepView]:
                 stats=chapter.diff.stats if chapter else None,
                 reason=step.outcome.reason if isinstance(step.outcome, Skipped) else "",
                 left_out=_left_out(step),
+                places=tuple(excerpts(conversion.original, step.outcome.reason))
+                if isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was
+                else (),
                 costs=step.transform.costs if isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was else "",
                 notes=chapter.notes if chapter else (),
                 lines_before=len(outline(step.before).lines),
