@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 from cases import turn
 from family import STANDINS
 from replay_script import PARTS as PARTS_OF_REPLAY
@@ -475,7 +476,21 @@ def test_tensor_temperature() -> None:
     ("part", "old", "new", "why"),
     [
         ("learn", "alpha * values.detach()", "alpha * args.tau * values.detach()", "and no known tensor"),
-        ("learn", "alpha * values.detach()", "alpha**2 * values.detach()", "and no known tensor"),
+        ("learn", "alpha * values.detach()", "alpha**2 * values.detach()", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "alpha / values.detach()", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "values.detach() / alpha", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "alpha // values.detach()", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "values.detach() % alpha", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "values.detach() ** alpha", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "values.detach() * -alpha", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "values.detach().mul(alpha)", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "(values.detach() > alpha) * values.detach()", "does more with alpha"),
+        ("learn", "alpha * values.detach()", "alpha * values.detach().half()", "is not known to be float32"),
+        ("follow", "{alpha:.3f}", "{alpha!r}", "shows alpha by repr() or str()"),
+        ("follow", "{alpha:.3f}", "{alpha!s:>9}", "shows alpha by repr() or str()"),
+        ("follow", "{alpha:.3f}", "{alpha!a}", "shows alpha by repr() or str()"),
+        ("follow", "{alpha:.3f}", "{alpha=}", "shows alpha by repr() or str()"),
+        ("follow", "{alpha:.3f}", "{alpha = !s}", "shows alpha by repr() or str()"),
         ("follow", "alpha = log_alpha.exp().item()", "alpha = log_alpha.exp().item()\nalpha += 0.1", "another value"),
         ("follow", "{alpha:.3f}", "{alpha + 1:.3f}", "inside an f-string"),
         ("make", "torch.zeros(1, requires_grad=True)", "torch.zeros(1, dtype=torch.float64)", "to be float32"),
@@ -486,6 +501,22 @@ def test_tensor_temperature_is_left_alone(part: str, old: str, new: str, why: st
     text = textwrap.dedent(TUNED[part])
     assert old in text
     assert why in reason("tensor-temperature", replay(**{**TUNED, part: text.replace(old, new)}))
+
+
+FORMULAS = "alpha * x, x * alpha, alpha + x, x + alpha, alpha - x, x - alpha, alpha * x[0], 0.0 - (alpha - x) * alpha"
+"""What a number that became a tensor may meet, on either side."""
+SHOWN = "f'{x} {x:.3f} {x:>20} {x=:.4f} {x:{7}.2}'"
+"""Ways of writing it that do not ask what it is."""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_number_and_a_tensor_of_it_are_the_same(seed: int) -> None:
+    tensor = torch.randn(1, generator=torch.Generator().manual_seed(seed)).exp().reshape(())
+    x = torch.randn(1003, generator=torch.Generator().manual_seed(seed + 9))
+    of_number, of_tensor = (eval(FORMULAS, {"alpha": alpha, "x": x}) for alpha in (tensor.item(), tensor))
+    assert all(map(torch.equal, of_number, of_tensor))
+    assert not torch.equal(tensor.item() / x, tensor / x), "by the reciprocal"
+    assert eval(SHOWN, {"x": tensor.item()}) == eval(SHOWN, {"x": tensor})
 
 
 NOISY = """

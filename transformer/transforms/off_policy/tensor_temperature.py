@@ -20,7 +20,7 @@ INFO = TransformInfo(
     summary="keep a temperature that is tuned along in a tensor instead of reading it after each of its updates",
     applies=(
         "to a name that is assigned `x.exp().item()`, say, in the training loop, for a new tensor, where updates only "
-        "add it to tensors, subtract, multiply or divide them by it, and all else reads it as a number"
+        "add it to tensors of float32, subtract it or multiply with it, and all else reads it as a number"
     ),
     safety=(
         "A tensor without dimensions takes part in sums and products with the number that it holds, and decides "
@@ -39,7 +39,9 @@ INFO = TransformInfo(
 
 FRESH = names("tensor", memory="new", dtype="kept", waits="", draws=False)
 """Methods of tensors that compute new ones, of the same floats."""
-PLAIN = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+SAME = (ast.Add, ast.Sub, ast.Mult)
+"""Operators of which a number and a tensor of one number make the same bits of a tensor, on either side. A number is
+divided by a tensor as its reciprocal times the number, and a tensor by a number so on some devices."""
 
 
 def apply(state: State) -> Rewrite:
@@ -103,11 +105,13 @@ def _rewrite(roles: Roles, edits: Edits, name: str) -> None:
                 raise Skip(f"line {node.lineno} reads {name} in a function")
             continue
         if tree.statement(node) in regions:
-            _check_operand(roles, tensors, node)
+            _check_operand(roles, tensors, dtypes, node)
         elif not any(isinstance(outer, ast.JoinedStr) for outer in tree.ancestors(node)):
             reads.append(node)  # in a text, a tensor without dimensions is written as its number
-        elif not isinstance(tree.parents[node], ast.FormattedValue):
+        elif not isinstance(shown := tree.parents[node], ast.FormattedValue):
             raise Skip(f"line {node.lineno} computes with {name} inside an f-string")
+        elif shown.conversion != -1:
+            raise Skip(f"line {node.lineno} shows {name} by repr() or str() inside an f-string")
     for stmt, made in read.items():
         if not _is_float32(roles, dtypes, made):
             raise Skip(f"{ast.unparse(made)} is not known to be float32 (line {stmt.lineno})")
@@ -128,18 +132,20 @@ def _is_float32(roles: Roles, dtypes: Dtypes, made: ast.expr) -> bool:
     return bool(given) and len(bound) == len(given) and all(dtypes.float32(value) for value in given)
 
 
-def _check_operand(roles: Roles, tensors: Tensors, node: ast.Name) -> None:
-    """A number in an update is added to a tensor, or multiplied with one.
+def _check_operand(roles: Roles, tensors: Tensors, dtypes: Dtypes, node: ast.Name) -> None:
+    """A number in an update is added to a tensor of float32, or multiplied with one.
 
     Raises:
-        Skip: it may meet another number, with which it would be rounded otherwise.
+        Skip: it may meet something with which it would be rounded otherwise.
     """
     outer = roles.tree.parents[node]
-    if isinstance(outer, ast.BinOp) and isinstance(outer.op, PLAIN):
-        other = outer.right if outer.left is node else outer.left
-        if tensors.tensor(other):
-            return
-    raise Skip(f"line {node.lineno} computes with {node.id} and no known tensor")
+    if not isinstance(outer, ast.BinOp) or not isinstance(outer.op, SAME):
+        raise Skip(f"line {node.lineno} does more with {node.id} than to add it or to multiply")
+    other = outer.right if outer.left is node else outer.left
+    if not tensors.tensor(other):
+        raise Skip(f"line {node.lineno} computes with {node.id} and no known tensor")
+    if not dtypes.float32(other):
+        raise Skip(f"{ast.unparse(other)} is not known to be float32 (line {node.lineno})")
 
 
 TRANSFORM = Transform(INFO, apply, ("off-policy",))
