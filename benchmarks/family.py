@@ -1,6 +1,6 @@
 """cleanrl's own scripts: verifies them in both generations, and keeps what became of each in family.md.
 
-    python benchmarks/family.py WHEEL CHECKOUT [--only NAME:GENERATION]... [--up-to RUNG] [--no-run]
+    python benchmarks/family.py WHEEL CHECKOUT [--only NAME:GENERATION]... [--up-to CHECK] [--no-run]
 
 WHEEL is that of cleanrl 1.2.0, CHECKOUT one of vwxyzjn/cleanrl. What was seen is kept in results/family.json with a
 digest of the converted script, so that the page tells what was seen with another version of the converter.
@@ -27,20 +27,21 @@ from family import FAMILY, GENERATIONS, Member  # noqa: E402
 
 from transformer import convert  # noqa: E402
 from transformer.conversion.result import Conversion, Skipped  # noqa: E402
+from transformer.verify.names import CHECKS, COMPILED, FLAGS_OFF, FLAGS_ON  # noqa: E402
 from transformer.verify.run import RunFailed  # noqa: E402
-from transformer.verify.verify import RUNGS, CannotVerify, Task, verify  # noqa: E402
+from transformer.verify.verify import CannotVerify, Task, verify  # noqa: E402
 
 RESULTS = HERE / "results" / "family.json"
 PAGE = HERE / "logs" / "family.md"
-COLUMNS = ("refactored", "uncompiled", "compile")
+COLUMNS = (FLAGS_OFF, FLAGS_ON, COMPILED)
 
 INTRODUCTION = """\
 # The family
 
 cleanrl's scripts in PyTorch, of the published package 1.2.0 (older) and of the repository (newer), converted and run on
-a CPU with little data, for three iterations, or for 130 steps of the environment from the first update on: *refactored*
-compares the conversion with its flags off with the original, bit by bit; *uncompiled* does so with its flags on and
-nothing compiled; *compile* compares every compiled function with the eager one, call by call. Environments that cannot
+a CPU with little data, for three iterations, or for 130 steps of the environment from the first update on: *flags-off*
+compares the conversion with its flags off with the original, bit by bit; *flags-on* does so with its flags on and
+nothing compiled; *compiled* compares every compiled function with the eager one, call by call. Environments that cannot
 be had are stood in for by those of `tests/support/standins`; the distributed scripts run in two processes.
 `make family` makes this page. An asterisk marks what was seen with an earlier version of the converter.
 """
@@ -60,22 +61,22 @@ def script(member: Member, generation: str, place: Path) -> str:
 
 
 def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[str, Any]:
-    """Verify one script; the status of each rung, and the seconds that it took."""
+    """Verify one script; the status of each check, and the seconds that it took."""
     with tempfile.TemporaryDirectory() as folder:
         run = member.run(generation, place, Path(folder))
         assert run is not None, f"{member.name} is not among the {generation} scripts"
         conversion = convert(run.script.read_text(encoding="utf-8"))
         begin = time.monotonic()
         try:
-            rungs = verify(Task(run, conversion.source, up_to=up_to)).rungs
-            seen = {r.name: r.status for r in rungs}
+            checks = verify(Task(run, conversion.source, up_to=up_to)).checks
+            seen = {r.name: r.status for r in checks}
             why = next(
-                (r.reason or r.findings[0] for r in rungs if r.status not in ("equal", "emulated", "not run")), ""
+                (r.reason or r.findings[0] for r in checks if r.status not in ("equal", "emulated", "not run")), ""
             )
         except (CannotVerify, RunFailed) as failure:
             seen, why = {}, str(failure)
         return {
-            "rungs": {r: {"status": s, "digest": digest(conversion.source)} for r, s in seen.items()},
+            "checks": {r: {"status": s, "digest": digest(conversion.source)} for r, s in seen.items()},
             "why": why,
             "seconds": round(time.monotonic() - begin),
         }
@@ -89,12 +90,12 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
     ]
     for key, conversion in conversions.items():
         name, generation = key.split(":")
-        rungs = results.get(key, {}).get("rungs", {})
+        checks = results.get(key, {}).get("checks", {})
         now = digest(conversion.source)
         cells = []
         for column in COLUMNS:
-            rung = rungs.get(column, {"status": "not run", "digest": now})
-            cells.append(rung["status"] + ("" if rung["digest"] == now or rung["status"] == "not run" else "*"))
+            check = checks.get(column, {"status": "not run", "digest": now})
+            cells.append(check["status"] + ("" if check["digest"] == now or check["status"] == "not run" else "*"))
         skipped = {s.transform.name: s.outcome for s in conversion.steps if isinstance(s.outcome, Skipped)}
         reasons = "; ".join(f"{name}: {outcome.reason}" for name, outcome in skipped.items() if outcome.left_as_it_was)
         applied = f"{sum(s.applied for s in conversion.steps)} of {len(conversion.steps)}"
@@ -107,7 +108,7 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
 @click.argument("wheel", type=click.Path(exists=True, path_type=Path))
 @click.argument("checkout", type=click.Path(exists=True, path_type=Path))
 @click.option("--only", multiple=True, metavar="NAME:GENERATION", help="Run this script alone; may be repeated.")
-@click.option("--up-to", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last rung to climb.")
+@click.option("--up-to", type=click.Choice(CHECKS), default=CHECKS[-1], help="The last check.")
 @click.option("--run/--no-run", default=True, help="Run the scripts, or only write the page anew.")
 def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, run: bool) -> None:
     """Verify the family, note what was seen, and write the page."""
@@ -117,10 +118,10 @@ def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, run: bo
     for key in (only or members) if run else ():
         member, generation = members[key]
         seen = observe(member, generation, places[generation], up_to)
-        results[key] = seen | {"rungs": results.get(key, {}).get("rungs", {}) | seen["rungs"]}
+        results[key] = seen | {"checks": results.get(key, {}).get("checks", {}) | seen["checks"]}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        if up_to == RUNGS[-1] and seen["rungs"]:
-            family_torch.note(key, torch.__version__, seen["rungs"])
+        if up_to == CHECKS[-1] and seen["checks"]:
+            family_torch.note(key, torch.__version__, seen["checks"])
         click.echo(f"{key}: {seen}")
     texts = {key: script(member, generation, places[generation]) for key, (member, generation) in members.items()}
     PAGE.write_text(page(results, {key: convert(text) for key, text in texts.items()}), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 Processor seconds of the whole process tree, imports included, which other processes on the machine disturb less than
 wall time. The aim is at most three times the plain run. The figures depend on the machine, so they are printed, not
-tested. With --rungs, what each run of a whole verification costs instead.
+tested. With --checks, what each run of a whole verification costs instead.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Stopwatch:
             self.seconds.append((name, spent() - before))
 
 
-def rungs(script: Path, args: list[str], table: Table) -> None:
+def checks(script: Path, args: list[str], table: Table) -> None:
     """Add a row for each run of a verification of a fixture and its conversion."""
     watch = Stopwatch()
     task = Task(Run(script, tuple(args)), convert(script.read_text(encoding="utf-8")).source)
@@ -85,19 +85,19 @@ def plain_run(script: Path, args: list[str]) -> None:
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FIXTURE...]")
 @click.option("--longer", default=1, show_default=True, help="Train so many times as long as the tests do.")
-@click.option("--rungs", "by_rung", is_flag=True, help="Measure each run of a verification.")
-def main(names: tuple[str, ...], longer: int, by_rung: bool) -> None:
+@click.option("--checks", "by_check", is_flag=True, help="Measure each run of a verification.")
+def main(names: tuple[str, ...], longer: int, by_check: bool) -> None:
     """Print what recording costs on each FIXTURE (all where none is named)."""
     cases = tomllib.loads((FIXTURES / "ARGS.toml").read_text())
-    table = Table("fixture", *(("run", "seconds") if by_rung else ("plain (s)", "recorded (s)", "ratio")))
+    table = Table("fixture", *(("run", "seconds") if by_check else ("plain (s)", "recorded (s)", "ratio")))
     for name in track(names or list(cases), description="running", console=Console(stderr=True)):
         args = [str(arg) for arg in cases[name]["args"]]
         if "--total-timesteps" in args:
             at = args.index("--total-timesteps") + 1
             args[at] = str(longer * int(args[at]))
         script = (FIXTURES / name).resolve()
-        if by_rung:
-            rungs(script, args, table)
+        if by_check:
+            checks(script, args, table)
             continue
         plain = children_seconds(lambda script=script, args=args: plain_run(script, args))  # type: ignore[misc]
         recorded = children_seconds(lambda script=script, args=args: record(script, args))  # type: ignore[misc]

@@ -9,7 +9,7 @@ have it; the scripts themselves are not part of this project. Every call convert
 repository and path hold TEXT. `--fetch` gets the checkouts that are missing. `--run` runs originals against
 conversions, with their flags off and on and nothing compiled, and keeps what came of it in the list after each, so that
 a call that was ended can be repeated: what ran, or whose original did not, is not run again while its conversion stays
-the same, but for `--again`. `--compile` does the same for the rung on which compiled functions are compared with eager
+the same, but for `--again`. `--compile` does the same for the check on which compiled functions are compared with eager
 ones, which takes minutes for each, of scripts that ran equal. `--tenth` does both for those alone whose turn it is, a
 tenth of the list: those never compiled, and then those compiled longest ago. `--write` makes the page of all this.
 """
@@ -241,7 +241,7 @@ def table(scripts: list[Script], outcomes: list[Outcome], name: str = "wild") ->
     """The page of a list: what fails first, and of that what began to fail last."""
     title, chosen = LISTS[name]
     introduction = (
-        f"{chosen} compared as by `lean-convert verify --up-to uncompiled`; environments and packages that cannot be "
+        f"{chosen} compared as by `lean-convert verify --up-to flags-on`; environments and packages that cannot be "
         "had are stood in for by random ones of the same interface (`tests/support/standins`, "
         f"`benchmarks/wild_standins`), with the settings that `benchmarks/lists/{name}.toml` has for each. "
         "`make wild` makes it; `make strangers` does so night by night, and compiles a tenth each time. `seen` is the "

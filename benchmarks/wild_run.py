@@ -15,6 +15,7 @@ from transformer.syntax.text import read
 from transformer.verify import RunFailed, compare
 from transformer.verify.arguments import added_options, without_options
 from transformer.verify.flags import find_flags
+from transformer.verify.names import COMPILED
 from transformer.verify.record import record_run
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run
@@ -118,7 +119,7 @@ def run(path: Path, root: Path, converted: str, setting: Setting, packages: Path
 
 
 def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packages: Path) -> tuple[str, str]:
-    """Climb `lean-convert verify` up to the rung that compares compiled functions with eager ones.
+    """Verify, as `lean-convert verify` does, up to the check that compares compiled functions with eager ones.
 
     Returns:
         `equal`, `differs` or `not run`, and why.
@@ -127,13 +128,14 @@ def run_compiled(path: Path, root: Path, converted: str, setting: Setting, packa
     with environment(path, root, text, setting, packages):
         original = Run(path, tuple(options(text, setting.args)), as_run(text, setting), timeout=2 * LIMIT)
         try:
-            rungs = verify(Task(original, as_run(converted, setting), iterations=ITERATIONS + 1, up_to="compile")).rungs
+            task = Task(original, as_run(converted, setting), iterations=ITERATIONS + 1, up_to=COMPILED)
+            checks = verify(task).checks
         except (CannotVerify, RunFailed, OSError) as failed:
             return "not run", str(failed)
-    for rung in (r for r in rungs if r.status in ("different", "failed") or r.name == "compile"):
-        if rung.status != "equal":
-            told = "not run" if rung.status == "not run" else "differs"
-            return told, f"{rung.name}: {(*rung.findings, rung.reason)[0]}"
+    for check in (r for r in checks if r.status in ("different", "failed") or r.name == COMPILED):
+        if check.status != "equal":
+            told = "not run" if check.status == "not run" else "differs"
+            return told, f"{check.name}: {(*check.findings, check.reason)[0]}"
     return "equal", ""
 
 

@@ -96,10 +96,10 @@ def test_diff_tells_of_it_first() -> None:
 
 @pytest.mark.slow
 def test_verify_finds_both_equal() -> None:
-    done = run("verify", "train.py", "--with", "agent.py", "--up-to", "uncompiled", "--no-stress")
+    done = run("verify", "train.py", "--with", "agent.py", "--up-to", "flags-on")
     assert done.exit_code == 0, done.output
     run("train.py", "--with", "agent.py", "--output-dir", "out")
-    assert run("verify", "train.py", "out/train.py", "--up-to", "refactored", "--no-stress").exit_code == 0
+    assert run("verify", "train.py", "out/train.py", "--up-to", "flags-off").exit_code == 0
 
 
 def test_verify_converts_nothing_where_a_conversion_is_given() -> None:

@@ -6,13 +6,13 @@ from transformer.diff.verified import NotAVerification, read_verified
 
 REPORT = {
     "verdict": "different",
-    "first_failing_rung": "compile",
+    "first_failing_check": "compiled",
     "arguments": [],
     "iterations": 3,
     "versions": {"torch": "2.13.0", "cuda": False},
-    "rungs": [
+    "checks": [
         {
-            "name": "refactored",
+            "name": "flags-off",
             "status": "equal",
             "reason": None,
             "findings": [],
@@ -28,7 +28,7 @@ REPORT = {
             ],
         },
         {
-            "name": "compile",
+            "name": "compiled",
             "status": "different",
             "reason": "more iterations are needed",
             "findings": ["update, call 3: <loss> is 0.5 away"],
@@ -51,7 +51,7 @@ REPORT = {
                 },
             ],
         },
-        {"name": "cudagraphs", "status": "not run", "reason": "no CUDA device", "findings": [], "compared": []},
+        {"name": "cuda-graphs", "status": "not run", "reason": "no CUDA device", "findings": [], "compared": []},
     ],
     "seeds": {"flags_off": [9.0, 8.0], "flags_on": [9.5, 8.5], "p_value": 0.75, "alike": True},
     "notes": ["Both runs were served the same permutations."],
@@ -65,7 +65,7 @@ def test_a_report_is_read_with_its_figures():
         3,
         {"torch": "2.13.0", "cuda": "not available"},
     )
-    equal, different, idle = found.rungs
+    equal, different, idle = found.checks
     assert (equal.compared[0].largest_difference, equal.compared[0].allowed, equal.compared[0].equal) == (
         "0",
         "none",
@@ -83,7 +83,7 @@ def test_a_report_is_read_with_its_figures():
         ("{", "not JSON"),
         ("[]", "not the output"),
         ("{}", "not the output"),
-        ('{"verdict": "equal", "rungs": [{"name": "x"}]}', "not the output"),
+        ('{"verdict": "equal", "checks": [{"name": "x"}]}', "not the output"),
         ('{"verdict": "could not run", "error": "no such file"}', "could not run: no such file"),
     ],
 )

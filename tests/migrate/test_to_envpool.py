@@ -201,6 +201,6 @@ def test_a_migrated_script_runs_and_its_conversion_is_equal(changes: dict[str, s
     assert "episodic_return=" in done.stdout
     refused = subprocess.run([*run, "--capture-video"], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert refused.returncode == 1 and "envpool renders no frames" in refused.stderr
-    verify = [sys.executable, "-m", "transformer", "verify", path, "--up-to", "uncompiled", "--no-stress", "--", *RUN]
+    verify = [sys.executable, "-m", "transformer", "verify", path, "--up-to", "flags-on", "--", *RUN]
     done = subprocess.run(verify, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

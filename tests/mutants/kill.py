@@ -1,4 +1,4 @@
-"""Runs mutants on the rungs of `lean-convert verify` for which nothing has to be compiled, until one tells them."""
+"""Runs mutants on the checks of `lean-convert verify` for which nothing has to be compiled, until one tells them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,23 @@ from targets import ASIDE, Target
 
 from transformer import verify as checking
 from transformer.verify.arguments import added_options, lines_without_options, without_options
+from transformer.verify.checks import lockstep_check, recorded_check
 from transformer.verify.compare import compare
 from transformer.verify.first_iteration import OTHER_CLOCK, compare_first_log
 from transformer.verify.lockstep import run_in_lockstep
+from transformer.verify.names import (
+    COMPILED_GRAPHS,
+    FLAGS,
+    FLAGS_OFF,
+    FLAGS_ON,
+    FLAGS_ON_GRAPHS,
+    GRAPHS,
+    OTHER_ARGUMENTS,
+    SHORT_EPISODES,
+)
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
-from transformer.verify.rungs import lockstep_rung, recorded_rung
-from transformer.verify.verify import REFACTORED, RUNGS, SAME, UNCOMPILED, Stress, Task, verify
+from transformer.verify.verify import SAME, Arguments, Task, verify
 
 SECONDS = 6
 """Processor time that a mutant may take; the scripts themselves take less than half a second."""
@@ -34,28 +44,26 @@ PATIENCE = 300.0
 """Wall-clock seconds."""
 VALUES = 2**26
 """Bytes of values to keep, for the size of a difference."""
-CAPTURED = ("cudagraphs", "compile + cudagraphs")
-"""Rungs on which captured functions are compared with eager ones; torch.compile hands back the function itself."""
+CAPTURED = (GRAPHS, COMPILED_GRAPHS)
+"""Checks on which captured functions are compared with eager ones; torch.compile hands back the function itself."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A rung, and the arguments of the runs on it."""
+    """A check, and the arguments of the runs on it."""
 
-    rung: str
+    check: str
     name: str
-    """base: the target's arguments. stress, other stress: those that `verify` derives from them."""
+    """base: the target's arguments. Else those that `verify` derives from them."""
 
     def __str__(self) -> str:
         """As the outcomes have it."""
-        return f"{self.rung}, {self.name}"
+        return f"{self.check}, {self.name}"
 
     @property
     def flags(self) -> tuple[str, ...]:
         """The flags that the converted script gets."""
-        return tuple(
-            f"--{part.replace(UNCOMPILED, 'compile')}" for part in self.rung.split(" + ") if part != REFACTORED
-        )
+        return tuple(f"--{flag}" for flag in FLAGS.get(self.check, ()))
 
     @property
     def emulated(self) -> bool:
@@ -69,9 +77,9 @@ class Place:
 
 
 PLACES = (
-    *(Place(rung, name) for rung in (REFACTORED, UNCOMPILED) for name in ("base", "stress")),
-    Place(UNCOMPILED, "other stress"),
-    *(Place(rung, "base") for rung in (f"{UNCOMPILED} + cudagraphs", *CAPTURED)),
+    *(Place(check, name) for check in (FLAGS_OFF, FLAGS_ON) for name in ("base", OTHER_ARGUMENTS)),
+    Place(FLAGS_ON, SHORT_EPISODES),
+    *(Place(check, "base") for check in (FLAGS_ON_GRAPHS, *CAPTURED)),
 )
 """In the order in which they are tried: where a run takes less time first."""
 
@@ -81,9 +89,9 @@ class Outcome:
     """What became of a mutant."""
 
     killed: str
-    """How: `refactored`, `uncompiled`, `fails` or `hangs`; empty where it survived, or where nothing ran it."""
+    """How: `flags-off`, `flags-on`, `fails` or `hangs`; empty where it survived, or where nothing ran it."""
     where: str
-    """The rung and the arguments, as in `refactored, base`; empty where it survived."""
+    """The check and the arguments, as in `flags-off, base`; empty where it survived."""
     what: str
     """The first difference, or the last line of the error."""
     runs: int
@@ -101,7 +109,8 @@ class Range:
         """Verify the converted script, and record the original with each configuration's arguments.
 
         Raises:
-            AssertionError: they are not equal, or are not run under stress. Only scripts with switches have the other.
+            AssertionError: they are not equal, or are not run with other arguments. Only
+                scripts with switches have short episodes.
         """
         self.target = target
         self.text = canonical(target.converted.read_text(encoding="utf-8"))
@@ -109,12 +118,12 @@ class Range:
         self._added = added_options(self._before, self.text)
         _surroundings()  # as they are now
         with in_forks():
-            found = verify(Task(Run(target.original, target.arguments), self.text, up_to=RUNGS[2]))
-        bad = [f"{rung.name}: {rung.findings} {rung.reason}" for rung in found.rungs if rung.status not in SAME]
-        assert found.stress and not bad, f"{target.name}: {bad}"
+            found = verify(Task(Run(target.original, target.arguments), self.text, up_to=OTHER_ARGUMENTS))
+        bad = [f"{check.name}: {check.findings} {check.reason}" for check in found.checks if check.status not in SAME]
+        assert found.other_arguments and not bad, f"{target.name}: {bad}"
         self._configurations = {
-            "base": Stress(found.args, None),
-            **dict(zip(("stress", "other stress"), found.stress, strict=False)),
+            "base": Arguments(found.args, None),
+            **dict(zip((OTHER_ARGUMENTS, SHORT_EPISODES), found.other_arguments, strict=False)),
         }
         self.places = [place for place in PLACES if place.name in self._configurations]
         self._originals: dict[tuple[str, bool], Recording] = {}
@@ -122,14 +131,14 @@ class Range:
     @property
     def arguments(self) -> dict[str, tuple[str, ...]]:
         """By configuration."""
-        return {name: stress.args for name, stress in self._configurations.items()}
+        return {name: given.args for name, given in self._configurations.items()}
 
     @cached_property
     def observed(self) -> dict[Place, Observed]:
         """What is seen of the converted script, by place."""
         return {
             place: observe(
-                self._run(place, self.text, place.flags), uncompiled=place.rung != REFACTORED, **self._how(place)
+                self._run(place, self.text, place.flags), uncompiled=place.check != FLAGS_OFF, **self._how(place)
             )
             for place in self.places
         }
@@ -162,7 +171,7 @@ class Range:
                     return Outcome("fails", str(place), str(failure).strip().splitlines()[-1], runs)
                 continue  # which says nothing of the script
             if found:
-                return Outcome(place.rung, str(place), found, runs)
+                return Outcome(place.check, str(place), found, runs)
         return Outcome("", "", "", len(places))
 
     def digest(self, mutant: Mutant) -> str:
@@ -191,18 +200,18 @@ class Range:
     def _differences(self, place: Place, source: str) -> str:
         """The first difference from the original; empty where there is none."""
         run, original = self._run(place, source, place.flags), self._original(place)
-        if place.rung in CAPTURED:
+        if place.check in CAPTURED:
             with in_forks(place.seconds):
                 lockstep = run_in_lockstep(run, emulated=True)
             (log,) = lockstep.logs
             log = replace(log, prints=tuple(lines_without_options(log.prints, self._added, on=True)))
             other = self._original(place, OTHER_CLOCK)
-            rung = lockstep_rung(place.rung, lockstep, [compare_first_log(original, other, log)])
+            check = lockstep_check(place.check, lockstep, [compare_first_log(original, other, log)])
         else:
-            recording = self._record(place, run, uncompiled=place.rung != REFACTORED)
-            recording = without_options(recording, self._added, on=place.rung != REFACTORED)
-            rung = recorded_rung(place.rung, original, recording, compare(original, recording))
-        return rung.findings[0] if rung.findings else ""
+            recording = self._record(place, run, uncompiled=place.check != FLAGS_OFF)
+            recording = without_options(recording, self._added, on=place.check != FLAGS_OFF)
+            check = recorded_check(place.check, original, recording, compare(original, recording))
+        return check.findings[0] if check.findings else ""
 
 
 @cache

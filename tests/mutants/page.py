@@ -11,18 +11,19 @@ from pathlib import Path
 from figures import Score, Scored
 from targets import ASIDE
 
+from transformer.verify.names import COMPILED_GRAPHS, FLAGS_OFF, FLAGS_ON, FLAGS_ON_GRAPHS, GRAPHS
+
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
-HOW = ("refactored", "uncompiled", "uncompiled + cudagraphs", "cudagraphs", "compile + cudagraphs", "fails", "hangs")
+HOW = (FLAGS_OFF, FLAGS_ON, FLAGS_ON_GRAPHS, GRAPHS, COMPILED_GRAPHS, "fails", "hangs")
 
 HEAD = """\
 # The teeth of `lean-convert verify`
 
 How many single edits of a converted script's training code does `verify` tell? Each edit is made by itself; the mutant
-runs on the rungs for which nothing has to be compiled, until it is told: *refactored* (flags off) and *uncompiled*
-(flags on, nothing compiled), with the arguments of a short run, with those that `verify` derives for its rungs under
-stress, and, *uncompiled* alone, under the other stress; then, on the emulated CUDA device, *uncompiled + cudagraphs*,
-*cudagraphs* and *compile + cudagraphs*, of which torch.compile hands back the function itself. A mutant that fails or
-hangs is told.
+runs on the checks for which nothing has to be compiled, until it is told: with its flags off and
+on, with the arguments of a short run and with the other ones that `verify` derives; then, with its flags on, with short
+episodes; then, on the emulated CUDA device, on the three checks with CUDA graphs, of which torch.compile hands back the
+function itself. A mutant that fails or hangs is told.
 
     make mutants                # runs them, and writes this page
 

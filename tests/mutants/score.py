@@ -2,7 +2,7 @@
 
     python tests/mutants/score.py [--mutants 400] [--minutes 30] [--proofs] [--write] [SCRIPT...]
 
-Each mutant is run on the rungs that compile nothing, until one of them tells it. Outcomes are kept in build/mutants,
+Each mutant is run on the checks that compile nothing, until one of them tells it. Outcomes are kept in build/mutants,
 by all that they depend on, so a run that was broken off goes on where it stopped. With --write the figures go to
 benchmarks/logs/mutants.md and benchmarks/results/mutants.json.
 """

@@ -400,7 +400,7 @@ def test_what_another_text_does_not_show() -> None:
 
 
 def test_the_score_leaves_out_what_is_proved(found: list[Mutant]) -> None:
-    killed, lives = Outcome("refactored", "refactored, base", "", 1), Outcome("", "", "", 4)
+    killed, lives = Outcome("flags-off", "flags-off, base", "", 1), Outcome("", "", "", 4)
     scored = [Scored(m, lives if i == 0 else killed, "it is" if i < 2 else "", None) for i, m in enumerate(found[:10])]
     assert Score("x.py", {}, 12, 2, tuple(scored), ()).part == 1.0
     assert Score("x.py", {}, 12, 2, (*scored, replace(scored[0], proof="")), ()).part == 8 / 9

@@ -9,9 +9,10 @@ from scripts import script
 
 from transformer import convert
 from transformer.verify import compare
+from transformer.verify.names import FLAGS_ON
 from transformer.verify.record import record
 from transformer.verify.run import Run, RunFailed
-from transformer.verify.verify import UNCOMPILED, Task, verify
+from transformer.verify.verify import Task, verify
 
 
 @pytest.fixture
@@ -59,5 +60,5 @@ def test_verify_runs_in_forks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
     source = convert(run.script.read_text()).source
     monkeypatch.setattr(subprocess, "Popen", None)
     with in_forks():
-        found = verify(Task(run, source, up_to=UNCOMPILED))
-    assert {rung.status for rung in found.rungs} == {"equal"}
+        found = verify(Task(run, source, up_to=FLAGS_ON))
+    assert {check.status for check in found.checks} == {"equal"}

@@ -1,4 +1,4 @@
-"""Conversions on a CUDA device, an emulated one: every rung is equal, and the host waits once per environment step."""
+"""Conversions on a CUDA device, an emulated one: every check is equal, and the host waits once per environment step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from scripts import script as small_script
 from test_equality import FIXTURES, LIMIT, arguments, processes
 
 from transformer import convert
+from transformer.verify.checks import Check
+from transformer.verify.names import CHECKS, OTHER_ARGUMENTS
 from transformer.verify.run import Run
-from transformer.verify.rungs import Rung
-from transformer.verify.verify import RUNGS, Task, verify
+from transformer.verify.verify import Task, verify
 
+SEEN = tuple(name for name in CHECKS if name != OTHER_ARGUMENTS)
 EMULATED = Path(__file__).parents[1] / "support" / "emulated_cuda"
 ON_CUDA = {"setup": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'}
 
@@ -36,11 +38,11 @@ def early(converted: str) -> str:
     return converted.replace("warmup=20", "warmup=2")
 
 
-def rungs(run: Run) -> dict[str, Rung]:
-    """What becomes of a script on each rung, on the emulated device."""
+def checks(run: Run) -> dict[str, Check]:
+    """What becomes of a script on each check, on the emulated device."""
     source = run.source or run.script.read_text(encoding="utf-8")
     task = Task(replace(run, environment=environment()), convert(source).source)
-    return {rung.name: rung for rung in verify(task).rungs}
+    return {check.name: check for check in verify(task).checks}
 
 
 def captured(text: str) -> set[str]:
@@ -49,35 +51,35 @@ def captured(text: str) -> set[str]:
     return {name for name in names if not re.fullmatch(r"act(_\d+)?", name)}  # without --compile the policy is called
 
 
-def seen(rung: Rung) -> set[str]:
-    """The functions that were compared on a rung."""
-    assert rung.lockstep is not None
-    return {function.name for function in rung.lockstep.functions if " " not in function.name}
+def seen(check: Check) -> set[str]:
+    """The functions that were compared on a check."""
+    assert check.lockstep is not None
+    return {function.name for function in check.lockstep.functions if " " not in function.name}
 
 
 @pytest.mark.slow
-def test_every_rung_is_equal(tmp_path: Path) -> None:
+def test_every_check_is_equal(tmp_path: Path) -> None:
     path = tmp_path / "small.py"
     path.write_text(small_script(ON_CUDA), encoding="utf-8")
-    found = rungs(Run(path, timeout=LIMIT))
-    assert {name: rung.status for name, rung in found.items()} == dict.fromkeys(RUNGS, "equal")
-    assert seen(found["cudagraphs"]) == {"policy", "gae", "update"}
-    assert seen(found["compile + cudagraphs"]) == {"act", "gae", "update"}
+    found = checks(Run(path, timeout=LIMIT))
+    assert {name: check.status for name, check in found.items()} == dict.fromkeys(SEEN, "equal")
+    assert seen(found["cuda-graphs"]) == {"policy", "gae", "update"}
+    assert seen(found["compiled-cuda-graphs"]) == {"act", "gae", "update"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fixture", FIXTURES)
-def test_every_rung_of_a_fixture_is_equal(fixture: str) -> None:
+def test_every_check_of_a_fixture_is_equal(fixture: str) -> None:
     if processes(fixture):
         pytest.skip("the emulated device belongs to one process")
     text = (golden.FIXTURES / "converted" / fixture).read_text(encoding="utf-8")
-    found = rungs(Run(golden.FIXTURES / fixture, tuple(arguments(fixture)), timeout=LIMIT))
-    expected = RUNGS if captured(text) else [rung for rung in RUNGS if "cudagraphs" not in rung]
+    found = checks(Run(golden.FIXTURES / fixture, tuple(arguments(fixture)), timeout=LIMIT))
+    expected = SEEN if captured(text) else [check for check in SEEN if "cuda-graphs" not in check]
     statuses = {name: (found[name].status, found[name].reason, found[name].findings) for name in expected}
     assert statuses == dict.fromkeys(expected, ("equal", "", ()))
     # Minibatches of two sizes are not captured
     uneven = {"update_1"} if fixture == "uneven_minibatches.py" else set()
-    assert not captured(text) or seen(found["cudagraphs"]) == captured(text) - uneven
+    assert not captured(text) or seen(found["cuda-graphs"]) == captured(text) - uneven
 
 
 @pytest.mark.slow
@@ -91,8 +93,8 @@ def test_the_optimizer_of_a_checkpoint_is_captured(tmp_path: Path) -> None:
     """
     path = tmp_path / "loads.py"
     path.write_text(small_script({**ON_CUDA, "before_loop": earlier}), encoding="utf-8")
-    found = rungs(Run(path, timeout=LIMIT))
-    assert {name: rung.status for name, rung in found.items()} == dict.fromkeys(RUNGS, "equal")
+    found = checks(Run(path, timeout=LIMIT))
+    assert {name: check.status for name, check in found.items()} == dict.fromkeys(SEEN, "equal")
 
 
 def waits(source: str, folder: Path, *args: str) -> Counter[str]:

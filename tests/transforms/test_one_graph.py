@@ -629,7 +629,7 @@ def test_an_objects_optimizers_compiled(changes: dict[str, str], tmp_path: Path)
         check=False,
     )
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["rungs"]}["compile"] == "equal"
+    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"
 
 
 @pytest.mark.slow
@@ -642,7 +642,7 @@ def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path)
     command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    compiled = next(r for r in json.loads(result.stdout)["rungs"] if r["name"] == "compile")
+    compiled = next(r for r in json.loads(result.stdout)["checks"] if r["name"] == "compiled")
     assert compiled["status"] == "equal"
     assert {c["what"].partition(":")[0] for c in compiled["compared"]} >= {"update", "update_auxiliary"}
 
@@ -668,4 +668,4 @@ def test_gradients_of_several_optimizers_compiled(optimize: str, tmp_path: Path)
     command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["rungs"]}["compile"] == "equal"
+    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"

@@ -65,19 +65,19 @@ def test_broken_on_purpose(old: str, new: str, finding: str, tmp_path: Path) -> 
     if "manual_seed" in old:
         source = broken("np.random.seed(args.seed + rank)", "np.random.seed(args.seed)", source)
         source = broken("if rank > 0:\n            torch", "if rank > 0 and False:\n            torch", source)
-    rung = alike("2 ranks", ranks_of(tmp_path, source))
-    assert rung.status == "different"
-    assert any(finding in f for f in rung.findings), rung.findings
+    check = alike("2 ranks", ranks_of(tmp_path, source))
+    assert check.status == "different"
+    assert any(finding in f for f in check.findings), check.findings
 
 
 @pytest.mark.slow
 def test_each_decides_alone(tmp_path: Path) -> None:
     """Ranks that leave the epochs apart take different steps, or one waits for another that is gone."""
     try:
-        rung = alike("2 ranks", ranks_of(tmp_path, broken("rank_mean(b_actions.mean()) >", "b_actions.mean() >")))
+        check = alike("2 ranks", ranks_of(tmp_path, broken("rank_mean(b_actions.mean()) >", "b_actions.mean() >")))
     except RunFailed:
-        return  # a rung that failed
-    assert rung.status == "different"
+        return  # a check that failed
+    assert check.status == "different"
 
 
 @pytest.mark.slow
@@ -94,16 +94,16 @@ def test_another_start(tmp_path: Path) -> None:
     converted = convert(source, distribute=True).source
     assert alike("2 ranks", ranks_of(tmp_path, converted)).status == "equal"
     without = broken("torch.distributed.broadcast(tensor, src=0)", "pass", converted)
-    rung = alike("2 ranks", ranks_of(tmp_path, without))
-    assert rung.status == "different"
-    assert "after optimizer step 1" in rung.findings[0]
+    check = alike("2 ranks", ranks_of(tmp_path, without))
+    assert check.status == "different"
+    assert "after optimizer step 1" in check.findings[0]
 
 
 @pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
-    options = ["--nproc", "2", "--up-to", "uncompiled", "--no-stress", "--timeout", str(LIMIT)]
+    options = ["--nproc", "2", "--up-to", "flags-on", "--timeout", str(LIMIT)]
     result = CliRunner().invoke(main, ["verify", str(path), *options, "--", *SHARED])
     assert result.exit_code == 0, result.output
     for name in ("1 rank", "2 ranks", "2 ranks, by hand", "2 ranks, uncompiled"):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from transformer.verify.checks import lockstep_check
 from transformer.verify.harness import tensors
 from transformer.verify.harness.attributes import Attributes
 from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
@@ -18,7 +19,6 @@ from transformer.verify.harness.journal import Journal
 from transformer.verify.harness.lockstep import Lockstep as Mode
 from transformer.verify.harness.state import State
 from transformer.verify.lockstep import Compilation, Function, Lockstep, load_lockstep
-from transformer.verify.rungs import lockstep_rung
 
 WARMUP = 4
 CALLS = 12
@@ -98,9 +98,9 @@ def run(
 
 
 def wrong(lockstep: Lockstep) -> list[str]:
-    rung = lockstep_rung("cudagraphs", lockstep)
-    assert rung.status == ("different" if rung.findings else "equal")
-    return list(rung.findings)
+    check = lockstep_check("cuda-graphs", lockstep)
+    assert check.status == ("different" if check.findings else "equal")
+    return list(check.findings)
 
 
 @pytest.fixture
@@ -262,20 +262,20 @@ def test_a_function_never_called_after_its_warm_up_is_not_called_equal(
 ) -> None:
     lockstep = run(tmp_path, training.policy, lambda f: f)
     early = Lockstep((Function("policy", calls, 0), Function("gae", 5, 3)), lockstep.errors, (), 2, 0.0)
-    rung = lockstep_rung("cudagraphs", early)
-    assert (rung.status, rung.reason.split(";")[0]) == ("not run", reason)
-    assert advice in rung.reason
-    assert ("called too seldom" in rung.reason) == bool(calls)
+    check = lockstep_check("cuda-graphs", early)
+    assert (check.status, check.reason.split(";")[0]) == ("not run", reason)
+    assert advice in check.reason
+    assert ("called too seldom" in check.reason) == bool(calls)
 
 
 def test_both_kinds_of_functions_that_are_not_judged_are_said() -> None:
     idle = (Function("policy", 0, 0), Function("update", 2, 0))
-    reason = lockstep_rung("cudagraphs", Lockstep(idle, (), (), 1, 0.0)).reason
+    reason = lockstep_check("cuda-graphs", Lockstep(idle, (), (), 1, 0.0)).reason
     assert reason.index("policy()") < reason.index(". called too seldom") < reason.index("update() (2 calls)")
 
 
 def test_where_nothing_was_compiled_nothing_is_judged() -> None:
-    assert lockstep_rung("compile", Lockstep((), (), (), 1, 0.0)).status == "not run"
+    assert lockstep_check("compiled", Lockstep((), (), (), 1, 0.0)).status == "not run"
 
 
 @pytest.mark.parametrize("updating", ["update", "policy"])

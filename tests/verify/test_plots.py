@@ -9,10 +9,10 @@ import pytest
 
 from transformer.verify import Recording
 from transformer.verify.call_error import CallError
+from transformer.verify.checks import lockstep_check, recorded_check
 from transformer.verify.lockstep import Function, Lockstep
 from transformer.verify.plots import parameter_distances, write_report
 from transformer.verify.recording import Moment, Scalar, Tensor
-from transformer.verify.rungs import lockstep_rung, recorded_rung
 from transformer.verify.verify import Verification
 
 
@@ -42,7 +42,7 @@ def test_every_plot_is_written(toy_recording: Recording, moved: Recording, tmp_p
     original = dataclasses.replace(toy_recording, scalars=logged)
     error = CallError("policy", 3, True, "output", "output[0]", "float32", 8, 1e-6, 1e-7)
     lockstep = Lockstep((Function("policy", 3, 2), Function("gae", 3, 2)), (error,), (), 1, 1.0)
-    rungs = recorded_rung("refactored", original, moved, ()), lockstep_rung("compile + cudagraphs", lockstep)
-    written = write_report(Verification(rungs, original, ()), tmp_path / "new" / "report")
+    checks = recorded_check("flags-off", original, moved, ()), lockstep_check("compiled-cuda-graphs", lockstep)
+    written = write_report(Verification(checks, original, ()), tmp_path / "new" / "report")
     assert [p.name for p in written] == ["scalars.png", "parameters.png", "lockstep-compile-cudagraphs.png"]
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in written)

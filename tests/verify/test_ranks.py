@@ -8,11 +8,11 @@ import pytest
 from toy import TOY, edited
 
 from transformer.verify import Recording, RunFailed, compare, record
+from transformer.verify.checks import recorded_check
 from transformer.verify.harness.permutations import Permutations
 from transformer.verify.length import find_length
 from transformer.verify.lockstep import load_lockstep
 from transformer.verify.run import Run
-from transformer.verify.rungs import recorded_rung
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def test_each_process_is_recorded_and_equal_to_itself(script: Path, original: Re
     assert digests[0] == digests[1], "gradients in common"
     again = record(script, processes=2, timeout=LIMIT)
     assert compare(original, again) == ()
-    rows = {row.what: row.values for row in recorded_rung("refactored", original, again, ()).rows}
+    rows = {row.what: row.values for row in recorded_check("flags-off", original, again, ()).rows}
     assert rows["print"] == 8 and rows["optimizer"] == 8
 
 

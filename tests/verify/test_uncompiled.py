@@ -1,4 +1,4 @@
-"""The rung on which the flags are on and nothing is compiled: equal bits, and wrong ones behind the flags are seen."""
+"""The check on which the flags are on and nothing is compiled: equal bits, and wrong ones behind the flags are seen."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from toy import TOY, edited
 
 from transformer import convert
 from transformer.verify import Recording, compare, record
+from transformer.verify.checks import Check, recorded_check
 from transformer.verify.record import record_run
 from transformer.verify.run import Run
-from transformer.verify.rungs import Rung, recorded_rung
 
 SMALL = Path(__file__).parent / "data" / "small_ppo.py"
 ARGS = ("--total-timesteps", "192", "--learning-rate", "0.02", "--target-kl", "0.01")
@@ -84,14 +84,14 @@ def original() -> Recording:
     return record(SMALL, ARGS)
 
 
-def rung(original: Recording, source: str) -> Rung:
+def check(original: Recording, source: str) -> Check:
     run = Run(SMALL, (*ARGS, "--compile"), source)
     recording = record_run(run, uncompiled=True)
-    return recorded_rung("uncompiled", original, recording, compare(original, recording))
+    return recorded_check("flags-on", original, recording, compare(original, recording))
 
 
 def test_what_is_behind_the_flags_gives_equal_bits(original: Recording) -> None:
-    found = rung(original, converted())
+    found = check(original, converted())
     assert (found.status, found.findings) == ("equal", ())
     together = [row for row in found.rows if row.tolerance is not None]
     assert [row.what for row in together] == [
@@ -117,7 +117,7 @@ def test_a_mistake_behind_the_flags_is_caught(original: Recording, wrong: Wrong)
 def test_rows_that_differ_in_one_call_are_caught(original: Recording) -> None:
     mean = "self.critic(x)"
     source = converted().replace(mean, f"{mean} - {mean}.mean(0) + {mean}[0]")
-    found = rung(record_run(Run(SMALL, ARGS, source)), source)
+    found = check(record_run(Run(SMALL, ARGS, source)), source)
     assert found.status == "different"
     assert all("of all steps" in finding for finding in found.findings)
 
@@ -189,7 +189,7 @@ def test_what_the_script_is_handed_back(tmp_path: Path) -> None:
 
 
 def test_what_was_computed_in_another_order_is_named(toy_recording: Recording) -> None:
-    same = recorded_rung("uncompiled", toy_recording, replace(toy_recording, regrouped=("tensor-lr",)), ())
+    same = recorded_check("flags-on", toy_recording, replace(toy_recording, regrouped=("tensor-lr",)), ())
     assert same.status == "equal"
     assert same.notes[0].startswith("tensor-lr: capturable optimizers")
 
@@ -199,8 +199,8 @@ def test_flags_that_hand_nothing_to_a_compiler(toy_script: Path) -> None:
         record_run(Run(toy_script, source=s), uncompiled=True) for s in (TOY, edited("envs = Walk()", HANDS))
     )
     assert (bare.handed, compiling.handed) == ((), ("handed", "Linear"))
-    assert [recorded_rung("uncompiled", bare, r, ()).status for r in (bare, compiling)] == ["different", "equal"]
-    assert recorded_rung("refactored", bare, replace(bare, handed=None), ()).status == "equal"
+    assert [recorded_check("flags-on", bare, r, ()).status for r in (bare, compiling)] == ["different", "equal"]
+    assert recorded_check("flags-off", bare, replace(bare, handed=None), ()).status == "equal"
 
 
 HANDS = """envs = Walk()

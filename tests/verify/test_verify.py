@@ -1,4 +1,4 @@
-"""The rungs are climbed in order, and each outcome has its verdict."""
+"""The checks are climbed in order, and each outcome has its verdict."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from transformer.verify import Recording, RunFailed
-from transformer.verify import verify as climbing
+from transformer.verify import verify as checking
 from transformer.verify.call_error import CallError
 from transformer.verify.length import Length
 from transformer.verify.lockstep import Function, Lockstep
+from transformer.verify.names import CHECKS, OTHER_ARGUMENTS
 from transformer.verify.recording import Log
 from transformer.verify.run import Run
-from transformer.verify.verify import RUNGS, CannotVerify, Task, verify
+from transformer.verify.verify import CannotVerify, Task, verify
 
 CONVERTED = """
 if args.compile:
@@ -57,16 +58,20 @@ def runs(monkeypatch: pytest.MonkeyPatch, toy_recording: Recording) -> Callable[
             log = Log(toy_recording.scalars, toy_recording.prints, toy_recording.actions)
             return result if result.logs else dataclasses.replace(result, logs=(log,))
 
-        monkeypatch.setattr(climbing, "find_length", lambda run: Length("--updates", 1, 100))
-        monkeypatch.setattr(climbing, "record_run", record_run)
-        monkeypatch.setattr(climbing, "run_in_lockstep", run_in_lockstep)
+        monkeypatch.setattr(checking, "find_length", lambda run: Length("--updates", 1, 100))
+        monkeypatch.setattr(checking, "record_run", record_run)
+        monkeypatch.setattr(checking, "run_in_lockstep", run_in_lockstep)
         return made
 
     return install
 
 
+SEEN = tuple(name for name in CHECKS if name != OTHER_ARGUMENTS)
+"""The toy has no option for other arguments."""
+
+
 def statuses(task: Task) -> dict[str, str]:
-    return {rung.name: rung.status for rung in verify(task).rungs}
+    return {check.name: check.status for check in verify(task).checks}
 
 
 @pytest.fixture
@@ -78,16 +83,16 @@ def less(recording: Recording) -> Recording:
     return dataclasses.replace(recording, scalars=(), prints=recording.prints[:-1])
 
 
-def test_all_rungs_with_cuda(runs: Callable[..., list[Run]], task: Task) -> None:
+def test_all_checks_with_cuda(runs: Callable[..., list[Run]], task: Task) -> None:
     made = runs({}, cuda=True)
-    assert statuses(task) == dict.fromkeys(RUNGS, "equal")
+    assert statuses(task) == dict.fromkeys(SEEN, "equal")
     assert [run.args for run in made] == [
         ("--updates", "2"),
         ("--updates", "2"),
         ("--updates", "2", "--compile"),
-        ("--updates", "2", "--compile", "--cudagraphs"),
         ("--updates", "2", "--compile"),
         ("--updates", "2"),  # the original's first iteration by another clock
+        ("--updates", "2", "--compile", "--cudagraphs"),
         ("--updates", "2", "--cudagraphs"),
         ("--updates", "2"),
         ("--updates", "2", "--compile", "--cudagraphs"),
@@ -98,39 +103,39 @@ def test_all_rungs_with_cuda(runs: Callable[..., list[Run]], task: Task) -> None
 def test_what_is_emulated_is_not_passed(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({})
     verification = verify(task)
-    expected = ["equal", "equal", "emulated", "equal", "emulated", "emulated"]
-    assert [r.status for r in verification.rungs] == expected
+    expected = ["equal", "equal", "equal", "emulated", "emulated", "emulated"]
+    assert [r.status for r in verification.checks] == expected
     assert verification.verdict() is None
-    required = verification.verdict(["cudagraphs"])
+    required = verification.verdict(["cuda-graphs"])
     assert required is not None
-    assert required.name == "cudagraphs"
+    assert required.name == "cuda-graphs"
 
 
-def test_the_last_rung_can_be_chosen(runs: Callable[..., list[Run]], task: Task) -> None:
+def test_the_last_check_can_be_chosen(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({}, cuda=True)
-    assert list(statuses(dataclasses.replace(task, up_to="compile"))) == list(RUNGS[:4])
-    assert statuses(dataclasses.replace(task, up_to="refactored")) == {"refactored": "equal"}
+    assert list(statuses(dataclasses.replace(task, up_to="compiled"))) == ["flags-off", "flags-on", "compiled"]
+    assert statuses(dataclasses.replace(task, up_to="flags-off")) == {"flags-off": "equal"}
 
 
 def test_a_script_without_flags(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({}, cuda=True)
-    assert statuses(dataclasses.replace(task, converted="pass")) == {"refactored": "equal"} | dict.fromkeys(
-        RUNGS[1:], "not run"
+    assert statuses(dataclasses.replace(task, converted="pass")) == {"flags-off": "equal"} | dict.fromkeys(
+        SEEN[1:], "not run"
     )
 
 
-def test_the_first_rung_that_fails_is_named(
+def test_the_first_check_that_fails_is_named(
     runs: Callable[..., list[Run]], task: Task, toy_recording: Recording
 ) -> None:
     made = runs({CONVERTED: less(toy_recording)}, cuda=True)
     verification = verify(task)
-    assert [r.status for r in verification.rungs] == ["different", *["not run"] * 5]
+    assert [r.status for r in verification.checks] == ["different", *["not run"] * 5]
     failing = verification.verdict()
     assert failing is not None
-    assert failing.name == "refactored"
+    assert failing.name == "flags-off"
     assert "print at line 4" in failing.findings[0]
     assert "points to" in failing.findings[0]
-    assert verification.rungs[1].reason == "refactored comes first"
+    assert verification.checks[1].reason == "flags-off comes first"
     assert len(made) == 3, "the original is run once more, to see that it repeats itself"
 
 
@@ -138,11 +143,11 @@ def test_each_transform(runs: Callable[..., list[Run]], task: Task, toy_recordin
     runs({"broken": less(toy_recording)})
     prefixes = (("after flags", "fine"), ("after gae", "broken"), ("after update", "fine too"))
     verification = verify(dataclasses.replace(task, prefixes=prefixes))
-    assert [(r.name, r.status) for r in verification.rungs[:4]] == [
+    assert [(r.name, r.status) for r in verification.checks[:4]] == [
         ("after flags", "equal"),
         ("after gae", "different"),
         ("after update", "not run"),
-        ("refactored", "not run"),
+        ("flags-off", "not run"),
     ]
 
 
@@ -150,31 +155,31 @@ def test_a_crash_of_the_converted_script(runs: Callable[..., list[Run]], task: T
     runs({CONVERTED: RunFailed("exit status 1", "ValueError: no")})
     failing = verify(task).verdict()
     assert failing is not None
-    assert (failing.name, failing.status) == ("refactored", "failed")
+    assert (failing.name, failing.status) == ("flags-off", "failed")
     assert "ValueError: no" in failing.reason
 
 
 def test_a_crash_with_a_flag(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({}, lockstep=RunFailed("exit status 1", "Unsupported"))
-    expected = ["equal", "equal", "emulated", "failed", "not run", "not run"]
-    assert statuses(task) == dict(zip(RUNGS, expected, strict=True))
+    expected = ["equal", "equal", "failed", *["not run"] * 3]
+    assert statuses(task) == dict(zip(SEEN, expected, strict=True))
 
 
 @pytest.mark.parametrize("original", [False, True])
 def test_what_is_not_emulated_is_not_run(runs: Callable[..., list[Run]], task: Task, original: bool) -> None:
     failure = RunFailed("exit status 83", "NotImplementedError: aten::fft", not_emulated=True)
     runs({None: failure, CONVERTED: failure} if original else {CONVERTED: failure}, emulated_only=True)
-    rungs = {rung.name: rung for rung in verify(task).rungs}
-    assert rungs["uncompiled"].status == "equal"
-    assert rungs["uncompiled + cudagraphs"].status == "not run"
-    assert "NotImplementedError: aten::fft" in rungs["uncompiled + cudagraphs"].reason
+    checks = {check.name: check for check in verify(task).checks}
+    assert checks["flags-on"].status == "equal"
+    assert checks["flags-on-cuda-graphs"].status == "not run"
+    assert "NotImplementedError: aten::fft" in checks["flags-on-cuda-graphs"].reason
 
 
 def test_what_cuda_would_refuse_fails_on_the_emulated_device(runs: Callable[..., list[Run]], task: Task) -> None:
     runs({CONVERTED: RunFailed("exit status 1", "Devices: two devices")}, emulated_only=True)
     failing = verify(task).verdict()
     assert failing is not None
-    assert (failing.name, failing.status) == ("uncompiled + cudagraphs", "failed")
+    assert (failing.name, failing.status) == ("flags-on-cuda-graphs", "failed")
 
 
 def test_several_processes_are_not_emulated(
@@ -182,21 +187,21 @@ def test_several_processes_are_not_emulated(
 ) -> None:
     runs({})
     several = dataclasses.replace(task, original=dataclasses.replace(task.original, processes=1))
-    assert verify(several).rungs[2].status == "not run"
+    assert verify(several).checks[3].status == "not run"
 
 
 def test_an_error_above_the_tolerance(runs: Callable[..., list[Run]], task: Task) -> None:
     far = dataclasses.replace(ERROR, relative=2e-4)
     runs({}, lockstep=dataclasses.replace(EQUAL, errors=(ERROR, far)))
-    rung = verify(task).rungs[3]
-    assert rung.status == "different"
-    assert (rung.rows[0].error, rung.rows[0].tolerance, rung.rows[0].values, rung.rows[0].equal) == (
+    check = verify(task).checks[2]
+    assert check.status == "different"
+    assert (check.rows[0].error, check.rows[0].tolerance, check.rows[0].values, check.rows[0].equal) == (
         2e-4,
         1e-4,
         16,
         False,
     )
-    assert "policy, call 5 (after its warm-up): output output[0] is 0.0002 away" in rung.findings[0]
+    assert "policy, call 5 (after its warm-up): output output[0] is 0.0002 away" in check.findings[0]
 
 
 def test_another_log_of_the_first_iteration(
@@ -204,10 +209,10 @@ def test_another_log_of_the_first_iteration(
 ) -> None:
     lines = tuple(dataclasses.replace(p, line=p.line.replace("loss ", "loss 1")) for p in toy_recording.prints)
     runs({}, lockstep=dataclasses.replace(EQUAL, logs=(Log((), lines, toy_recording.actions),)))
-    rung = verify(task).rungs[3]
-    assert rung.status == "different"
-    assert [row.what for row in rung.rows if not row.equal] == ["first iteration's log"]
-    assert "printed line 1 in the first iteration" in rung.findings[0]
+    check = verify(task).checks[2]
+    assert check.status == "different"
+    assert [row.what for row in check.rows if not row.equal] == ["first iteration's log"]
+    assert "printed line 1 in the first iteration" in check.findings[0]
 
 
 def test_an_original_that_does_not_repeat_itself(

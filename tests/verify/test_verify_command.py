@@ -40,7 +40,7 @@ def test_equal(toy_script: Path, converted: Path, tmp_path: Path, monkeypatch: p
     result = run(toy_script, converted, "--iterations", "3", "--report", report, "--", "--updates", "9")
     assert result.exit_code == 0, result.output
     assert "3 iterations" in result.output
-    assert "refactored: EQUAL" in result.output
+    assert "flags-off: EQUAL" in result.output
     assert "compile: NOT RUN" in result.output
     assert "cudagraphs: NOT RUN" in result.output
     assert "one private stream" in result.output.replace("\n", " ")
@@ -54,12 +54,12 @@ def test_different_as_json(toy_script: Path, converted: Path) -> None:
     result = run(toy_script, converted, "--format", "json")
     assert result.exit_code == 1
     outcome = json.loads(result.stdout)
-    assert (outcome["verdict"], outcome["first_failing_rung"]) == ("different", "refactored")
-    refactored, *others = outcome["rungs"]
+    assert (outcome["verdict"], outcome["first_failing_check"]) == ("different", "flags-off")
+    refactored, *others = outcome["checks"]
     assert "hyperparameter lr of group 0 at optimizer step 3: 0.005 became 0.01" in refactored["findings"][0]
     unequal = {row["what"]: row["largest_difference"] for row in refactored["compared"] if not row["equal"]}
     assert unequal["hyperparameter"] == pytest.approx(0.005)
-    assert {rung["status"] for rung in others} == {"not run"}
+    assert {check["status"] for check in others} == {"not run"}
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_interruption_leaves_no_process_and_no_files(tmp_path: Path, end: signal
 
 @pytest.mark.slow
 def test_compile_for_real() -> None:
-    # The script draws with multinomial(), which no CUDA graph holds: the rungs above are not for it
-    result = run(DATA / "small_ppo.py", DATA / "small_ppo_converted.py", "--format", "json", "--up-to", "compile")
+    # The script draws with multinomial(), which no CUDA graph holds: the checks above are not for it
+    result = run(DATA / "small_ppo.py", DATA / "small_ppo_converted.py", "--format", "json", "--up-to", "compiled")
     outcome = json.loads(result.stdout)
     assert result.exit_code == 0, outcome
-    assert {rung["name"]: rung["status"] for rung in outcome["rungs"]}["compile"] == "equal"
+    assert {check["name"]: check["status"] for check in outcome["checks"]}["compiled"] == "equal"
 
 
 @pytest.mark.slow
@@ -148,10 +148,10 @@ def test_each_transform_of_a_real_conversion() -> None:
     result = run(DATA / "small_ppo.py", "--each-transform", "--format", "json")
     outcome = json.loads(result.stdout)
     assert result.exit_code == 0, outcome
-    names = [rung["name"] for rung in outcome["rungs"]]
+    names = [check["name"] for check in outcome["checks"]]
     assert names[0] == "after flags"
     assert len(names) > 12
-    assert all(rung["status"] == "equal" for rung in outcome["rungs"] if rung["name"].startswith("after "))
+    assert all(check["status"] == "equal" for check in outcome["checks"] if check["name"].startswith("after "))
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_seeds(tmp_path: Path) -> None:
     source = (DATA / "small_ppo_converted.py").read_text()
     converted = tmp_path / "converted.py"
     converted.write_text(re.sub(r"torch\.compile\((\w+)\)", r'torch.compile(\1, backend="eager")', source))
-    args = ("--up-to", "refactored", "--seeds", "4", "--format", "json", "--", "--total-timesteps", "2048")
+    args = ("--up-to", "flags-off", "--seeds", "4", "--format", "json", "--", "--total-timesteps", "2048")
     result = run(DATA / "small_ppo.py", converted, *args)
     assert result.exit_code == 0, result.output
     seeds = json.loads(result.stdout)["seeds"]

@@ -67,7 +67,7 @@ def line_up(
     if rungs:
         asked = {"precision": True} if precision else {}
         source = _converted_source(original.script, converted, **asked)
-        if precision and PRECISION not in find_flags(source).by_rung:
+        if precision and PRECISION not in find_flags(source).by_use:
             raise CannotBench("--precision: the script has no such flag; `lean-convert --precision -v` says why")
         contenders += _rungs(original, source, rungs)
         contenders += _in_other_arithmetic(original, source, rungs)
@@ -86,7 +86,7 @@ def line_up(
 
 def _in_other_arithmetic(original: Run, source: str, rungs: Sequence[str]) -> Iterator[Contender]:
     """The rungs in each precision but float32, where the script has an option for it; TF32 is CUDA's."""
-    option = find_flags(source).by_rung.get(PRECISION)
+    option = find_flags(source).by_use.get(PRECISION)
     for precision in PRECISIONS if option is not None else ():
         run = replace(original, args=(*original.args, str(option), precision))
         for rung in _rungs(run, source, rungs):
@@ -100,7 +100,7 @@ def _with_workers(original: Run, source: str, rungs: Sequence[str], numbers: Seq
     Raises:
         CannotBench: the script has no option for them.
     """
-    option = find_flags(source).by_rung.get(WORKERS)
+    option = find_flags(source).by_use.get(WORKERS)
     if option is None:
         raise CannotBench("--env-workers: the converted script has no such flag; `lean-convert --workers -v` says why")
     for number in numbers:

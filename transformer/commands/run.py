@@ -198,9 +198,9 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
 
 
 def _verify(converted: Path, job: Job) -> int:
-    """Compare the two rungs that compile nothing, in a process of its own; the exit code."""
+    """Compare the two checks that compile nothing, in a process of its own; the exit code."""
     code = f"import sys; sys.path[0] = {str(_ROOT)!r}; from transformer.cli import main; main(prog_name='lean-convert')"
-    options = ["--up-to", "uncompiled", "--no-stress", "--", *job.args]
+    options = ["--up-to", "flags-on", "--", *job.args]
     return run_and_hand_signals_on([sys.executable, "-c", code, "verify", job.script, str(converted), *options])
 
 

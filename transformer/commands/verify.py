@@ -30,13 +30,25 @@ from transformer.syntax import text
 from transformer.verify import plots, show
 from transformer.verify.flags import find_flags
 from transformer.verify.lockstep import EVERY
+from transformer.verify.names import CHECKS, FORMER
 from transformer.verify.ranks import joins_ranks, verify_ranks
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
-from transformer.verify.verify import ITERATIONS, RUNGS, STEPS, CannotVerify, Task, Verification
-from transformer.verify.verify import verify as climb
+from transformer.verify.verify import ITERATIONS, STEPS, CannotVerify, Task, Verification
+from transformer.verify.verify import verify as run_checks
 
 COULD_NOT_RUN = 2
+
+
+class CheckName(click.Choice):  # type: ignore[type-arg]
+    """A check, by its name or by that of an earlier release."""
+
+    def __init__(self) -> None:
+        super().__init__(CHECKS)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name of today."""
+        return str(super().convert(FORMER.get(value, value), param, ctx))
 
 
 @click.command(cls=WithScriptArgs)
@@ -59,20 +71,19 @@ COULD_NOT_RUN = 2
 )
 @click.option(
     "--up-to",
-    default=RUNGS[-1],
-    type=click.Choice(RUNGS),
-    help="The last rung to climb, all by default; compiling takes minutes.",
+    default=CHECKS[-1],
+    type=CheckName(),
+    help="The last check, all by default; compiling takes minutes.",
 )
 @click.option(
+    "--other-arguments/--no-other-arguments",
     "--stress/--no-stress",
     default=True,
     show_default=True,
     help="Also compare a short run whose arguments exercise what a usual one does not: clipping, early exits, ...",
 )
 @click.option("--each-transform", is_flag=True, help="Compare the script after each transform as well.")
-@click.option(
-    "--require", multiple=True, type=click.Choice(RUNGS), help="Fail if this rung cannot run here. Repeatable."
-)
+@click.option("--require", multiple=True, type=CheckName(), help="Fail if this check cannot run here. Repeatable.")
 @click.option(
     "--seeds",
     type=click.IntRange(FEWEST_SEEDS),
@@ -106,7 +117,7 @@ def verify(
     iterations: int | None,
     every: int,
     up_to: str,
-    stress: bool,
+    other_arguments: bool,
     each_transform: bool,
     require: tuple[str, ...],
     seeds: int | None,
@@ -118,11 +129,11 @@ def verify(
     """Run ORIGINAL and CONVERTED for a few iterations and show that they compute the same, or where they do not.
 
     Without CONVERTED, ORIGINAL is converted first. Both run in a scratch directory with the real environment; what
-    follows `--` are their arguments. Rungs are climbed: the converted script with its flags off, then with its flags
+    follows `--` are their arguments. The checks: the converted script with its flags off, then with its flags
     on and nothing compiled, which must be equal bit by bit; then compiled, with CUDA graphs, and with both, compared
     call by call with the eager functions. Without a GPU, those with CUDA graphs run on an emulated one.
 
-    Exit codes: 0 equal, 1 different (or a required rung did not run), 2 could not run.
+    Exit codes: 0 equal, 1 different (or a required check did not run), 2 could not run.
     """
     args = script_args(ctx)
     if each_transform and converted is not None:
@@ -141,12 +152,12 @@ def verify(
     with terminated_like_interrupted(), bars:
         try:
             source, prefixes = _sources(original, converted, together, each_transform, distribute=nproc is not None)
-            task = Task(run, source, iterations, every, up_to, prefixes, stress)
+            task = Task(run, source, iterations, every, up_to, prefixes, other_arguments)
             if nproc is not None and joins_ranks(text.read(original).content, source):
                 alone = replace(task, original=replace(run, processes=None))
                 verification = verify_ranks(alone, nproc, bars)
             else:
-                verification = climb(task, bars)
+                verification = run_checks(task, bars)
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
         except (RunFailed, CannotVerify, NoReturns, OSError) as error:
             _fail(str(error), form)
@@ -201,10 +212,10 @@ def _prefixes(conversion: Conversion) -> Iterator[tuple[str, str]]:
 def _by_seed(task: Task, verification: Verification, seeds: int, bars: Bars) -> SeedsResult:
     """Compare whole trainings with all flags that can be used here."""
     flags = find_flags(task.converted)
-    rungs = ("compile", "cudagraphs") if verification.original.versions["cuda"] else ("compile",)
-    options = flags.options(rungs)
+    checks = ("compile", "cudagraphs") if verification.original.versions["cuda"] else ("compile",)
+    options = flags.options(checks)
     if options is None:
-        raise CannotVerify(f"the converted script has no flag for {' and '.join(rungs)}")
+        raise CannotVerify(f"the converted script has no flag for {' and '.join(checks)}")
     run = replace(task.original, source=task.converted)
     return compare_seeds(run, options, seeds, bars)
 

@@ -14,7 +14,7 @@ class NotAVerification(ValueError):
 
 @dataclass(frozen=True)
 class Compared:
-    """One compared quantity of a rung; figures as text."""
+    """One compared quantity of a check; figures as text."""
 
     what: str
     values: int
@@ -25,8 +25,8 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One rung: its status (equal, different, not run, failed), what was compared, and what was found."""
+class Check:
+    """One check: its status (equal, different, not run, failed), what was compared, and what was found."""
 
     name: str
     status: str
@@ -42,7 +42,7 @@ class Verified:
     verdict: str
     iterations: int | None
     versions: Mapping[str, str]
-    rungs: tuple[Rung, ...]
+    checks: tuple[Check, ...]
     notes: tuple[str, ...]
 
 
@@ -63,7 +63,7 @@ def read_verified(text: str) -> Verified:
             verdict=str(data["verdict"]),
             iterations=data.get("iterations"),
             versions={str(k): _version(v) for k, v in data.get("versions", {}).items()},
-            rungs=tuple(map(_rung, data["rungs"])),
+            checks=tuple(map(_check, data["checks"])),
             notes=(*map(str, data.get("notes", ())), *_seeds(data.get("seeds"))),
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -83,8 +83,8 @@ def _seeds(data: Mapping[str, Any] | None) -> list[str]:
     return [f"Trained to the end with {len(data['flags_on'])} seeds, the returns {found} (p = {data['p_value']:.3f})."]
 
 
-def _rung(data: Mapping[str, Any]) -> Rung:
-    return Rung(
+def _check(data: Mapping[str, Any]) -> Check:
+    return Check(
         name=str(data["name"]),
         status=str(data["status"]),
         reason=str(data.get("reason") or ""),

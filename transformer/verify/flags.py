@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MAKERS = {"compile": "compile", "CudaGraphModule": "cudagraphs"}
-"""What a function is called that makes another one fast, and the rung on which it is used."""
+"""What a function is called that makes another one fast, and the check on which it is used."""
 
 
-WORKERS = "env workers"
-"""The rung on which environments are stepped in worker processes; its option takes their number."""
+WORKERS = "env-workers"
+"""The check on which environments are stepped in worker processes; its option takes their number."""
 PRECISION = "precision"
 """What the option for other arithmetic goes by, which takes one of PRECISIONS."""
 PRECISIONS = ("bf16", "tf32")
@@ -19,13 +19,13 @@ PRECISIONS = ("bf16", "tf32")
 
 @dataclass(frozen=True)
 class Flags:
-    """The option for each rung that has one."""
+    """The option for each check that has one."""
 
-    by_rung: dict[str, str]
+    by_use: dict[str, str]
 
-    def options(self, rungs: Iterable[str]) -> list[str] | None:
-        """The options that switch on all of `rungs`; None where one has no option."""
-        found = [self.by_rung.get(rung) for rung in rungs]
+    def options(self, checks: Iterable[str]) -> list[str] | None:
+        """The options that switch on all of `checks`; None where one has no option."""
+        found = [self.by_use.get(check) for check in checks]
         return None if None in found else [option for option in found if option is not None]
 
 
@@ -35,7 +35,7 @@ def find_flags(source: str) -> Flags:
     Other arithmetic is found by the flag that `torch.autocast(...)` compares with "bf16". Worker processes are found by
     `Class(...) if args.<flag> else ...`, where the class is a VectorEnv of the file's.
     """
-    by_rung: dict[str, str] = {}
+    by_use: dict[str, str] = {}
     tree = ast.parse(source)
     of_file = {
         node.name
@@ -45,15 +45,15 @@ def find_flags(source: str) -> Flags:
     for node in ast.walk(tree):
         if isinstance(node, ast.IfExp) and isinstance(node.test, ast.Attribute) and isinstance(node.body, ast.Call):
             if ast.unparse(node.body.func) in of_file:
-                by_rung[WORKERS] = "--" + node.test.attr.replace("_", "-")
+                by_use[WORKERS] = "--" + node.test.attr.replace("_", "-")
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.autocast":
             for compared in (k.value for k in node.keywords if isinstance(k.value, ast.Compare)):
                 if isinstance(compared.left, ast.Attribute) and ast.unparse(compared.comparators[0]) == "'bf16'":
-                    by_rung[PRECISION] = "--" + compared.left.attr.replace("_", "-")
+                    by_use[PRECISION] = "--" + compared.left.attr.replace("_", "-")
         if isinstance(node, ast.If) and isinstance(node.test, ast.Attribute):
-            for rung in _made_in(node.body):
-                by_rung.setdefault(rung, "--" + node.test.attr.replace("_", "-"))
-    return Flags(by_rung)
+            for check in _made_in(node.body):
+                by_use.setdefault(check, "--" + node.test.attr.replace("_", "-"))
+    return Flags(by_use)
 
 
 def _made_in(block: Iterable[ast.stmt]) -> Iterable[str]:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 
 from transformer.verify.bits import differing, distances
 from transformer.verify.lockstep import Lockstep
+from transformer.verify.names import FLAGS_OFF, FLAGS_ON
 from transformer.verify.recording import OptimizerStep, Recording
 from transformer.verify.tolerances import tolerance
-from transformer.verify.verify import REFACTORED, UNCOMPILED, Verification
+from transformer.verify.verify import Verification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _COLUMNS = 3
-_SUFFIXES = {REFACTORED: "", UNCOMPILED: "-uncompiled"}
-"""Of the files of rungs that are compared with the original, as the report has it, bit by bit."""
+_SUFFIXES = {FLAGS_OFF: "", FLAGS_ON: f"-{FLAGS_ON}"}
+"""Of the files of checks that are compared with the original, as the report has it, bit by bit."""
 _FLOOR = 1e-12
 """Where zero is drawn on a logarithmic axis."""
 
@@ -29,8 +30,8 @@ def write_report(verification: Verification, folder: Path) -> list[Path]:
     """Draw what can be drawn of a verification into `folder`, which is made; returns the files written.
 
     `scalars.png`: every logged scalar of both runs over each other. `parameters.png`: the largest difference of a
-    parameter after each optimizer step. The same with `-uncompiled`, with the flags on. `lockstep-*.png`: the error of
-    each function by call, for each rung.
+    parameter after each optimizer step. The same with `-flags-on`, with the flags on. `lockstep-*.png`: the error of
+    each function by call, for each check.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -41,17 +42,17 @@ def write_report(verification: Verification, folder: Path) -> list[Path]:
     matplotlib.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for rung in verification.rungs:
-        if rung.recording is not None and rung.name in _SUFFIXES:
-            suffix = _SUFFIXES[rung.name]
+    for check in verification.checks:
+        if check.recording is not None and check.name in _SUFFIXES:
+            suffix = _SUFFIXES[check.name]
             if verification.original.scalars:
                 path = folder / f"scalars{suffix}.png"
-                written.append(_draw_scalars(verification.original, rung.recording, path))
+                written.append(_draw_scalars(verification.original, check.recording, path))
             path = folder / f"parameters{suffix}.png"
-            written.append(_draw_parameters(verification.original, rung.recording, path))
-        if rung.lockstep is not None:
-            path = folder / f"lockstep-{rung.name.replace(' + ', '-')}.png"
-            written.append(_draw_lockstep(f"{rung.name} ({rung.status.upper()})", rung.lockstep, path))
+            written.append(_draw_parameters(verification.original, check.recording, path))
+        if check.lockstep is not None:
+            path = folder / f"lockstep-{check.name}.png"
+            written.append(_draw_lockstep(f"{check.name} ({check.status.upper()})", check.lockstep, path))
     return written
 
 

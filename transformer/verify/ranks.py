@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from transformer.verify.arguments import added_options, without_options
+from transformer.verify.checks import Check, Row, lockstep_check, recorded_check
 from transformer.verify.compare import compare
 from transformer.verify.flags import find_flags
 from transformer.verify.length import Length, find_length, probe
 from transformer.verify.lockstep import run_in_lockstep
+from transformer.verify.names import CHECKS, COMPILED, FLAGS_ON
 from transformer.verify.options import with_option
 from transformer.verify.record import VALUES_LIMIT, record_run
 from transformer.verify.recording import OptimizerStep, Recording, load
 from transformer.verify.run import Run, RunFailed
-from transformer.verify.rungs import Row, Rung, lockstep_rung, recorded_rung
 from transformer.verify.verify import ITERATIONS, CannotVerify, NoProgress, Progress, Task, Verification, verify
 
 LONGEST = 600.0
@@ -35,7 +36,7 @@ class _Shares:
 
 
 def verify_ranks(task: Task, processes: int, progress: Progress | None = None) -> Verification:
-    """Climb the rungs of one process, then those of several; after one that is not equal, none is run.
+    """Run the checks of one process, then those of several; after one that is not equal, none is run.
 
     Args:
         task: the original, and the script that trains in several processes, both to be run as one.
@@ -49,8 +50,8 @@ def verify_ranks(task: Task, processes: int, progress: Progress | None = None) -
     verification = verify(task, progress)
     if verification.verdict() is not None:
         return verification
-    rungs = _Ranks(task, processes, progress, verification).climb()
-    return replace(verification, rungs=(*verification.rungs, *rungs))
+    checks = _Ranks(task, processes, progress, verification).climb()
+    return replace(verification, checks=(*verification.checks, *checks))
 
 
 class _Ranks:
@@ -65,22 +66,22 @@ class _Ranks:
         self._stop_after = self._iterations if length.option is None else None
         self._run = replace(length.shortened(task.original, self._iterations), timeout=self._timeout)
 
-    def climb(self) -> Iterator[Rung]:
-        """The rungs, up to the first that is not equal."""
-        name = f"{self._processes} ranks"
-        rungs: list[Callable[[str], Rung]] = [self._one_rank]
+    def climb(self) -> Iterator[Check]:
+        """The checks, up to the first that is not equal."""
+        name = f"{self._processes}-ranks"
+        checks: list[Callable[[str], Check]] = [self._one_rank]
         if self._processes > 1:
-            rungs += [self._alike, self._by_hand]
-        rungs += [self._uncompiled]
-        if self._task.up_to.partition(" ")[0] not in ("refactored", "uncompiled"):
-            rungs.append(self._compiled)
-        for climb in rungs:
+            checks += [self._alike, self._by_hand]
+        checks += [self._uncompiled]
+        if CHECKS.index(self._task.up_to) >= CHECKS.index(COMPILED):
+            checks.append(self._compiled)
+        for climb in checks:
             try:
-                rung = climb(name)
+                check = climb(name)
             except RunFailed as failure:
-                rung = Rung(name, "failed", reason=str(failure))
-            yield rung
-            if rung.status in ("different", "failed"):
+                check = Check(name, "failed", reason=str(failure))
+            yield check
+            if check.status in ("different", "failed"):
                 return
 
     def _record(self, name: str, processes: int, args: Sequence[str] = (), *, uncompiled: bool = False) -> Recording:
@@ -88,56 +89,56 @@ class _Ranks:
         with self._progress.run(name, self._iterations) as on_iteration:
             return record_run(run, iterations=self._stop_after, on_iteration=on_iteration, uncompiled=uncompiled)
 
-    def _one_rank(self, _: str) -> Rung:
+    def _one_rank(self, _: str) -> Check:
         """One process that torchrun started, against the original."""
-        name = "1 rank"
+        name = "1-rank"
         before = self._task.original.source or self._task.original.script.read_text(encoding="utf-8")
         recording = self._record(name, 1)
         recording = without_options(recording, added_options(before, self._task.converted), on=False)
-        return recorded_rung(name, self._original, recording, compare(self._original, recording))
+        return recorded_check(name, self._original, recording, compare(self._original, recording))
 
-    def _alike(self, name: str) -> Rung:
+    def _alike(self, name: str) -> Check:
         """All processes against the first, after each step of an optimizer."""
         self._ranks = self._record(name, self._processes)
         return alike(name, self._ranks)
 
-    def _by_hand(self, name: str) -> Rung:
+    def _by_hand(self, name: str) -> Check:
         """All processes against one that averages their gradients by hand."""
-        name += ", by hand"
+        name += "-by-hand"
         if self._processes > 2:
-            return Rung(name, "not run", reason="more than two gradients are added in an order that gloo chooses")
+            return Check(name, "not run", reason="more than two gradients are added in an order that gloo chooses")
         shares = self._shares()
         if shares is None:
-            return Rung(name, "not run", reason="no option was found that says how many environments there are")
+            return Check(name, "not run", reason="no option was found that says how many environments there are")
         run = replace(self._run, args=with_option(self._task.original.args, (shares.option, str(shares.environments))))
         run = replace(shares.length.shortened(run, self._iterations), environment={"OMP_NUM_THREADS": _threads()})
         reference = record_by_hand(run, self._processes, shares.environments, self._stop_after)
         ranks = training_alone(self._ranks)
-        return recorded_rung(name, reference, ranks, compare(reference, ranks))
+        return recorded_check(name, reference, ranks, compare(reference, ranks))
 
-    def _uncompiled(self, name: str) -> Rung:
+    def _uncompiled(self, name: str) -> Check:
         """The flags on and nothing compiled, against the flags off."""
-        name += ", uncompiled"
+        name += f"-{FLAGS_ON}"
         options = find_flags(self._task.converted).options(["compile"])
         if options is None or self._processes == 1:
-            return Rung(name, "not run", reason="the converted script has no flag for it, or one rank is one process")
+            return Check(name, "not run", reason="the converted script has no flag for it, or one rank is one process")
         recording = training_alone(self._record(name, self._processes, options, uncompiled=True))
         before = training_alone(self._ranks)
-        return recorded_rung(name, before, recording, compare(before, recording))
+        return recorded_check(name, before, recording, compare(before, recording))
 
-    def _compiled(self, name: str) -> Rung:
+    def _compiled(self, name: str) -> Check:
         """Compiled functions against eager ones in all processes."""
-        name += ", compile"
+        name += f"-{COMPILED}"
         options = find_flags(self._task.converted).options(["compile"])
         if options is None:
-            return Rung(name, "not run", reason="the converted script has no flag for it")
+            return Check(name, "not run", reason="the converted script has no flag for it")
         args = (*self._run.args, *options)
         run = replace(self._run, source=self._task.converted, processes=self._processes, args=args)
         with self._progress.run(name, self._iterations) as on_iteration:
             lockstep = run_in_lockstep(
                 run, every=self._task.every, iterations=self._stop_after, on_iteration=on_iteration
             )
-        return lockstep_rung(name, lockstep)
+        return lockstep_check(name, lockstep)
 
     def _shares(self) -> _Shares | None:
         """The option that says how many environments there are, found by what it does."""
@@ -196,8 +197,8 @@ def training_alone(recording: Recording) -> Recording:
     return replace(recording, scalars=(), prints=(), texts=(), events=(), files=(), handed=None, peers=peers)
 
 
-def alike(name: str, ranks: Recording) -> Rung:
-    """The rung on which all ranks must keep the same parameters, and take actions of their own."""
+def alike(name: str, ranks: Recording) -> Check:
+    """The check on which all ranks must keep the same parameters, and take actions of their own."""
     findings: list[str] = []
     values = 0
     for number, peer in enumerate(ranks.peers, start=1):
@@ -212,7 +213,7 @@ def alike(name: str, ranks: Recording) -> Rung:
         if _same_actions(ranks, peer):
             findings.append(f"rank {number} takes the actions of rank 0 throughout, as with the same seeds")
     row = Row("parameters of all ranks", values, 0.0 if not findings else None, "", None, not findings)
-    return Rung(name, "different" if findings else "equal", (row,), tuple(findings), recording=ranks)
+    return Check(name, "different" if findings else "equal", (row,), tuple(findings), recording=ranks)
 
 
 def _differing(own: OptimizerStep, theirs: OptimizerStep) -> Iterator[str]:

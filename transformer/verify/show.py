@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from transformer.verify.checks import Check, Row
 from transformer.verify.harness.job import Episodes
-from transformer.verify.rungs import Row, Rung
+from transformer.verify.names import OTHER_ARGUMENTS, SHORT_EPISODES
 from transformer.verify.seeds import SeedsResult
 from transformer.verify.verify import Verification
 
@@ -27,16 +28,16 @@ _FINDINGS_SHOWN = 8
 
 
 def print_verification(verification: Verification, console: Console) -> None:
-    """Print one table line per compared quantity of each rung, and below it what is different and what to know."""
+    """Print one table line per compared quantity of each check, and below it what is different and what to know."""
     console.print(_table(verification))
-    for rung in verification.rungs:
-        console.print(_remarks(rung))
+    for check in verification.checks:
+        console.print(_remarks(check))
     if verification.not_exercised:
         console.print(Text("not exercised, so that a mistake there was not seen:", style="bold"))
     for sentence in verification.not_exercised:
         console.print(Text(f"  {sentence}", style="yellow"))
-    for name, stress in zip(("stress", "other stress"), verification.stress, strict=False):
-        console.print(Text(f"Under {name}: {' '.join(stress.args)}{_cut_short(stress.episodes)}", style="dim"))
+    for name, given in zip((OTHER_ARGUMENTS, SHORT_EPISODES), verification.other_arguments, strict=False):
+        console.print(Text(f"{name}: {' '.join(given.args)}{_cut_short(given.episodes)}", style="dim"))
     for note in verification.notes:
         console.print(Text(note, style="dim"))
 
@@ -61,17 +62,16 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
     alike = seeds is None or seeds.alike
     return {
         "verdict": "equal" if failing is None and alike else failing.status if failing is not None else "different",
-        "first_failing_rung": None if failing is None else failing.name,
+        "first_failing_check": None if failing is None else failing.name,
         "arguments": list(verification.args),
-        "stress_arguments": list(verification.stress[0].args) if verification.stress else None,
-        "other_stress": [
-            {"arguments": list(other.args), "episodes": other.episodes and other.episodes._asdict()}
-            for other in verification.stress[1:]
-        ],
+        "other_arguments": {
+            name: {"arguments": list(given.args), "episodes": given.episodes and given.episodes._asdict()}
+            for name, given in zip((OTHER_ARGUMENTS, SHORT_EPISODES), verification.other_arguments, strict=False)
+        },
         "not_exercised": list(verification.not_exercised),
         "iterations": verification.original.iterations,
         "versions": dict(verification.original.versions),
-        "rungs": [_rung_json(rung) for rung in verification.rungs],
+        "checks": [_check_json(check) for check in verification.checks],
         "seeds": None if seeds is None else seeds.as_json(),
         "notes": list(verification.notes),
     }
@@ -84,11 +84,11 @@ def _table(verification: Verification) -> Table:
     table.add_column("difference", justify="right")
     table.add_column("allowed", justify="right")
     table.add_column("where", overflow="fold")
-    for rung in verification.rungs:
-        title = Text(f"{rung.name}: {rung.status.upper()}", style=_STYLES[rung.status])
-        table.add_row(title, end_section=not rung.rows)
-        for i, row in enumerate(rung.rows, start=1):
-            table.add_row(*_cells(row), end_section=i == len(rung.rows), style="" if row.equal else "red")
+    for check in verification.checks:
+        title = Text(f"{check.name}: {check.status.upper()}", style=_STYLES[check.status])
+        table.add_row(title, end_section=not check.rows)
+        for i, row in enumerate(check.rows, start=1):
+            table.add_row(*_cells(row), end_section=i == len(check.rows), style="" if row.equal else "red")
     return table
 
 
@@ -100,25 +100,25 @@ def _cells(row: Row) -> tuple[str, ...]:
     return f"  {escape(row.what)}", f"{row.values:,}", error, allowed, escape(row.where)
 
 
-def _remarks(rung: Rung) -> RenderableType:
-    lines = [Text(f"  {finding}", style="red") for finding in rung.findings[:_FINDINGS_SHOWN]]
-    if len(rung.findings) > _FINDINGS_SHOWN:
-        more = len(rung.findings) - _FINDINGS_SHOWN
+def _remarks(check: Check) -> RenderableType:
+    lines = [Text(f"  {finding}", style="red") for finding in check.findings[:_FINDINGS_SHOWN]]
+    if len(check.findings) > _FINDINGS_SHOWN:
+        more = len(check.findings) - _FINDINGS_SHOWN
         lines.append(Text(f"  and {more} more (--format json has them all)", style="red"))
-    lines += [Text(f"  {note}", style="dim") for note in rung.notes]
-    if rung.reason:
-        lines.append(Text(f"  {rung.reason}", style=_STYLES[rung.status]))
-    heading = [Text(f"{rung.name}:", style="bold")] if lines else []
+    lines += [Text(f"  {note}", style="dim") for note in check.notes]
+    if check.reason:
+        lines.append(Text(f"  {check.reason}", style=_STYLES[check.status]))
+    heading = [Text(f"{check.name}:", style="bold")] if lines else []
     return Group(*heading, *lines)
 
 
-def _rung_json(rung: Rung) -> dict[str, Any]:
+def _check_json(check: Check) -> dict[str, Any]:
     return {
-        "name": rung.name,
-        "status": rung.status,
-        "reason": rung.reason or None,
-        "findings": list(rung.findings),
-        "notes": list(rung.notes),
+        "name": check.name,
+        "status": check.status,
+        "reason": check.reason or None,
+        "findings": list(check.findings),
+        "notes": list(check.notes),
         "compared": [
             {
                 "what": row.what,
@@ -128,7 +128,7 @@ def _rung_json(rung: Rung) -> dict[str, Any]:
                 "allowed": row.tolerance,
                 "equal": row.equal,
             }
-            for row in rung.rows
+            for row in check.rows
         ],
     }
 

@@ -1,4 +1,4 @@
-"""The rung with environments in worker processes: what stands behind --env-workers is compared with the original."""
+"""The check with environments in worker processes: what stands behind --env-workers is compared with the original."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from transformer.verify.flags import WORKERS, find_flags
 from transformer.verify.harness.events import Events
 from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
 from transformer.verify.harness.journal import Journal
+from transformer.verify.names import FLAGS_OFF
 from transformer.verify.run import Run
-from transformer.verify.verify import REFACTORED, Task, verify
+from transformer.verify.verify import Task, verify
 
 ORIGINAL = Path(__file__).parents[2] / "fixtures" / "target_kl.py"
 CONVERTED = convert(ORIGINAL.read_text(), workers=True).source
@@ -75,15 +76,15 @@ def test_vector_environments_are_one_kind(tmp_path: Path) -> None:
     assert [event for _, event in journal.entries["events"]] == ["VectorEnv reset"] * 2
 
 
-def rungs(source: str, *args: str) -> dict[str, tuple[str, str]]:
-    """Status, and the first finding or the reason, of each rung."""
-    task = Task(Run(ORIGINAL, args), source, iterations=1, up_to=REFACTORED, stress=False)
-    return {r.name: (r.status, "".join(r.findings[:1]) or r.reason) for r in verify(task).rungs}
+def checks(source: str, *args: str) -> dict[str, tuple[str, str]]:
+    """Status, and the first finding or the reason, of each check."""
+    task = Task(Run(ORIGINAL, args), source, iterations=1, up_to=FLAGS_OFF, other_arguments=False)
+    return {r.name: (r.status, "".join(r.findings[:1]) or r.reason) for r in verify(task).checks}
 
 
 @pytest.mark.slow
 def test_equal() -> None:
-    assert rungs(CONVERTED) == {REFACTORED: ("equal", ""), WORKERS: ("equal", "")}
+    assert checks(CONVERTED) == {FLAGS_OFF: ("equal", ""), WORKERS: ("equal", "")}
 
 
 BROKEN = {
@@ -98,12 +99,12 @@ BROKEN = {
 @pytest.mark.parametrize(("old", "new"), BROKEN.values(), ids=BROKEN)
 def test_different(old: str, new: str) -> None:
     assert old in CONVERTED
-    found = rungs(CONVERTED.replace(old, new))
-    assert found[REFACTORED] == ("equal", "")
+    found = checks(CONVERTED.replace(old, new))
+    assert found[FLAGS_OFF] == ("equal", "")
     assert found[WORKERS][0] == "different", found
 
 
 @pytest.mark.slow
 def test_one_environment_proves_nothing() -> None:
-    status, reason = rungs(CONVERTED, "--num-envs", "1")[WORKERS]
+    status, reason = checks(CONVERTED, "--num-envs", "1")[WORKERS]
     assert status == "not run" and "no environment was stepped in a worker" in reason

@@ -31,15 +31,15 @@ _OFTEN = 7
 """What is done in each so-manieth step is done in each seventh."""
 _BOUNDS = ("min", "max", "a_min", "a_max")
 
-STRESS_ITERATIONS = 2
-"""Iterations of a run under stress: annealing has an end there, and the second sees what the first has left. Under the
-other stress, one more."""
+OTHER_ITERATIONS = 2
+"""Iterations of a run with other arguments: annealing has an end there, and the second sees what the first has left.
+With short episodes, one more."""
 
 _Outcome = TypeVar("_Outcome")
 _Changes = tuple[tuple[str, ...], ...]
 
 
-def stress_arguments(source: str, options: Iterable[Option], sites: Sequence[Site]) -> _Changes:
+def other_arguments(source: str, options: Iterable[Option], sites: Sequence[Site]) -> _Changes:
     """The options to set, each with its value, for a run of the original in which more of its training is exercised.
 
     Switches are turned over in the order of the text; :func:`every_other_switch` leaves some of them as usual.

@@ -1,4 +1,4 @@
-"""The rungs in other arithmetic: not equal to float32, and close to it."""
+"""The checks in other arithmetic: not equal to float32, and close to it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from scripts import script
 
 from transformer import convert
 from transformer.verify.call_error import CallError
+from transformer.verify.checks import OTHER_ARITHMETIC, precision_check
 from transformer.verify.flags import PRECISION, find_flags
 from transformer.verify.lockstep import Function, Lockstep
+from transformer.verify.names import FLAGS_OFF
 from transformer.verify.run import Run
-from transformer.verify.rungs import OTHER_ARITHMETIC, precision_rung
-from transformer.verify.verify import REFACTORED, Task, verify
+from transformer.verify.verify import Task, verify
 
 CONVERTED = convert(script(), precision=True).source
 ERROR = CallError("update", 1, True, "output", "output", "float32", 8, 1e-2, 1e-2)
@@ -39,24 +40,24 @@ def test_its_option_is_found() -> None:
     ],
 )
 def test_the_tolerances_of_its_dtype(error: CallError, status: str) -> None:
-    rung = precision_rung("bf16", Lockstep((Function("update", 9, 8),), (error,), (), 1, 1.0), "bfloat16")
-    assert rung.status == status
-    assert (rung.notes == (OTHER_ARITHMETIC,)) == (status == "close")
+    check = precision_check("bf16", Lockstep((Function("update", 9, 8),), (error,), (), 1, 1.0), "bfloat16")
+    assert check.status == status
+    assert (check.notes == (OTHER_ARITHMETIC,)) == (status == "close")
 
 
-def rungs(source: str, tmp_path: Path) -> dict[str, tuple[str, str]]:
-    """Status, and the first finding or the reason, of each rung."""
+def checks(source: str, tmp_path: Path) -> dict[str, tuple[str, str]]:
+    """Status, and the first finding or the reason, of each check."""
     original = tmp_path / "ppo.py"
     original.write_text(script(), encoding="utf-8")
-    task = Task(Run(original), source, iterations=3, up_to=REFACTORED, stress=False, every=1)
-    return {r.name: (r.status, "".join(r.findings[:1]) or r.reason) for r in verify(task).rungs}
+    task = Task(Run(original), source, iterations=3, up_to=FLAGS_OFF, other_arguments=False, every=1)
+    return {r.name: (r.status, "".join(r.findings[:1]) or r.reason) for r in verify(task).checks}
 
 
 @pytest.mark.slow
 def test_close(tmp_path: Path) -> None:
-    found = rungs(CONVERTED, tmp_path)
+    found = checks(CONVERTED, tmp_path)
     assert found.pop("tf32")[0] in ("not run", "close")
-    assert found == {REFACTORED: ("equal", ""), "bf16": ("close", "")}
+    assert found == {FLAGS_OFF: ("equal", ""), "bf16": ("close", "")}
 
 
 @pytest.mark.slow
@@ -73,5 +74,5 @@ def test_close(tmp_path: Path) -> None:
 )
 def test_different(old: str, new: str, finding: str, tmp_path: Path) -> None:
     assert CONVERTED.count(old) == 1
-    status, found = rungs(CONVERTED.replace(old, new), tmp_path)["bf16"]
+    status, found = checks(CONVERTED.replace(old, new), tmp_path)["bf16"]
     assert status in ("different", "failed") and finding in found, found

@@ -1,4 +1,4 @@
-"""The arguments of a run under stress are found by what options do, and as many are kept as the original runs with."""
+"""Other arguments are found by what options do, and as many are kept as the original runs with."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from rich.console import Console
 from toy import edited
 
 from transformer.verify import Recording, RunFailed, compare
-from transformer.verify import verify as climbing
+from transformer.verify import verify as checking
 from transformer.verify.exercised import not_exercised, sites_of
 from transformer.verify.harness.job import Episodes
 from transformer.verify.length import Length, find_length
+from transformer.verify.names import OTHER_ARGUMENTS
 from transformer.verify.options import Option, with_option
+from transformer.verify.other_arguments import OTHER_ITERATIONS, every_other_switch, most_that_run, other_arguments
 from transformer.verify.record import record_run
 from transformer.verify.recording import Site
 from transformer.verify.run import Run
 from transformer.verify.show import as_json, print_verification
-from transformer.verify.stress import STRESS_ITERATIONS, every_other_switch, most_that_run, stress_arguments
-from transformer.verify.verify import Stress, Task, verify
+from transformer.verify.verify import Arguments, Task, verify
 
 SCRIPT = """\
 optimizer = torch.optim.Adam(net.parameters(), lr=args.rate)
@@ -81,7 +82,7 @@ def options_of(values: dict[str, int | float | bool | None]) -> list[Option]:
 
 
 def arguments(script: str = SCRIPT, sites: list[Site] = SITES, **options: int | float | bool | None) -> dict[str, str]:
-    found = stress_arguments(script, options_of({**OPTIONS, **options}), sites)
+    found = other_arguments(script, options_of({**OPTIONS, **options}), sites)
     return {name: " ".join(value) for name, *value in found}
 
 
@@ -169,9 +170,9 @@ def test_what_the_original_does_not_run_with_is_left_out(bad: set[str]) -> None:
     assert len(tried) == len(set(tried)) or bad == set("abcde")
 
 
-@pytest.mark.parametrize(("stress", "fails"), [(True, ()), (True, ("--lr",)), (False, ())])
-def test_rungs_under_stress(
-    toy_recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stress: bool, fails: tuple[str, ...]
+@pytest.mark.parametrize(("other", "fails"), [(True, ()), (True, ("--lr",)), (False, ())])
+def test_checks_with_other_arguments(
+    toy_recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: bool, fails: tuple[str, ...]
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text("Adam(lr=args.lr)")
@@ -185,27 +186,29 @@ def test_rungs_under_stress(
         return dataclasses.replace(toy_recording, sites=(site,))
 
     length = Length("--updates", 1, 100, (Option("--lr", "lr", 1e-3),))
-    monkeypatch.setattr(climbing, "find_length", lambda run: length)
-    monkeypatch.setattr(climbing, "record_run", record_run)
-    verification = verify(Task(Run(script, ("--lr=0.5", "--x")), "pass", up_to="refactored", stress=stress))
+    monkeypatch.setattr(checking, "find_length", lambda run: length)
+    monkeypatch.setattr(checking, "record_run", record_run)
+    verification = verify(Task(Run(script, ("--lr=0.5", "--x")), "pass", up_to=OTHER_ARGUMENTS, other_arguments=other))
     usual = ("--lr=0.5", "--x", "--updates", "3")
-    stressed = ("--x", "--lr", "0.01", "--updates", "2")
-    exercised = stress and not fails
-    assert made == [usual] * 2 + [stressed] * 2 * exercised
-    assert [r.name for r in verification.rungs] == ["refactored", "refactored (stress)"][: 1 + exercised]
-    assert verification.stress == ((Stress(stressed, None),) if exercised else ())
-    notes = [n for n in verification.notes if "Under stress" in n]
-    assert notes == ["Under stress, the original fails with --lr 0.01, which was left out: ValueError: too fast"] * len(
-        fails
-    )
+    others = ("--x", "--lr", "0.01", "--updates", "2")
+    exercised = other and not fails
+    assert made == [usual] * 2 + [others] * 2 * exercised
+    assert [r.name for r in verification.checks] == ["flags-off", "flags-on", "flags-off-other-arguments"][
+        : 2 + exercised
+    ]
+    assert verification.other_arguments == ((Arguments(others, None),) if exercised else ())
+    notes = [n for n in verification.notes if "With other arguments" in n]
+    assert notes == [
+        "With other arguments, the original fails with --lr 0.01, which was left out: ValueError: too fast"
+    ] * len(fails)
     console = Console(record=True, width=120)
     print_verification(verification, console)
     shown = console.export_text()
     assert "line 3: if args.x was never false" in shown
-    assert ("refactored (stress): EQUAL" in shown) == ("Under stress: --x --lr 0.01" in shown) == exercised
+    assert ("flags-off-other-arguments: EQUAL" in shown) == ("other-arguments: --x --lr 0.01" in shown) == exercised
     as_data = as_json(verification, (), None)
     assert as_data["not_exercised"] == ["line 3: if args.x was never false"]
-    assert as_data["stress_arguments"] == (list(stressed) if exercised else None)
+    assert as_data["other_arguments"] == (list(others) if exercised else None)
     assert as_data["verdict"] == "equal"
 
 
@@ -218,7 +221,7 @@ def test_every_other_switch() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_rung_under_other_stress(
+def test_the_check_under_other_other(
     toy_recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     script = tmp_path / "script.py"
@@ -233,18 +236,18 @@ def test_the_rung_under_other_stress(
         return dataclasses.replace(toy_recording, sites=(site,))
 
     options = options_of({"lr": 1e-3, "x": True})
-    monkeypatch.setattr(climbing, "find_length", lambda run: Length("--updates", 1, 100, tuple(options)))
-    monkeypatch.setattr(climbing, "record_run", record_run)
-    verification = verify(Task(Run(script), "pass", up_to="refactored"))
+    monkeypatch.setattr(checking, "find_length", lambda run: Length("--updates", 1, 100, tuple(options)))
+    monkeypatch.setattr(checking, "record_run", record_run)
+    verification = verify(Task(Run(script), "pass", up_to=OTHER_ARGUMENTS))
     both = ("--no-x", "--lr", "0.01", "--updates", "2")
     more = (*both[1:-1], "3")
     other = [(more, Episodes(4, 8))] * (not fails)  # a rollout has four steps
     assert made == [(("--updates", "3"), None)] * 2 + [(both, None), *other] * 2
-    assert [r.name for r in verification.rungs][2:] == ["refactored (other stress)"] * (not fails)
+    assert [r.name for r in verification.checks][2:] == ["flags-off-short-episodes"] * (not fails)
     console = Console(record=True, width=150)
     print_verification(verification, console)
-    assert ("Under other stress: --lr 0.01 --updates 3, episodes" in console.export_text()) == (not fails)
-    assert as_json(verification, (), None)["other_stress"] == [
+    assert ("Under other other: --lr 0.01 --updates 3, episodes" in console.export_text()) == (not fails)
+    assert as_json(verification, (), None)["other_other"] == [
         {"arguments": [*more], "episodes": {"truncated": 4, "barren": 8}} for _ in other
     ]
 
@@ -278,7 +281,7 @@ def test_short_episodes(tmp_path: Path, gym: str) -> None:
     assert [p.line for p in short.prints] == TRUNCATED[gym]
 
 
-def test_an_original_that_does_not_repeat_itself_under_stress(
+def test_an_original_that_does_not_repeat_itself_with_other_arguments(
     toy_recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "script.py"
@@ -288,14 +291,14 @@ def test_an_original_that_does_not_repeat_itself_under_stress(
     def record_run(run: Run, **_: object) -> Recording:
         return dataclasses.replace(toy_recording, files=(f"{next(turns)}",) if "--lr" in run.args else ())
 
-    monkeypatch.setattr(climbing, "find_length", lambda run: Length("--updates", 1, 9, (Option("--lr", "lr", 1e-3),)))
-    monkeypatch.setattr(climbing, "record_run", record_run)
-    verification = verify(Task(Run(script), "pass", up_to="refactored"))
-    assert [(r.name, r.status) for r in verification.rungs] == [
-        ("refactored", "equal"),
-        ("refactored (stress)", "not run"),
+    monkeypatch.setattr(checking, "find_length", lambda run: Length("--updates", 1, 9, (Option("--lr", "lr", 1e-3),)))
+    monkeypatch.setattr(checking, "record_run", record_run)
+    verification = verify(Task(Run(script), "pass", up_to=OTHER_ARGUMENTS))
+    assert [(r.name, r.status) for r in verification.checks] == [
+        ("flags-off", "equal"),
+        ("flags-off-other-arguments", "not run"),
     ]
-    assert "does not repeat itself" in verification.rungs[1].reason
+    assert "does not repeat itself" in verification.checks[1].reason
 
 
 DATA = Path(__file__).parent / "data"
@@ -331,55 +334,55 @@ def found() -> Length:
 
 
 @cache
-def original(stress: bool) -> tuple[Run, Recording]:
+def original(other: bool) -> tuple[Run, Recording]:
     run = CALM
-    if stress:
-        _, calm = original(stress=False)
-        for change in stress_arguments(ORIGINAL.read_text(), found().options, sites_of([calm])):
+    if other:
+        _, calm = original(other_arguments=False)
+        for change in other_arguments(ORIGINAL.read_text(), found().options, sites_of([calm])):
             run = dataclasses.replace(run, args=with_option(run.args, change))
-    run = found().shortened(run, STRESS_ITERATIONS if stress else 3)
+    run = found().shortened(run, OTHER_ITERATIONS if other else 3)
     return run, record_run(run, watch=True)
 
 
-def is_equal(source: str, stress: bool) -> bool:
-    run, recording = original(stress)
+def is_equal(source: str, other: bool) -> bool:
+    run, recording = original(other)
     return compare(recording, record_run(dataclasses.replace(run, source=source))) == ()
 
 
 @pytest.mark.slow
-def test_a_right_conversion_is_equal_under_stress() -> None:
-    assert is_equal(CONVERTED, stress=True)
+def test_a_right_conversion_is_equal_with_other_arguments() -> None:
+    assert is_equal(CONVERTED, other_arguments=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", WRONG)
-def test_what_only_stress_exercises(mistake: str) -> None:
+def test_what_only_other_exercises(mistake: str) -> None:
     wrong = edited(*WRONG[mistake], CONVERTED)
-    assert is_equal(wrong, stress=False), "or it needs no stress"
-    assert not is_equal(wrong, stress=True)
+    assert is_equal(wrong, other_arguments=False), "or it needs no other"
+    assert not is_equal(wrong, other_arguments=True)
 
 
 @pytest.mark.slow
 def test_watching_changes_nothing() -> None:
-    run, watched = original(stress=False)
+    run, watched = original(other_arguments=False)
     assert compare(watched, record_run(run)) == ()
-    assert not_exercised(sites_of([watched, original(stress=True)[1]])) == (
+    assert not_exercised(sites_of([watched, original(other_arguments=True)[1]])) == (
         "line 191: np.nan if var_y == 0 else 1 - np.var(y_true - y_pred) / var_y was never true",
     )
 
 
 @pytest.mark.slow
-def test_verify_under_stress() -> None:
+def test_verify_with_other_arguments() -> None:
     wrong = edited(*WRONG["upper bound of the ratio"], CONVERTED)
-    task = Task(CALM, wrong, up_to="refactored")
+    task = Task(CALM, wrong, up_to=OTHER_ARGUMENTS)
     verification = verify(task)
-    assert [(r.name, r.status) for r in verification.rungs] == [
-        ("refactored", "equal"),
-        ("refactored (stress)", "different"),
+    assert [(r.name, r.status) for r in verification.checks] == [
+        ("flags-off", "equal"),
+        ("flags-off-other-arguments", "different"),
     ]
-    assert verification.verdict() is verification.rungs[1]
-    calm = verify(dataclasses.replace(task, stress=False))
-    assert [(r.name, r.status) for r in calm.rungs] == [("refactored", "equal")]
+    assert verification.verdict() is verification.checks[1]
+    calm = verify(dataclasses.replace(task, other_arguments=False))
+    assert [(r.name, r.status) for r in calm.checks] == [("flags-off", "equal")]
     assert any("clamp(ratio" in sentence for sentence in calm.not_exercised)
     assert not any("clamp(ratio" in sentence for sentence in verification.not_exercised)
 
@@ -393,8 +396,8 @@ def test_options_that_break_the_original_are_left_out(tmp_path: Path) -> None:
         ORIGINAL.read_text(),
     )
     script.write_text(picky)
-    verification = verify(Task(dataclasses.replace(CALM, script=script), picky, up_to="refactored"))
-    assert [r.status for r in verification.rungs] == ["equal", "equal"]
-    assert not any("--num-minibatches" in stress.args for stress in verification.stress)
+    verification = verify(Task(dataclasses.replace(CALM, script=script), picky, up_to=OTHER_ARGUMENTS))
+    assert [r.status for r in verification.checks] == ["equal", "equal"]
+    assert not any("--num-minibatches" in other.args for other in verification.other_arguments)
     (note,) = (n for n in verification.notes if "--num-minibatches" in n)
     assert "AssertionError" in note

@@ -1,4 +1,4 @@
-"""The rungs of a verification: what was compared on each, how much of it, and how far apart it was."""
+"""The checks of a verification: what was compared on each, how much of it, and how far apart it was."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ there was nothing to compare."""
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a rung's table."""
+    """One line of a check's table."""
 
     what: str
     values: int
@@ -45,8 +45,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Rung:
-    """The outcome of one rung."""
+class Check:
+    """The outcome of one check."""
 
     name: str
     status: Status
@@ -61,8 +61,8 @@ class Rung:
     recording: Recording | None = field(default=None, repr=False)
 
 
-def recorded_rung(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Rung:
-    """The rung on which two recordings must be equal bit by bit."""
+def recorded_check(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Check:
+    """The check on which two recordings must be equal bit by bit."""
     by_quantity: defaultdict[Quantity, list[Difference]] = defaultdict(list)
     for difference in differences:
         by_quantity[difference.quantity].append(difference)
@@ -81,19 +81,19 @@ def recorded_rung(name: str, original: Recording, converted: Recording, differen
     findings += [NOTHING_HANDED] if converted.handed == () else []
     status: Status = "different" if findings else "equal"
     notes = tuple(f"{name}: {_REGROUPS[name]}" for name in converted.regrouped)
-    return Rung(name, status, tuple(rows), tuple(findings), recording=converted, notes=notes)
+    return Check(name, status, tuple(rows), tuple(findings), recording=converted, notes=notes)
 
 
-def lockstep_rung(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] = ()) -> Rung:
-    """The rung on which compiled functions must agree with the eager ones within the tolerances.
+def lockstep_check(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] = ()) -> Check:
+    """The check on which compiled functions must agree with the eager ones within the tolerances.
 
     Args:
-        name: the rung's.
+        name: the check's.
         lockstep: all comparisons of calls.
         logs: what came of comparing the first iteration's log, by process.
     """
     if not lockstep.functions:
-        return Rung(name, "not run", reason="the script compiled no function")
+        return Check(name, "not run", reason="the script compiled no function")
     idle = [f for f in lockstep.functions if not f.replays]
     rows = (*_lockstep_rows(lockstep.errors), *_log_rows(logs))
     faults = tuple(f"{f.function}, call {f.call}: {f.text}" for f in lockstep.faults)
@@ -106,10 +106,10 @@ def lockstep_rung(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] =
         if log.flipped
     )
     if faults or wrong:
-        return Rung(name, "different", rows, faults + wrong, lockstep=lockstep, notes=notes)
+        return Check(name, "different", rows, faults + wrong, lockstep=lockstep, notes=notes)
     if idle:
-        return Rung(name, "not run", rows, reason=_idle(idle, lockstep.iterations), lockstep=lockstep, notes=notes)
-    return Rung(name, "equal", rows, lockstep=lockstep, notes=notes)
+        return Check(name, "not run", rows, reason=_idle(idle, lockstep.iterations), lockstep=lockstep, notes=notes)
+    return Check(name, "equal", rows, lockstep=lockstep, notes=notes)
 
 
 def still_compiled(lockstep: Lockstep) -> Iterator[str]:
@@ -151,21 +151,21 @@ def _idle(functions: Sequence[Function], iterations: int) -> str:
     return ". ".join(reasons)
 
 
-def precision_rung(name: str, lockstep: Lockstep, dtype: str) -> Rung:
-    """The rung on which functions that compute in other arithmetic must be about what they are in float32.
+def precision_check(name: str, lockstep: Lockstep, dtype: str) -> Check:
+    """The check on which functions that compute in other arithmetic must be about what they are in float32.
 
     Args:
-        name: the rung's.
+        name: the check's.
         lockstep: all comparisons of calls.
         dtype: the one whose tolerances are those of float32 here.
     """
     errors = [replace(e, dtype=dtype) if e.dtype == "float32" else e for e in lockstep.errors]
-    rung = lockstep_rung(name, replace(lockstep, errors=tuple(errors)))
-    if rung.status != "equal":
-        return rung
+    check = lockstep_check(name, replace(lockstep, errors=tuple(errors)))
+    if check.status != "equal":
+        return check
     if not any(error.relative for error in errors):
-        return replace(rung, status="different", findings=("nothing differs from float32: the option does nothing",))
-    return replace(rung, status="close", notes=(OTHER_ARITHMETIC,))
+        return replace(check, status="different", findings=("nothing differs from float32: the option does nothing",))
+    return replace(check, status="close", notes=(OTHER_ARITHMETIC,))
 
 
 def _bit_row(quantity: Quantity, count: int, differences: list[Difference]) -> Row:

@@ -1,0 +1,67 @@
+"""What the checks are called: as they are typed and written down, and as they are shown."""
+
+from __future__ import annotations
+
+FLAGS_OFF = "flags-off"
+FLAGS_ON = "flags-on"
+"""With its flags on, and nothing compiled."""
+OTHER_ARGUMENTS = "other-arguments"
+"""Stands for all checks with other arguments than a usual run has, and ends the names of the first of them."""
+SHORT_EPISODES = "short-episodes"
+"""Ends the name of the check with other arguments on which episodes are truncated."""
+COMPILED = "compiled"
+FLAGS_ON_GRAPHS = "flags-on-cuda-graphs"
+GRAPHS = "cuda-graphs"
+COMPILED_GRAPHS = "compiled-cuda-graphs"
+CHECKS = (FLAGS_OFF, FLAGS_ON, OTHER_ARGUMENTS, COMPILED, FLAGS_ON_GRAPHS, GRAPHS, COMPILED_GRAPHS)
+"""Those that every script has, in their order; those of an option stand where the option does."""
+
+FLAGS = {
+    FLAGS_ON: ("compile",),
+    FLAGS_ON_GRAPHS: ("compile", "cudagraphs"),
+    COMPILED: ("compile",),
+    GRAPHS: ("cudagraphs",),
+    COMPILED_GRAPHS: ("compile", "cudagraphs"),
+}
+"""What is switched on for a check."""
+EAGER = (FLAGS_ON, FLAGS_ON_GRAPHS)
+"""Where the flags are on and nothing is compiled or captured."""
+
+FORMER = {
+    "refactored": FLAGS_OFF,
+    "uncompiled": FLAGS_ON,
+    "uncompiled + cudagraphs": FLAGS_ON_GRAPHS,
+    "compile": COMPILED,
+    "cudagraphs": GRAPHS,
+    "compile + cudagraphs": COMPILED_GRAPHS,
+}
+"""Names of an earlier release, and what they mean today."""
+
+_SHOWN = {
+    FLAGS_OFF: "flags off",
+    FLAGS_ON: "flags on, not compiled",
+    COMPILED: "compiled",
+    FLAGS_ON_GRAPHS: "CUDA graphs, flags on, not compiled",
+    GRAPHS: "CUDA graphs",
+    COMPILED_GRAPHS: "CUDA graphs, compiled",
+    "env-workers": "environments in workers",
+}
+_ENDS = {OTHER_ARGUMENTS: "other arguments", SHORT_EPISODES: "other arguments, short episodes"}
+
+
+def with_end(name: str, end: str) -> str:
+    """The name of a check with other arguments; `end` may be empty."""
+    return f"{name}-{end}" if end else name
+
+
+def of_group(name: str, group: str) -> bool:
+    """Whether a check is the one that a typed name stands for, or one of several."""
+    return name == group or (group == OTHER_ARGUMENTS and name.endswith(tuple(_ENDS)))
+
+
+def shown(name: str) -> str:
+    """A check's name in words."""
+    for end, words in _ENDS.items():
+        if name.endswith(f"-{end}"):
+            return f"{words}: {shown(name.removesuffix(f'-{end}'))}"
+    return _SHOWN.get(name, name)
