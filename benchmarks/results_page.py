@@ -80,11 +80,12 @@ def _equal() -> Iterable[str]:
     yield "| scripts | listed | run with the original | same bits | different | compiled: equal within rounding |"
     yield "|-|-:|-:|-:|-:|-:|"
     bits = [
-        [s["status"] for n, s in one["rungs"].items() if not n.startswith(("compile", "cudagraphs"))] for one in family
+        [s["status"] for n, s in one["checks"].items() if not n.startswith(("compiled", "cuda-graphs"))]
+        for one in family
     ]
     ran = [b for b in bits if set(b) & {"equal", "different", "failed"}]
     different = sum("different" in b or "failed" in b for b in ran)
-    compiled = sum(one["rungs"].get("compile", {}).get("status") == "equal" for one in family)
+    compiled = sum(one["checks"].get("compiled", {}).get("status") == "equal" for one in family)
     counts = (len(bits), len(ran), len(ran) - different, different, compiled)
     yield f"| cleanrl's own, two generations | {' | '.join(map(str, counts))} |"
     seen: list[str] = []
