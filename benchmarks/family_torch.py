@@ -12,9 +12,9 @@ RESULTS = Path(__file__).parent / "results" / "family_torch.json"
 INTRODUCTION = """\
 ## By torch
 
-All rungs, those of CUDA graphs on the emulated device, as the machine has no other: *emulated* says that all that ran
+All checks, those of CUDA graphs on the emulated device, as the machine has no other: *emulated* says that all that ran
 there was equal. A build `+cu...` is what `pip install torch` gives; it was run without a driver. What is not in this
-table has not been run on all rungs.
+table has not been run on all checks.
 """
 
 
@@ -23,17 +23,17 @@ def load() -> dict[str, dict[str, Any]]:
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
 
 
-def note(key: str, version: str, rungs: Mapping[str, Mapping[str, str]]) -> None:
-    """Keep what was seen of a script on all rungs, each with its status and the digest of the converted script.
+def note(key: str, version: str, checks: Mapping[str, Mapping[str, str]]) -> None:
+    """Keep what was seen of a script on all checks, each with its status and the digest of the converted script.
 
     Args:
         key: the script's name and generation.
         version: torch's.
-        rungs: what became of it.
+        checks: what became of it.
     """
     seen = load()
-    (digest,) = {rung["digest"] for rung in rungs.values()}
-    statuses = {name: rung["status"] for name, rung in rungs.items()}
+    (digest,) = {check["digest"] for check in checks.values()}
+    statuses = {name: check["status"] for name, check in checks.items()}
     seen.setdefault(key, {})[version] = {"statuses": statuses, "digest": digest}
     RESULTS.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -52,8 +52,8 @@ def table(digests: Mapping[str, str]) -> str:
 
 
 def _said(statuses: Mapping[str, str], on_cuda: bool) -> str:
-    """One word where all rungs of a kind came to the same, else what became of each."""
-    kind = {rung: status for rung, status in statuses.items() if ("cuda" in rung) is on_cuda}
+    """One word where all checks of a kind came to the same, else what became of each."""
+    kind = {check: status for check, status in statuses.items() if ("cuda" in check) is on_cuda}
     if len(set(kind.values())) == 1:
-        return f"{next(iter(kind.values()))} ({len(kind)} rungs)"
-    return "; ".join(f"{rung}: {status}" for rung, status in kind.items()) or "not run"
+        return f"{next(iter(kind.values()))} ({len(kind)} checks)"
+    return "; ".join(f"{check}: {status}" for check, status in kind.items()) or "not run"
