@@ -295,7 +295,10 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         print_line(console, ("not needed here", "bold"))
         print_rows(console, rest)
     elif unneeded:
-        print_line(console, (f"{len(unneeded)} not needed here; -v says why", "dim"))
+        print_line(
+            console,
+            (f"{len(unneeded)} not needed here; -v says why, `lean-convert explain NAME` what each does", "dim"),
+        )
 
 
 def _told(what: str, more: Iterable[str | Text]) -> Text:
