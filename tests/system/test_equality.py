@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import golden
+import gymnasium
 import pytest
-import tomllib
 
 from transformer import Conversion, Skipped, convert
 from transformer.bench.measure import places_of
@@ -21,6 +21,11 @@ from transformer.verify import Recording, compare, record
 from transformer.verify.arguments import added_options, without_options
 from transformer.verify.record import record_run
 from transformer.verify.run import Run
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ARGS = tomllib.loads((golden.FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
 FIXTURES = sorted(ARGS)
@@ -72,6 +77,8 @@ def conversion(fixture: str) -> Conversion:
 
 
 def check(fixture: str, state: str) -> None:
+    if "import gymnasium" in state and not gymnasium.__version__.startswith("0."):
+        pytest.skip("the fixture is written for gymnasium 0.29; test_gymnasium_1.py has it for a newer one")
     converted = recorded(fixture, state)
     assert converted.steps and converted.prints
     assert len(converted.peers) == (processes(fixture) or 1) - 1

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "versions.md"
 TESTS = (
     "tests/system/test_equality.py",
+    "tests/system/test_gymnasium_1.py",
     "tests/system/test_compiled_draws.py",
     "tests/verify/test_emulated.py",
     "tests/verify/test_emulated_cuda.py",
