@@ -59,6 +59,18 @@ def test_the_readme_is_short() -> None:
     assert len(README.read_bytes()) <= 8_000
 
 
+def test_the_words_are_few() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert 0 < len(re.findall(r"^\| (?!word)\w", page, re.MULTILINE)) <= 15
+
+
+@pytest.mark.parametrize("path", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+    assert not [t for t in targets if not (path.parent / t).exists()]
+    assert "OWNER" not in path.read_text(encoding="utf-8")
+
+
 def test_page_of_settings_shows_every_key(tmp_path: Path) -> None:
     shown = re.search(r"```toml\n(.*?)```", (ROOT / "docs" / "settings.md").read_text(encoding="utf-8"), re.DOTALL)
     assert shown is not None

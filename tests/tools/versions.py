@@ -37,8 +37,8 @@ INTRODUCTION = """\
 
 With which versions conversions were seen to be equal, by `make test-versions`: in an environment of each row, original
 and converted fixtures are run against each other, flags off, on the emulated CUDA device too, and a compiled policy
-draws what the eager one draws. The rest of the tests, the [family](../benchmarks/logs/family.md) and other people's scripts
-run with Python 3.11, torch 2.13 and gymnasium 0.29.
+draws what the eager one draws. The rest of the tests, the [family](../benchmarks/logs/family.md) and other people's
+scripts run with Python 3.11, torch 2.13 and gymnasium 0.29.
 
 """
 
