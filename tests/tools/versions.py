@@ -2,9 +2,11 @@
 
     python tests/tools/versions.py FOLDER [--only PYTHON]...
 
-For each row a virtual environment is made in FOLDER, or brought up to date, and the quick equality tests are run in it.
-What was seen is written to docs/versions.md. `python3.10` to `python3.13` must start: with pyenv, name several in
-PYENV_VERSION, a colon in between.
+For each row a virtual environment is made in FOLDER, or brought up to date, and the quick equality tests are run in it:
+original and converted fixtures against each other, flags off, on the emulated CUDA device too, and a compiled policy's
+draws against the eager one's. The versions that were seen are printed at the end.
+
+`python3.10` to `python3.13` must start: with pyenv, name several in PYENV_VERSION, a colon in between.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "versions.md"
 TESTS = (
     "tests/system/test_equality.py",
     "tests/system/test_gymnasium_1.py",
@@ -27,20 +28,10 @@ TESTS = (
     "tests/verify/test_emulated_cuda.py",
 )
 SHOWN = ("torch", "tensordict", "gymnasium", "gym", "envpool", "numpy")
-CLASSIC = ("gymnasium[mujoco]==0.29.1", "envpool==0.9.0", "mujoco>=2.3.3,<3.4")
-"""What cleanrl's scripts were written for."""
+CLASSIC = ("gymnasium[mujoco]==0.29.1", "mujoco>=2.3.3,<3.4")
+"""What cleanrl's scripts were written for; envpool 0.9.0 has no build for Python 3.10."""
 NEWEST = ("gymnasium[mujoco]>=1", "envpool>=1")
-BESIDE = ("einops>=0.8", "gym==0.23.1", "pygame>=2.1", "tensorboard>=2.16", "tyro>=0.9")
-
-INTRODUCTION = """\
-# Versions
-
-With which versions conversions were seen to be equal, by `make test-versions`: in an environment of each row, original
-and converted fixtures are run against each other, flags off, on the emulated CUDA device too, and a compiled policy
-draws what the eager one draws. The rest of the tests, the [family](../benchmarks/logs/family.md) and other people's
-scripts run with Python 3.11, torch 2.13 and gymnasium 0.29.
-
-"""
+BESIDE = ("pytest>=8.2", "einops>=0.8", "gym==0.23.1", "pygame>=2.1", "tensorboard>=2.16", "tyro>=0.9")
 
 
 @dataclass(frozen=True)
@@ -54,8 +45,8 @@ class Row:
 
 ROWS = (
     Row("3.10", "torch==2.11.*", CLASSIC),
-    Row("3.11", "torch==2.13.*", CLASSIC),
-    Row("3.11", "torch", CLASSIC),
+    Row("3.11", "torch==2.13.*", (*CLASSIC, "envpool==0.9.0")),
+    Row("3.11", "torch", (*CLASSIC, "envpool==0.9.0")),
     Row("3.12", "torch", NEWEST),
     Row("3.13", "torch", NEWEST),
 )
@@ -77,7 +68,7 @@ def prove(row: Row, folder: Path) -> dict[str, str]:
         subprocess.run([f"python{row.python}", "-m", "venv", place], check=True)
     install = [python, "-m", "pip", "install", "--quiet", "--upgrade"]
     subprocess.run([*install, row.torch], check=True)  # by itself, so that nothing chooses another one
-    subprocess.run([*install, row.torch, "-e", f"{ROOT}[run,test]", *BESIDE, *row.environments], check=True)
+    subprocess.run([*install, row.torch, "-e", f"{ROOT}[run]", *BESIDE, *row.environments], check=True)
     listed = subprocess.run(
         [python, "-m", "pip", "list", "--format=freeze"], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -87,27 +78,22 @@ def prove(row: Row, folder: Path) -> dict[str, str]:
     click.echo(tests.stdout)
     exact = subprocess.run([python, "--version"], stdout=subprocess.PIPE, text=True, check=True)
     seen = re.sub(r" in .*", "", tests.stdout.strip().splitlines()[-1]).strip("= ")
-    return {"Python": exact.stdout.split()[1], **{name: versions[name] for name in SHOWN}, "tests": seen}
+    return {"Python": exact.stdout.split()[1], **{name: versions.get(name, "none") for name in SHOWN}, "tests": seen}
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--only", multiple=True, metavar="PYTHON", help="Rows of this Python alone; may be repeated. Writes no page."
-)
+@click.option("--only", multiple=True, metavar="PYTHON", help="Rows of this Python alone; may be repeated.")
 def main(folder: Path, only: tuple[str, ...]) -> None:
-    """Prove each row, print what was seen, and write the page."""
+    """Prove each row, and print what was seen."""
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for row in (r for r in ROWS if not only or r.python in only):
         found.append(prove(row, folder.absolute()))
         click.echo(found[-1])
     columns = list(found[0])
-    lines = [columns, ["-"] * len(columns), *([seen[c] for c in columns] for seen in found)]
-    table = "".join(f"| {' | '.join(line)} |\n" for line in lines).replace("| - ", "|-").replace("- |\n", "-|\n")
-    click.echo(table)
-    if not only:
-        PAGE.write_text(INTRODUCTION + table, encoding="utf-8")
+    for line in (columns, ["-"] * len(columns), *(list(seen.values()) for seen in found)):
+        click.echo(f"| {' | '.join(line)} |")
     sys.exit(any("failed" in seen["tests"] or "passed" not in seen["tests"] for seen in found))
 
 
