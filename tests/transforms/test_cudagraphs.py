@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
-from test_compile import CHECKS, compiled
+from test_compile import CHECKS, FINITE, compiled
 
 from transformer import Applied, Skipped, convert
 
@@ -24,6 +24,7 @@ GREEDY = {"agent": edited("agent", "probs.sample()", "probs.logits.argmax(-1)")}
 POLICY = {
     **NAMED,
     **IMPORT,
+    "head": FINITE,
     "before_loop": compiled("policy", steady=True) + captured("policy = CudaGraphModule(policy, warmup=20)") + "\n",
 }
 
@@ -96,7 +97,7 @@ REWRITES = [
     ),
     Rewrite(
         "the policy alone, where the update branches on a tensor",
-        {**GREEDY, **ON_DEVICE, "metrics": "if ratio.max() > 100:\n    ratio = ratio.detach()"},
+        {**GREEDY, **ON_DEVICE, "metrics": "if ratio.max() > 100:\n    ratio = 2 * ratio"},
         {
             **POLICY,
             **CAPTURABLE,
@@ -161,7 +162,7 @@ NOOPS = [
     ),
     NoOp(
         "a branch on a tensor",
-        {**ON_DEVICE, "metrics": "if ratio.max() > 100:\n    ratio = ratio.detach()"},
+        {**ON_DEVICE, "metrics": "if ratio.max() > 100:\n    ratio = 2 * ratio"},
         BRANCHES,
         also=UPDATED,
     ),

@@ -52,7 +52,7 @@ class Changes:
             self.bound.update(dict.fromkeys(node.names, node.lineno))
         if isinstance(node, ast.Call) and (name := _set_by_name(node)) is not None:
             self.stored.setdefault(name, node.lineno)
-        elif self.by_text is None and _sets_by_text(node):
+        elif self.by_text is None and sets_by_text(node):
             self.by_text = node.lineno
 
     def _touch(self, node: ast.expr, where: ast.expr) -> None:
@@ -96,7 +96,7 @@ def _set_by_name(call: ast.Call) -> str | None:
     return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
 
-def _sets_by_text(node: ast.AST) -> TypeGuard[ast.expr]:
+def sets_by_text(node: ast.AST) -> TypeGuard[ast.expr]:
     """`setattr(x, name, value)`, `vars(x)["name"] = value`, `x.__dict__.update(...)`, `exec(...)` and the like."""
     if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         return _is_namespace(node.value)

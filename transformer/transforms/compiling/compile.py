@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access
-from transformer.recognition.changes import Changes
+from transformer.recognition.arguments import holds_options
+from transformer.recognition.changes import Changes, sets_by_text
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -40,7 +41,8 @@ INFO = TransformInfo(
         "with the random numbers that the eager run draws. "
         "The advantages stay eager: their one call per rollout saves less than it takes to compile, and unrolled over "
         "the rollout their recurrence would compile for minutes. A policy that reads nothing that may change, but for "
-        "the parameters' values, guards nothing but its input."
+        "the parameters' values, guards nothing but its input. Distributions, which stop a script at NaN, check "
+        "nothing then; where the policy is known, its parameters are looked at once in each iteration instead."
     ),
     costs="Nothing is compiled.",
     needs=("flags",),
@@ -120,6 +122,16 @@ def apply(state: State) -> Rewrite:
         )
     elif both is not None and checks:  # what tensor-lr sets up under either flag
         edits.after(both.body[-1], render("unchecked"))
+    network = (facts.policy_target or "").partition(".")[0]
+    per_rollout = roles.kind == "on-policy" and not facts.in_turns
+    if computing is None and checks and per_rollout and network in roles.modules:
+        either = f"({facts.any_flag})" if " or " in facts.any_flag else facts.any_flag
+        code = render("finite", flags=either, network=network)
+        edits.before(roles.outermost.body[0], code)
+        notes.append(
+            f"distributions check nothing with a flag: where {network} is NaN, the script stops when the next "
+            "iteration begins, and not at once"
+        )
     floating = [tree.definition(name) for name in functions if name in facts.present_rates]
     present = tree.names.fresh("at_present_rate")
     if floating:
@@ -161,9 +173,26 @@ def _replaced(roles: Roles) -> str | None:
     for name in sorted({*changes.stored, *changes.bound} & defined):
         line = changes.stored.get(name) or changes.bound[name]
         return f"line {line} puts something else in the place of {name}(), which compiled code would not see"
-    if changes.by_text is not None:
-        return f"line {changes.by_text} sets what only a run can tell, perhaps a function that compiled code calls"
+    for node in roles.run_by_training:
+        if sets_by_text(node) and not _sets_no_function(roles, node, defined):
+            return f"line {node.lineno} sets what only a run can tell, perhaps a function that compiled code calls"
     return None
+
+
+def _sets_no_function(roles: Roles, node: ast.expr, defined: set[str]) -> bool:
+    """Whether what is set by its name is an option of the script, or a name that no function has."""
+    if isinstance(node, ast.Subscript):
+        space: ast.expr = node.value
+        if isinstance(node.slice, ast.Constant) and node.slice.value not in defined:
+            return True
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        space = node.func.value
+    elif isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name) and node.func.id != "exec":
+        return holds_options(roles.tree, node.args[0], roles.scope)
+    else:
+        return False
+    owner = space.value if isinstance(space, ast.Attribute) else next(iter(getattr(space, "args", ())), None)
+    return owner is not None and holds_options(roles.tree, owner, roles.scope)
 
 
 def _keeps_graph(function: ast.FunctionDef) -> bool:

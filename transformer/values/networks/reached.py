@@ -44,7 +44,7 @@ _FLOWS = (
     names("tensor", "torch", "functional", memory=("new", "shared")) - _STOPPED - {"dropout"}
     | frozenset("amax amin squeeze unsqueeze T rsample as_tensor asarray chunk split unbind roll".split())
     | frozenset("binary_cross_entropy_with_logits binary_cross_entropy nll_loss kl_div sin cos unfold outer".split())
-    | frozenset("logaddexp sigmoid tanh relu".split())
+    | frozenset("logaddexp sigmoid tanh relu inv".split())
 )
 """Functions and methods through whose results gradients flow to every tensor of floats that they are given."""
 _FIRST = frozenset("gather index_select masked_fill flatten reshape view expand repeat norm clamp clip".split())
