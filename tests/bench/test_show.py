@@ -41,6 +41,20 @@ def test_all_of_it() -> None:
     assert "busy" not in text
 
 
+def test_what_is_still_compiled_after_the_burn_in_is_said_with_its_guard() -> None:
+    guard = "0/3: L['optimizer'].param_groups[0]['betas'][0] == 0.93  # in step"
+    again = {"function": "update", "after_burnin": True, "reason": guard}
+    first = {**again, "after_burnin": False, "reason": None}
+    slow = replace(measurement(0.001, 3.0), compiled={"functions": {}, "compilations": [first, again, again]})
+    made = benchmark(("original", [measurement(0.002, 4.0)]), ("compile", [slow]))
+    text = shown(made)
+    assert "compile: update was still compiled after the burn-in, 2 times" in text
+    assert "['betas'][0] == 0.93\n" in text
+    _, described = as_json(made)["results"]
+    assert len(described["still_compiled"]) == 1
+    assert "still compiled" not in shown(on_a_cpu())
+
+
 def test_turns_that_do_not_tell_the_speeds_apart_get_a_question_mark() -> None:
     made = benchmark(
         ("original", [measurement(s, 4.0) for s in (0.0021, 0.0022)]),

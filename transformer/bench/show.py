@@ -25,6 +25,9 @@ def print_benchmark(benchmark: Benchmark, console: Console) -> None:
     if compiled.row_count:
         console.print(compiled)
     for result in benchmark.results:
+        for sentence in still_compiled(result):
+            console.print(Text(f"{result.contender.name}: {sentence}", style="bold red"), soft_wrap=True)
+    for result in benchmark.results:
         if result.status != "measured":
             style = "yellow" if result.status == "not run" else "bold red"
             console.print(Text(f"{result.contender.name}: {result.status}: {result.reason}", style=style))
@@ -136,6 +139,20 @@ def _compiled(benchmark: Benchmark) -> Table:
     return table
 
 
+def still_compiled(result: Result) -> tuple[str, ...]:
+    """Which functions were compiled anew after the burn-in, in any round, and the guard that failed last."""
+    found: dict[str, list[str]] = {}
+    for measurement in result.measurements:
+        for one in measurement.compiled["compilations"]:
+            if one["after_burnin"] and one["reason"]:
+                found.setdefault(one["function"], []).append(one["reason"].partition("  #")[0].strip())
+    return tuple(
+        f"{name} was still compiled after the burn-in, {len(reasons)} times: its figures are not those of a long "
+        f"training. The guard that failed last: {reasons[-1]}"
+        for name, reasons in found.items()
+    )
+
+
 def _conditions(benchmark: Benchmark) -> str:
     task, here = benchmark.task, benchmark.machine
     versions = ", ".join(f"{name} {version}" for name, version in benchmark.versions.items())
@@ -184,6 +201,7 @@ def _result_json(result: Result) -> dict[str, Any]:
         "warmup_seconds": _spread_json(found.warmup_seconds),
         "seconds_per_step": dict(found.seconds_per_step),
         "peak_mib": dict(found.peak_mib),
+        "still_compiled": list(still_compiled(result)),
         "functions": {name: asdict(f) for name, f in found.functions.items()},
         "break_even": None if found.break_even is None else asdict(found.break_even),
         "told_apart": found.clear,
