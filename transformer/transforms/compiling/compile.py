@@ -123,7 +123,8 @@ def apply(state: State) -> Rewrite:
     elif both is not None and checks:  # what tensor-lr sets up under either flag
         edits.after(both.body[-1], render("unchecked"))
     network = (facts.policy_target or "").partition(".")[0]
-    per_rollout = roles.kind == "on-policy" and not facts.in_turns
+    # Several processes must agree to stop, and a loop whose turns are steps would look at them in each
+    per_rollout = roles.kind == "on-policy" and not facts.in_turns and "distribute" not in facts.asked.transforms
     if computing is None and checks and per_rollout and network in roles.modules:
         either = f"({facts.any_flag})" if " or " in facts.any_flag else facts.any_flag
         code = render("finite", flags=either, network=network)
