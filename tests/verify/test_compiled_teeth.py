@@ -1,4 +1,4 @@
-"""Wrong conversions that compute otherwise only where they are compiled: the compile rung tells them."""
+"""Wrong conversions that compute otherwise only where they are compiled: the check of compiled functions tells them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 from scripts import edited, script
 
 from transformer import all_transforms, convert
+from transformer.verify.names import COMPILED, FLAGS_ON
 from transformer.verify.run import Run
 from transformer.verify.verify import Task, verify
 
 LOGGED = {"metrics": "", "anneal": "", "report": "print(iteration, global_step, v_loss.item(), pg_loss.item())"}
 LOSS = "loss = pg_loss + 0.5 * v_loss - 0.01 * entropy.mean()"
 POLICY = "loss = pg_loss - 0.01 * entropy.mean()"
-CHOSEN = {t.name for t in all_transforms() if t.option is None} - {"shuffle"}
+CHOSEN = {t.name for t in all_transforms() if not t.option} - {"shuffle"}
 
 WRONG = {
     "a loss that reaches the critic in every other iteration": (
@@ -43,7 +44,7 @@ def test_what_is_compiled_though_it_must_not_be(title: str, tmp_path: Path) -> N
     first = converted.index("    options = {")
     place = converted.index("\n\n", first) + 1
     wrong = converted[:place] + compiling + converted[place:]
-    rungs = {r.name: r for r in verify(Task(Run(path), wrong, up_to="compile", stress=False)).rungs}
-    assert rungs["uncompiled"].status == "equal", rungs["uncompiled"]
-    assert rungs["compile"].status == "different"
-    assert any(told in finding for finding in rungs["compile"].findings), rungs["compile"].findings
+    checks = {c.name: c for c in verify(Task(Run(path), wrong, up_to=COMPILED, other_arguments=False)).checks}
+    assert checks[FLAGS_ON].status == "equal", checks[FLAGS_ON]
+    assert checks[COMPILED].status == "different"
+    assert any(told in finding for finding in checks[COMPILED].findings), checks[COMPILED].findings
