@@ -17,7 +17,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-versions test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild strangers wild-speed clean
+.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-processors test-versions test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild strangers wild-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -58,6 +58,13 @@ $(VENV_CUDA)/.installed: pyproject.toml setup.py
 
 test-versions: $(STAMP) ## quick equality on Python 3.10 to 3.13, torch 2.11 to the newest, gymnasium 0.29 and 1 (20 GB in VERSIONS=folder)
 	$(BIN)/python tests/tools/versions.py $(VERSIONS)
+
+# torch decides by the processor it finds which instructions it computes with, unless it is told; avx2 needs one that has it
+test-processors: $(STAMP) ## the equality tests with the instructions of other processors; WHEEL=, CLEANRL= for the family too (hours)
+	$(foreach capability,default avx2,ATEN_CPU_CAPABILITY=$(capability) $(BIN)/python -m pytest -n 2 -m "not gpu" \
+	  tests/system/test_equality.py -k "conversion_is_equal or published" || failed=yes;) test -z "$$failed"
+	$(if $(WHEEL),$(foreach capability,default avx2,ATEN_CPU_CAPABILITY=$(capability) \
+	  $(BIN)/python benchmarks/family.py $(WHEEL) $(CLEANRL) --up-to flags-off || exit 1;))
 
 test-browser: $(STAMP) ## the tests of the page in Chromium (skipped visibly without it; CHROMIUM=path)
 	$(BIN)/python -m pytest -m browser

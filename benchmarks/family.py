@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import tempfile
 import time
@@ -34,6 +35,9 @@ from transformer.verify.verify import CannotVerify, Task, verify  # noqa: E402
 RESULTS = HERE / "results" / "family.json"
 PAGE = HERE / "logs" / "family.md"
 COLUMNS = (FLAGS_OFF, FLAGS_ON, COMPILED)
+CAPABILITIES = ("default", "avx2", "avx512")
+"""Instructions that torch may compute with, as it is told by ATEN_CPU_CAPABILITY."""
+FAILED = {"status": "failed", "digest": ""}
 
 INTRODUCTION = """\
 # The family
@@ -43,7 +47,9 @@ a CPU with little data, for three iterations, or for 130 steps of the environmen
 compares the conversion with its flags off with the original, bit by bit; *flags-on* does so with its flags on and
 nothing compiled; *compiled* compares every compiled function with the eager one, call by call. Environments that cannot
 be had are stood in for by those of `tests/support/standins`; the distributed scripts run in two processes.
-`make family` makes this page. An asterisk marks what was seen with an earlier version of the converter.
+The last column but one names the instructions (torch's `ATEN_CPU_CAPABILITY`) under which *flags-off* was seen equal,
+where it was run under others than the processor's own: `make test-processors`. `make family` makes this page. An
+asterisk marks what was seen with an earlier version of the converter.
 """
 
 
@@ -75,8 +81,11 @@ def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[st
             )
         except (CannotVerify, RunFailed) as failure:
             seen, why = {}, str(failure)
+        kept = {r: {"status": s, "digest": digest(conversion.source)} for r, s in seen.items()}
+        capability = os.environ.get("ATEN_CPU_CAPABILITY")
         return {
-            "checks": {r: {"status": s, "digest": digest(conversion.source)} for r, s in seen.items()},
+            "checks": kept,
+            "processors": {capability: kept.get(FLAGS_OFF, FAILED)} if capability else {},
             "why": why,
             "seconds": round(time.monotonic() - begin),
         }
@@ -85,8 +94,8 @@ def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[st
 def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
     """The table, one line per script and generation."""
     lines = [
-        f"| script | generation | transforms | {' | '.join(COLUMNS)} | held back |",
-        "|-" * (len(COLUMNS) + 4) + "|",
+        f"| script | generation | transforms | {' | '.join(COLUMNS)} | instructions | held back |",
+        "|-" * (len(COLUMNS) + 5) + "|",
     ]
     for key, conversion in conversions.items():
         name, generation = key.split(":")
@@ -96,6 +105,15 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
         for column in COLUMNS:
             check = checks.get(column, {"status": "not run", "digest": now})
             cells.append(check["status"] + ("" if check["digest"] == now or check["status"] == "not run" else "*"))
+        under = results.get(key, {}).get("processors", {})
+        cells.append(
+            ", ".join(
+                (c if under[c]["status"] == "equal" else f"{c}: {under[c]['status']}")
+                + ("" if under[c]["digest"] == now else "*")
+                for c in CAPABILITIES
+                if c in under
+            )
+        )
         skipped = {s.transform.name: s.outcome for s in conversion.steps if isinstance(s.outcome, Skipped)}
         reasons = "; ".join(f"{name}: {outcome.reason}" for name, outcome in skipped.items() if outcome.left_as_it_was)
         applied = f"{sum(s.applied for s in conversion.steps)} of {len(conversion.steps)}"
@@ -118,7 +136,8 @@ def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, run: bo
     for key in (only or members) if run else ():
         member, generation = members[key]
         seen = observe(member, generation, places[generation], up_to)
-        results[key] = seen | {"checks": results.get(key, {}).get("checks", {}) | seen["checks"]}
+        before = results.get(key, {})
+        results[key] = seen | {part: before.get(part, {}) | seen[part] for part in ("checks", "processors")}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         if up_to == CHECKS[-1] and seen["checks"]:
             family_torch.note(key, torch.__version__, seen["checks"])

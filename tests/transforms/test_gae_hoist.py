@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from cases import NoOp, Rewrite
 from scripts import PARTS, edited
@@ -453,6 +455,63 @@ NOOPS = [
             "gae": PARTS["gae"].replace("args.num_steps", "horizon"),
         },
         "horizon",
+    ),
+]
+
+
+LINE = {
+    "options": edited("options", '"--num-envs", type=int, default=2', '"--num-envs", type=int, default=1'),
+    "buffers": PARTS["buffers"].replace(", args.num_envs)", ",)").replace(", args.num_envs", ""),
+}
+"""One environment, and buffers of one dimension."""
+CARRY = "advantages[t] = lastgaelam = delta + settings.gamma * args.gae_lambda * nextnonterminal[t] * lastgaelam"
+COMPUTED = """
+    class Settings:
+        def __getattr__(self, name):
+            self.__dict__["reads"] = self.__dict__.get("reads", 0) + 1
+            return 0.9 + 0.001 * self.__dict__["reads"]
+
+
+    settings = Settings()
+
+
+"""
+
+REWRITES += [
+    Rewrite(
+        "a value of any shape, for one environment",
+        LINE,
+        {"gae": re.sub(r"expand_as\(\w+\[:1\]\)", "reshape(1)", LOOP)},
+    ),
+    Rewrite(
+        "an attribute that is computed at each read",
+        {"functions": COMPUTED, "gae": PARTS["gae"].replace("args.gamma", "settings.gamma")},
+        {
+            "gae": """
+                nextnonterminal = torch.cat([1.0 - dones[1:], (1.0 - next_done).expand_as(dones[:1])])
+                nextvalues = torch.cat([values[1:], next_value.expand_as(values[:1])])
+                for t in reversed(range(args.num_steps)):
+                    delta = rewards[t] + settings.gamma * nextvalues[t] * nextnonterminal[t] - values[t]
+                    <carry>
+            """.replace("<carry>", CARRY)
+        },
+    ),
+]
+NOOPS += [
+    NoOp(
+        "what the loop carries is read after it",
+        {"advantages": edited("advantages", "<gae>", "<gae>\nprint(lastgaelam.shape)")},
+        "lastgaelam of its last turn is read after it",
+    ),
+    NoOp(
+        "the shape of a step's result",
+        {"gae": edited("gae", "lastgaelam = delta +", "lastgaelam = delta * delta.ndim +")},
+        "delta.ndim may be another one",
+    ),
+    NoOp(
+        "the number of a step's dimensions",
+        {"gae": edited("gae", "lastgaelam = delta +", "lastgaelam = delta * delta.dim() +")},
+        "delta.dim() may be",
     ),
 ]
 

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, shared
+from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements
@@ -55,7 +57,9 @@ INFO = TransformInfo(
 
 MOVES = ("to", "cpu", "cuda")
 ALLOCATES = tuple(f"torch.{name}" for name in names("torch", fills=("sizes", "like")))
-COPIES = names("tensor", memory=("shared", "number"))
+COPIES = names("tensor", memory="shared") | names("tensor", memory="number", waits="value")
+"""Methods that give the elements of a tensor as they are, whatever its shape and its place in memory."""
+NUMBERS = ("bool", "float", "int")
 PURE = methods(rows=("element", "broadcast")) - {*MOVES}
 """Methods that compute a tensor of the same shape, or of a larger one, and do nothing else."""
 
@@ -96,6 +100,7 @@ class Hoist:
 
     def __init__(self, roles: Roles, loop: ast.For) -> None:
         self.tree, self.loop = roles.tree, loop
+        self.scope = self.tree.scope_of(loop)
         self.dtypes, self.tensors, self.shapes = roles.get(Dtypes), roles.get(Tensors), roles.get(Shapes)
         count = backwards(loop.iter)
         if count is None or not isinstance(loop.target, ast.Name) or loop.orelse:
@@ -115,9 +120,13 @@ class Hoist:
             if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
         }  # fmt: skip
         self.computed = {
-            f.name for cls in self.tree.classes.values() for f in cls.body if isinstance(f, ast.FunctionDef)
+            name
+            for c in self.tree.of(ast.ClassDef)
+            for s in c.body
+            if not self._is_field(s)
+            for name in access(s).binds
         }
-        """Names of methods: as an attribute, a property, which may be another number each time."""
+        """Names of methods, and of what else a class makes: as an attribute, it may be another number each time."""
         self.changed = self._changed()
         """Names whose memory a turn changes otherwise than by storing its result."""
         ranks = {self.shapes.rank(n.value) for s in loop.body for n in ast.walk(s)
@@ -222,10 +231,8 @@ class Hoist:
 
     def _check_scope(self) -> None:
         live = Liveness.of(self.tree.scope_of(self.loop).body).after[self.loop]
-        results = {n for n in self.bound if n in live}
-        whole = {n for n in results if n not in self._carried()}
-        if whole:
-            raise Skip(f"{sorted(whole)[0]} of its last turn is read after it")
+        if results := self.bound & live:
+            raise Skip(f"{min(results)} of its last turn is read after it")
         for stmt in statements(self.loop.body):
             if isinstance(stmt, (ast.For, ast.While, ast.Try, ast.With, ast.Break, ast.Continue, ast.Return)):
                 raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
@@ -237,34 +244,28 @@ class Hoist:
             Skip: it may not be so, of something that stays in the loop or of something that would leave it.
         """
         for node in (n for s in self.loop.body for n in ast.walk(s)):
+            of_step = any(isinstance(n, ast.Subscript) for n in ast.walk(node)) or names_in([node]) & self.bound
+            if not of_step:
+                continue
+            if isinstance(node, ast.Attribute) and not isinstance(self.tree.parents[node], ast.Call):
+                if names_in([node]) & self.bound or self._of_step(node.value):
+                    raise Skip(f"line {node.lineno}: {ast.unparse(node)} may be another one for all steps at once")
             if not isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call)) or self._copies(node):
                 continue
-            of_step = any(isinstance(n, ast.Subscript) for n in ast.walk(node)) or names_in([node]) & self.bound
-            if of_step and exact_operands(self.tree, node) is None:
+            if exact_operands(self.tree, node) is None:
                 raise Skip(f"line {node.lineno}: {ast.unparse(node)} may be rounded otherwise for all steps at once")
+
+    def _of_step(self, node: ast.expr) -> bool:
+        """Whether an expression is an array at a step, or computed of it."""
+        return any(isinstance(n, ast.Subscript) and self.index in names_in([n.slice]) for n in ast.walk(node))
 
     def _copies(self, node: ast.expr) -> bool:
         """Whether a node gives the elements that it is given, or what Python makes of one."""
         if not isinstance(node, ast.Call):
             return isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.UAdd))
         if isinstance(node.func, ast.Name):
-            return self.tree.names.builtin(node.func) in HARMLESS
+            return self.tree.names.builtin(node.func) in NUMBERS
         return isinstance(node.func, ast.Attribute) and node.func.attr in COPIES and not self.tree.qualified(node.func)
-
-    def _carried(self) -> set[str]:
-        """Names that a turn reads from the turn before: the recurrence."""
-        seen: set[str] = set()
-        carried: set[str] = set()
-        for stmt in self.loop.body:
-            reads = names_in([stmt]) if isinstance(stmt, ast.If) else names_in([getattr(stmt, "value", stmt)])
-            if isinstance(stmt, ast.AugAssign):
-                reads |= names_in([stmt.target])
-            carried |= (reads & self.bound) - seen - (set(self.boundary.last) if self.boundary else set())
-            targets = getattr(stmt, "targets", [])
-            seen |= {t.id for t in targets if isinstance(t, ast.Name)}
-            if isinstance(stmt, ast.If) and self.boundary:
-                seen |= set(self.boundary.last)
-        return carried
 
     def _elementwise_assignment(self, stmt: ast.stmt) -> bool:
         return (
@@ -311,7 +312,7 @@ class Hoist:
             )
         if isinstance(node, ast.Attribute):
             plain = isinstance(node.value, ast.Name) and node.value.id not in self.bound | self.changed
-            return plain and node.attr not in self.computed
+            return plain and (holds_options(self.tree, node.value, self.scope) or self._is_kept(node.attr))
         if isinstance(node, ast.Subscript):
             return self._base(node, shift) is not None
         if isinstance(node, ast.IfExp):
@@ -322,6 +323,17 @@ class Hoist:
         if isinstance(node, ast.Call) and self.tree.qualified(node.func) is None:  # of what is known to be a tensor
             return not calls_method(node, *MOVES) and self._in_time(operands[0])
         return True
+
+    def _is_field(self, stmt: ast.stmt) -> bool:
+        """Whether a statement of a class gives an attribute a plain value, or says that there is one."""
+        if not isinstance(stmt, (ast.Assign, ast.AnnAssign)):
+            return False
+        field = isinstance(stmt.value, ast.Call) and self.tree.calls(stmt.value, "dataclasses.field")
+        return field or stmt.value is None or not any(isinstance(n, (ast.Call, ast.Name)) for n in ast.walk(stmt.value))
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether an attribute of this name is what an object keeps, and no class of the file computes it."""
+        return self.computed.isdisjoint({name, "__getattr__", "__getattribute__"})
 
     def _is_plain(self, node: ast.expr) -> bool:
         """Whether an expression is the same in all turns, and computes without side effects."""
@@ -416,8 +428,10 @@ class Hoist:
         ]
         ends = self.tree.text(last)
         ends = ends if isinstance(last, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({ends})"
-        row = f"{self.tree.text(bases[0])}[:1]"
-        return f"torch.cat([{self.tree.splice(inner, edits)}, {ends}.expand_as({row})])"
+        whole = f"{ends}.expand_as({self.tree.text(bases[0])}[:1])"
+        if self.rank == 1 and self.shapes.rank(last) not in (0, 1):  # a step has one element, in whatever shape
+            whole = f"{ends}.reshape(1)"
+        return f"torch.cat([{self.tree.splice(inner, edits)}, {whole}])"
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
