@@ -140,6 +140,12 @@ def diff(
     elif patch_series is not None:
         _write_series(patch_series, patches.series(conversion, name, source.encode))
     elif html is not None or open_page:
+        if found is not None:
+            own = conversion.original if script == STDIN else text.read(Path(script)).content
+            try:
+                found.check_scripts(own, conversion.source)
+            except NotAVerification as error:
+                raise click.UsageError(f"{verified}: {error}") from None
         _write_page(conversion, script, html, open_page, found)
     elif stat:
         whole = compare(conversion.original, conversion.source)

@@ -106,6 +106,7 @@ class CheckName(click.Choice):  # type: ignore[type-arg]
     show_default=True,
     help="Form of the result.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Show each quantity that was compared, and what was not exercised.")
 @click.option("--report", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Draw plots into DIR.")
 @click.pass_context
 def verify(
@@ -124,6 +125,7 @@ def verify(
     nproc: int | None,
     timeout: float | None,
     form: str,
+    verbose: bool,
     report: Path | None,
 ) -> None:
     """Run ORIGINAL and CONVERTED for a few iterations and show that they compute the same, or where they do not.
@@ -152,7 +154,16 @@ def verify(
     with terminated_like_interrupted(), bars:
         try:
             source, prefixes = _sources(original, converted, together, each_transform, distribute=nproc is not None)
-            task = Task(run, source, iterations, every, up_to, prefixes, other_arguments)
+            task = Task(
+                run,
+                source,
+                iterations,
+                every,
+                up_to,
+                prefixes,
+                other_arguments,
+                "" if converted is None else str(converted),
+            )
             if nproc is not None and joins_ranks(text.read(original).content, source):
                 alone = replace(task, original=replace(run, processes=None))
                 verification = verify_ranks(alone, nproc, bars)
@@ -161,7 +172,7 @@ def verify(
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
         except (RunFailed, CannotVerify, NoReturns, OSError) as error:
             _fail(str(error), form)
-    _show(verification, require, by_seed, form)
+    _show(verification, require, by_seed, form, verbose)
     if report is not None:
         _write_report(verification, report)
     sys.exit(_exit_code(verification, require, by_seed))
@@ -220,12 +231,16 @@ def _by_seed(task: Task, verification: Verification, seeds: int, bars: Bars) -> 
     return compare_seeds(run, options, seeds, bars)
 
 
-def _show(verification: Verification, require: tuple[str, ...], by_seed: SeedsResult | None, form: str) -> None:
+def _show(
+    verification: Verification, require: tuple[str, ...], by_seed: SeedsResult | None, form: str, verbose: bool
+) -> None:
     if form == "json":
         click.echo(json.dumps(show.as_json(verification, require, by_seed), indent=2))
         return
     console = Console()
-    show.print_verification(verification, console)
+    if verbose:
+        show.print_verification(verification, console)
+    show.print_verdict(verification, console, require)
     if by_seed is not None:
         show.print_seeds(by_seed, console)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,6 +45,22 @@ class Verified:
     versions: Mapping[str, str]
     checks: tuple[Check, ...]
     notes: tuple[str, ...]
+    scripts: Mapping[str, Mapping[str, str]]
+    """Name and digest of `original` and `converted`; empty where an earlier version wrote none."""
+
+    def check_scripts(self, original: str, converted: str) -> None:
+        """See whether this is the verification of these texts.
+
+        Raises:
+            NotAVerification: it is of other ones, or does not say of which.
+        """
+        if not self.scripts:
+            raise NotAVerification("it does not say which scripts were verified: run lean-convert verify again")
+        for role, text in (("original", original), ("converted", converted)):
+            seen = self.scripts[role]
+            if seen["digest"] != hashlib.sha256(text.encode()).hexdigest():
+                what = "of another script" if role == "original" else "of another conversion of this script"
+                raise NotAVerification(f"it is the verification {what}, {seen['name']}: run lean-convert verify again")
 
 
 def read_verified(text: str) -> Verified:
@@ -64,6 +81,9 @@ def read_verified(text: str) -> Verified:
             iterations=data.get("iterations"),
             versions={str(k): _version(v) for k, v in data.get("versions", {}).items()},
             checks=tuple(map(_check, data["checks"])),
+            scripts={
+                str(role): {str(k): str(v) for k, v in one.items()} for role, one in data.get("scripts", {}).items()
+            },
             notes=(*map(str, data.get("notes", ())), *_seeds(data.get("seeds"))),
         )
     except (KeyError, TypeError, AttributeError) as error:

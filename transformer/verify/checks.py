@@ -59,6 +59,8 @@ class Check:
     """What was compared in another way than the rest, one sentence each."""
     lockstep: Lockstep | None = field(default=None, repr=False)
     recording: Recording | None = field(default=None, repr=False)
+    seconds: float = 0.0
+    """Wall-clock time, with the runs of the original that it needed."""
 
 
 def recorded_check(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Check:

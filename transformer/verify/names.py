@@ -59,6 +59,13 @@ def of_group(name: str, group: str) -> bool:
     return name == group or (group == OTHER_ARGUMENTS and name.endswith(tuple(_ENDS)))
 
 
+def line_of(name: str) -> str:
+    """The line of a verdict that tells of a check; several checks may share one."""
+    if name.endswith(tuple(_ENDS)):
+        return _ENDS[OTHER_ARGUMENTS]
+    return _SHOWN[GRAPHS] if GRAPHS in name else shown(name)
+
+
 def shown(name: str) -> str:
     """A check's name in words."""
     for end, words in _ENDS.items():

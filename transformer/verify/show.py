@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from transformer.verify.checks import Check, Row
 from transformer.verify.harness.job import Episodes
-from transformer.verify.names import OTHER_ARGUMENTS, SHORT_EPISODES
+from transformer.verify.names import GRAPHS, OTHER_ARGUMENTS, SHORT_EPISODES, line_of, shown
 from transformer.verify.seeds import SeedsResult
 from transformer.verify.verify import Verification
 
@@ -27,9 +28,84 @@ _STYLES = {
 _FINDINGS_SHOWN = 8
 
 
+def print_verdict(verification: Verification, console: Console, required: tuple[str, ...] = ()) -> None:
+    """Print a line for each kind of check, what is wrong with the first that is not equal, and the verdict last."""
+    lines: dict[str, list[Check]] = {}
+    for check in verification.checks:
+        lines.setdefault(line_of(check.name), []).append(check)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    for name, checks in lines.items():
+        worst = max(checks, key=lambda check: _GRAVITY.index(check.status))
+        cells = _outcome(worst, checks)
+        seconds = sum(check.seconds for check in checks)
+        time = _duration(seconds) if worst.status != "not run" and seconds else ""
+        table.add_row(name, Text(cells[0], style=_STYLES[worst.status]), cells[1], time)
+    console.print(table)
+    failing = verification.verdict(required)
+    if failing is not None and failing.status == "failed":
+        console.print(Text(failing.reason, style="red"), soft_wrap=True)
+        return
+    total = _duration(sum(check.seconds for check in verification.checks))
+    if failing is None:
+        console.print(Text(f"{_equal_on(verification)}   {total}", style="bold green"), soft_wrap=True)
+        return
+    cause, _, meaning = (failing.findings or (failing.reason,))[0].partition(". This points to: ")
+    if meaning:
+        console.print(Text(f"This points to: {meaning}", style="bold red"), soft_wrap=True)
+    console.print(Text(f"  {cause}", style="red"), soft_wrap=True)
+    if len(failing.findings) > 1:
+        console.print(Text(f"  {len(failing.findings) - 1} more that may follow from it: -v shows them", style="dim"))
+    console.print(_table(verification, [failing]))
+    said = "NOT RUN, and required" if failing.status in ("not run", "emulated") else "DIFFERENT"
+    console.print(Text(f"{said}: {shown(failing.name)}   {total}", style="bold red"), soft_wrap=True)
+
+
+_GRAVITY = ("not run", "equal", "emulated", "close", "different", "failed")
+"""Of the checks of one line, the status that it tells: what has not run does not hide what has."""
+
+
+def _outcome(check: Check, checks: list[Check]) -> tuple[str, str]:
+    """What is said of a line: how equal, and how much was compared or what was allowed."""
+    if check.status == "not run":
+        return f"not run: {check.reason.splitlines()[0]}", ""
+    if check.status == "emulated":
+        return "emulated: no GPU here", ""
+    if check.status != "equal":
+        return {"close": "close to float32", "different": "DIFFERENT", "failed": "FAILED"}[check.status], ""
+    if check.lockstep is None:
+        return "same bits", f"{_amount(sum(row.values for c in checks for row in c.rows))} values"
+    rows = [row for c in checks for row in c.rows if row.tolerance and row.error is not None]
+    if not rows:
+        return "same bits", ""
+    largest = max(rows, key=lambda row: (row.error or 0.0) / (row.tolerance or 1.0))
+    return f"within {largest.error:.0e}", f"allowed {largest.tolerance:.0e}"
+
+
+def _amount(number: int) -> str:
+    return f"{number / 1e6:.1f} M" if number >= 1e5 else f"{number:,}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _equal_on(verification: Verification) -> str:
+    """The verdict where nothing is different."""
+    graphs = [check.status for check in verification.checks if GRAPHS in check.name]
+    if graphs and "equal" not in graphs:
+        return "EQUAL on all that can run here. CUDA graphs need a GPU."
+    left = any(check.status == "not run" for check in verification.checks)
+    return "EQUAL on all that could run." if left else "EQUAL."
+
+
 def print_verification(verification: Verification, console: Console) -> None:
     """Print one table line per compared quantity of each check, and below it what is different and what to know."""
-    console.print(_table(verification))
+    console.print(_table(verification, verification.checks))
     for check in verification.checks:
         console.print(_remarks(check))
     if verification.not_exercised:
@@ -61,6 +137,7 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
     failing = verification.verdict(required)
     alike = seeds is None or seeds.alike
     return {
+        "scripts": verification.scripts,
         "verdict": "equal" if failing is None and alike else failing.status if failing is not None else "different",
         "first_failing_check": None if failing is None else failing.name,
         "arguments": list(verification.args),
@@ -77,14 +154,14 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
     }
 
 
-def _table(verification: Verification) -> Table:
+def _table(verification: Verification, checks: Sequence[Check]) -> Table:
     table = Table(title=f"{verification.original.iterations} iterations", title_justify="left")
     table.add_column("compared", overflow="fold")
     table.add_column("values", justify="right")
     table.add_column("difference", justify="right")
     table.add_column("allowed", justify="right")
     table.add_column("where", overflow="fold")
-    for check in verification.checks:
+    for check in checks:
         title = Text(f"{check.name}: {check.status.upper()}", style=_STYLES[check.status])
         table.add_row(title, end_section=not check.rows)
         for i, row in enumerate(check.rows, start=1):
@@ -116,6 +193,7 @@ def _check_json(check: Check) -> dict[str, Any]:
     return {
         "name": check.name,
         "status": check.status,
+        "seconds": round(check.seconds, 1),
         "reason": check.reason or None,
         "findings": list(check.findings),
         "notes": list(check.notes),

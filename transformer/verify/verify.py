@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -91,6 +93,8 @@ class Task:
     """Name and text of each state of the conversion, to be compared with the original before anything else."""
     other_arguments: bool = True
     """Whether what a usual run does not exercise is compared in a run with other arguments."""
+    converted_name: str = ""
+    """Path of the converted script, as it was given; empty where the original was converted for this."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,8 @@ class Verification:
     notes: tuple[str, ...] = field(default=(PERMUTATIONS,))
     other_arguments: tuple[Arguments, ...] = ()
     """For the checks with other arguments and those with short episodes; none where there were no such checks."""
+    scripts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Name and digest of `original` and `converted`."""
     not_exercised: tuple[str, ...] = ()
     """Ways of the original's training code that no run of it took, one sentence each."""
 
@@ -136,10 +142,24 @@ def verify(task: Task, progress: Progress | None = None) -> Verification:
     return _Checks(task, progress or NoProgress()).run()
 
 
+class _Timed(list[Check]):
+    """Checks, each with the time since the one before it."""
+
+    def __init__(self, begun: float) -> None:
+        super().__init__()
+        self._last = begun
+
+    def append(self, check: Check) -> None:
+        """Take in a check that has just ended."""
+        before, self._last = self._last, time.monotonic()
+        super().append(replace(check, seconds=self._last - before))
+
+
 class _Checks:
     def __init__(self, task: Task, progress: Progress) -> None:
         self._task = task
         self._progress = progress
+        self._begun = time.monotonic()
         self._length = find_length(task.original)
         usual = STEPS if self._length.stepwise else ITERATIONS
         self._usual = _Comparison(task, progress, self._length, task.original, task.iterations or usual)
@@ -147,7 +167,7 @@ class _Checks:
         _check_usable(self._usual.original)
 
     def run(self) -> Verification:
-        checks: list[Check] = []
+        checks = _Timed(self._begun)
         for name, source in (*self._task.prefixes, (FLAGS_OFF, self._task.converted)):
             checks.append(self._blocked(checks, name) or self._usual.flags_off(name, source))
         if WORKERS in find_flags(self._task.converted).by_use:
@@ -161,7 +181,8 @@ class _Checks:
                 others = self._others()
                 for comparison in others:
                     if self._blocked(checks, "") is None:
-                        checks += self._with_other_arguments(comparison)
+                        for check in self._with_other_arguments(comparison):
+                            checks.append(check)
         if PRECISION in find_flags(self._task.converted).by_use:
             names = [*PRECISIONS, *(f"{COMPILED}-{p}" for p in PRECISIONS if COMPILED in upper)]
             for name in names:
@@ -172,6 +193,7 @@ class _Checks:
             self._usual.run.args,
             tuple(self._notes),
             tuple(Arguments(comparison.run.args, comparison.episodes) for comparison in others),
+            _scripts(self._task),
             not_exercised(sites_of(c.original for c in (self._usual, *others))),
         )
 
@@ -237,6 +259,19 @@ class _Checks:
         if others.suffix == SHORT_EPISODES and WORKERS in find_flags(self._task.converted).by_use:
             checks.append(self._blocked(checks, with_end(WORKERS, others.suffix)) or others.with_workers())
         return checks
+
+
+def digest(source: str) -> str:
+    """What tells one script's text from another's."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def _scripts(task: Task) -> dict[str, dict[str, str]]:
+    name, before = task.original.script.name, task.original.source or text.read(task.original.script).content
+    return {
+        "original": {"name": name, "digest": digest(before)},
+        "converted": {"name": task.converted_name or name, "digest": digest(task.converted)},
+    }
 
 
 def _episodes(original: Recording) -> Episodes:
@@ -327,7 +362,7 @@ class _Comparison:
         try:
             lockstep = self._lockstep(name, run, uncompiled=name == precision, in_float32=True)
         except RunFailed as failure:
-            return _failed(name, failure)
+            return self._crashed(name, failure)
         return precision_check(name, lockstep, DTYPES[precision])
 
     def with_flags(self, name: str) -> Check:
@@ -383,6 +418,16 @@ class _Comparison:
                 run, every=self._task.every, iterations=self._stop_after, on_iteration=on_iteration, **options
             )
 
+    def _crashed(self, name: str, failure: RunFailed) -> Check:
+        """The check on which the converted script ended with an error, in its own file and lines."""
+        if failure.not_emulated:
+            last = str(failure).rstrip().rpartition("\n")[2]
+            reason = f"there is no CUDA device here, and an emulated one does not run the script: {last}"
+            return Check(name, "not run", reason=reason)
+        script, converted = self.run.script.name, self._task.converted_name
+        said = str(failure).replace(f'File "{script}"', f'File "{converted or "the converted " + script}"')
+        return Check(name, "failed", reason=f"the converted script {converted or script} failed: {said}")
+
     def _original_on(self, emulated: bool) -> Recording:
         """The original's recording on the device of a check.
 
@@ -405,7 +450,7 @@ class _Comparison:
         try:
             converted = self._record(name, run, uncompiled=name in EAGER, emulated=emulated, in_float32=in_float32)
         except RunFailed as failure:
-            return _failed(name, failure)
+            return self._crashed(name, failure)
         converted = without_options(
             converted, added_options(self._before, run.source or self._before), on=name in EAGER
         )
@@ -429,21 +474,12 @@ class _Comparison:
         try:
             lockstep = self._lockstep(name, run, emulated=emulated)
         except RunFailed as failure:
-            return _failed(name, failure)
+            return self._crashed(name, failure)
         other = self._record("original by another clock", self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK)
         added = added_options(self._before, self._task.converted)
         logs = (replace(log, prints=lines_without_options(log.prints, added, on=True)) for log in lockstep.logs)
         runs = zip((original, *original.peers), (other, *other.peers), logs, strict=True)
         return lockstep_check(name, lockstep, [compare_first_log(*of_rank) for of_rank in runs])
-
-
-def _failed(name: str, failure: RunFailed) -> Check:
-    """The check of a script that ended with an error."""
-    if failure.not_emulated:
-        last = str(failure).rstrip().rpartition("\n")[2]
-        reason = f"there is no CUDA device here, and an emulated one does not run the script: {last}"
-        return Check(name, "not run", reason=reason)
-    return Check(name, "failed", reason=str(failure))
 
 
 def _check_usable(original: Recording) -> None:
