@@ -4,6 +4,7 @@ import pty
 import subprocess
 import sys
 import webbrowser
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -137,9 +138,31 @@ def test_blame_prints_the_converted_script(script):
     assert [line.split("│ ", 1)[1] for line in lines] == COMPILE.splitlines()
 
 
+def scripts(**changed):
+    """Names and digests as a verification of the made-up conversion has them, some of another text."""
+    texts = {"original": ORIGINAL, "converted": hand_made().source} | changed
+    return {k: {"name": "other.py", "digest": sha256(v.encode()).hexdigest()} for k, v in texts.items()}
+
+
+@pytest.mark.parametrize(
+    ("proof", "message"),
+    [
+        ({"scripts": scripts(original="another")}, "of another script, other.py"),
+        ({"scripts": scripts(converted="another")}, "of another conversion"),
+        ({}, "does not say which"),
+    ],
+)
+def test_the_proof_of_another_script_is_refused(script, tmp_path, proof, message):
+    report, page = tmp_path / "verified.json", tmp_path / "page.html"
+    report.write_text(json.dumps(REPORT | proof), encoding="utf-8")
+    result = run("diff", script, "--html", page, "--verified", report)
+    assert (result.exit_code, page.exists()) == (2, False)
+    assert message in " ".join(result.output.replace("│", " ").split())
+
+
 def test_the_page_is_written_with_the_verification(script, tmp_path):
     report = tmp_path / "verified.json"
-    report.write_text(json.dumps(REPORT), encoding="utf-8")
+    report.write_text(json.dumps(REPORT | {"scripts": scripts()}), encoding="utf-8")
     page = tmp_path / "page.html"
     page.write_text("an older page", encoding="utf-8")
     assert run("diff", script, "--html", page, "--verified", report).exit_code == 0

@@ -81,9 +81,7 @@ def read_verified(text: str) -> Verified:
             iterations=data.get("iterations"),
             versions={str(k): _version(v) for k, v in data.get("versions", {}).items()},
             checks=tuple(map(_check, data["checks"])),
-            scripts={
-                str(role): {str(k): str(v) for k, v in one.items()} for role, one in data.get("scripts", {}).items()
-            },
+            scripts=data.get("scripts", {}),
             notes=(*map(str, data.get("notes", ())), *_seeds(data.get("seeds"))),
         )
     except (KeyError, TypeError, AttributeError) as error:
