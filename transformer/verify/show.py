@@ -97,7 +97,7 @@ def _duration(seconds: float) -> str:
 def _equal_on(verification: Verification) -> str:
     """The verdict where nothing is different."""
     graphs = [check.status for check in verification.checks if GRAPHS in check.name]
-    if graphs and "equal" not in graphs:
+    if graphs and set(graphs) == {"emulated"}:
         return "EQUAL on all that can run here. CUDA graphs need a GPU."
     left = any(check.status == "not run" for check in verification.checks)
     return "EQUAL on all that could run." if left else "EQUAL."
