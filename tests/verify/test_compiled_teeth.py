@@ -25,10 +25,6 @@ WRONG = {
         },
         "update, call",
     ),
-    "options that change": (
-        {**LOGGED, "report": LOGGED["report"] + "\noptimizer.param_groups[0]['eps'] = 1e-5 / (iteration + 1)"},
-        "update() is still being compiled at the end of the run",
-    ),
 }
 
 
