@@ -1,0 +1,50 @@
+"""Faults that were found by attack: each is mended, or expected to fail until it is."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from faults import ITEMS, WRONG, Fault, faults
+from forking import preload
+from judge import judge
+
+ALL = faults()
+FEW = 4
+"""So many of each item are tried at every change."""
+
+
+def chosen(fault: Fault) -> bool:
+    """Whether a script is tried at every change: some that are wrong, and some that are not."""
+    ours = [f for f in ALL if f.about == fault.about and (f.name in WRONG) == (fault.name in WRONG)]
+    return fault in ours[len(ours) // (2 * FEW) :: -(-len(ours) // FEW)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(
+            fault,
+            id=fault.name,
+            marks=[
+                *([] if chosen(fault) else [pytest.mark.slow]),
+                *([pytest.mark.xfail(reason="not mended yet", raises=AssertionError)] if fault.name in WRONG else []),
+            ],
+        )
+        for fault in ALL
+    ],
+)
+def test_it_is_held_back_or_equal(fault: Fault, tmp_path: Path) -> None:
+    preload()
+    outcome = judge(tmp_path / "fault.py", fault.source)
+    assert outcome.kind != "unusable", outcome.said
+    assert outcome.right, (outcome.kind, *outcome.said)
+
+
+def test_what_is_wrong_is_one_of_them() -> None:
+    assert {f.name for f in ALL} >= WRONG
+
+
+def test_each_script_is_another() -> None:
+    assert max(Counter(f.name for f in ALL).values()) == 1
+    assert max(Counter(f.source for f in ALL).values()) == 1
+    assert {f.about for f in ALL} == {*ITEMS}
