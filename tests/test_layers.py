@@ -167,3 +167,15 @@ def test_a_package_without_faults_has_none(tmp_path: Path) -> None:
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text, encoding="utf-8")
     assert not faults(package)
+
+
+def test_nothing_is_keyed_by_a_number_that_another_object_may_have_later() -> None:
+    """A node is its own key: `id()` of one that is freed is the next one's."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "harness" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name) and node.id == "id"
+    ]
+    assert found == []

@@ -47,6 +47,15 @@ def test_other_uses_are_seen(program: Program) -> None:
     assert "f" not in {f.name for f in functions}
 
 
+def test_names_are_told_from_attributes_in_every_result() -> None:
+    """Results are parsed one by one, and what is known of a node must not be taken for the next one's."""
+    many = range(40)
+    results = ", ".join(f"net.a{i}(x.b{i}, y=x.c{i})" for i in many)
+    targets = ", ".join(f"t{i}" for i in many)
+    code = rewritten(Program("", f"def f(net, x):\n    return {results}\n\n\n{targets} = f(agent, obs)\n", ""))
+    assert code.split(" = ")[-1].strip() == re.sub(r"\bx\.", "obs.", results.replace("net.", "agent."))
+
+
 COLLECT = """
 def collect(agent, next_obs, next_done, global_step):
     <rollout>

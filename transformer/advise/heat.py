@@ -130,8 +130,8 @@ class Heats:
         """Whether a condition holds at an episode's end or every so many steps, but for one that trains then."""
         if not (_is_periodic(condition.test) or self._at_episode_end(condition.test)):
             return False
-        steps = {id(n) for nodes in self._stepping.values() for n, _ in nodes}
-        return not any(id(n) in steps for stmt in condition.body for n in walk(stmt))
+        steps = {n for nodes in self._stepping.values() for n, _ in nodes}
+        return not any(n in steps for stmt in condition.body for n in walk(stmt))
 
     def _at_episode_end(self, test: ast.expr) -> bool:
         """Whether a condition asks what the environment said of an episode's end."""

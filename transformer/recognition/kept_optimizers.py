@@ -58,12 +58,12 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.stmt], 
             return part
     if len(_stored(roles, attribute)) != 1 or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
-    within = {id(n) for update in updates for n in walk(update)}
+    within = {n for update in updates for n in walk(update)}
     for node in tree.nodes:
         if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
             used = getattr(tree.parents[node], "attr", None)
             if not _is_given_to_torch(roles, node) and (
-                used not in USED or (used in ("zero_grad", "step") and id(node) not in within)
+                used not in USED or (used in ("zero_grad", "step") and node not in within)
             ):
                 return f"line {node.lineno} may step the optimizer, or hand it on, outside of the minibatch"
         elif isinstance(node, ast.Constant) and node.value == attribute:

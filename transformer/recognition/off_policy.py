@@ -39,11 +39,11 @@ class Region:
 
 def regions(tree: Tree, loop: Loop, steps: Sequence[ast.Call], replay: str) -> tuple[Region, ...]:
     """The update regions of a training loop, one for each block that steps optimizers, in the order of the text."""
-    by_block: dict[int, tuple[list[ast.stmt], list[ast.Call]]] = {}
+    by_block: dict[ast.stmt, tuple[list[ast.stmt], list[ast.Call]]] = {}
     for step in steps:
         if loop in tree.ancestors(step):
             block = tree.block(tree.statement(step))
-            by_block.setdefault(id(block), (block, []))[1].append(step)
+            by_block.setdefault(block[0], (block, []))[1].append(step)
     stepped = {tree.statement(step) for step in steps}
     found = []
     for block, own in by_block.values():

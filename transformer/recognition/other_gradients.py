@@ -24,21 +24,21 @@ def outside(roles: Roles, updates: Collection[ast.FunctionDef], optimizer: Optim
     A loss is let through that has an optimizer of its own and depends on nothing of this one, as that of a Lagrange
     multiplier. Norms of gradients, and steps of optimizers without a loss of their own, may use what is left of others.
     """
-    tree, stepped = roles.tree, {id(step.func) for step in roles.optimizer_steps}
+    tree, stepped = roles.tree, {step.func for step in roles.optimizer_steps}
     owners = _owners(roles, optimizer)
-    within = {id(n) for n in walk(roles.outermost)}
-    apart = {id(n) for update in updates for n in walk(update)}
+    within = set(walk(roles.outermost))
+    apart = {n for update in updates for n in walk(update)}
     for node in tree.nodes:
-        if id(node) in apart or not isinstance(node, ast.Attribute):
+        if node in apart or not isinstance(node, ast.Attribute):
             continue
         scope = tree.scope_of(node)
-        if id(node) not in within and (scope is roles.scope or isinstance(scope, ast.Module)):
+        if node not in within and (scope is roles.scope or isinstance(scope, ast.Module)):
             continue
         if node.attr == "grad" and tree.qualified(node) is None:
             return node
         if node.attr == "backward" and not _is_apart(roles, node, optimizer):
             return node
-        if node.attr in NORMS or (id(node) in stepped and ast.unparse(node.value) not in owners):
+        if node.attr in NORMS or (node in stepped and ast.unparse(node.value) not in owners):
             return node
     return None
 

@@ -21,23 +21,25 @@ class Remembering(cst.CSTTransformer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.before: dict[int, str] = {}
-        """The text that a line had, by the identity of the new one."""
+        self.before: dict[cst.SimpleStatementLine, str] = {}
+        """The text that a line had, by the new one, which is the same as no other node."""
 
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         """Keep what it was."""
-        self.before[id(updated_node)] = _text_of(original_node)
+        self.before[updated_node] = _text_of(original_node)
         return updated_node
 
 
-def refit(lines: Sequence[Line], before: Mapping[int, str], source: Source, column: int, new_column: int) -> list[Line]:
+def refit(
+    lines: Sequence[Line], before: Mapping[cst.SimpleStatementLine, str], source: Source, column: int, new_column: int
+) -> list[Line]:
     """Lay out anew what the columns or the names have changed for.
 
     Args:
         lines: the lines in their new place.
-        before: the text that a line had, by the identity of the line; the others stay as they are.
+        before: the text that a line had, by the line; the others stay as they are.
         source: the script, for its width and indentation.
         column: where the lines' block began.
         new_column: where it begins now.
@@ -49,10 +51,10 @@ def refit(lines: Sequence[Line], before: Mapping[int, str], source: Source, colu
     found = _Statements(before)
     for line in lines:
         line.visit(found)
-    replaced: dict[int, Line] = {}
+    replaced: dict[cst.SimpleStatementLine, Line] = {}
     for depth, statements in found.at.items():
         inside = 4 * depth
-        texts = [(line, before[id(line)], _text_of(line)) for line in statements]
+        texts = [(line, before[line], _text_of(line)) for line in statements]
         changed = [t for t in texts if "\n" in t[1].strip("\n") or _longest(t[2]) + new_column + inside > source.width]
         if not changed:
             continue
@@ -61,7 +63,7 @@ def refit(lines: Sequence[Line], before: Mapping[int, str], source: Source, colu
             too_long = _longest(old) + column + inside <= source.width < _longest(new) + new_column + inside
             if old == formatted or too_long:
                 (again,) = cst.parse_module(source.laid_out(new, new_column + inside)).body
-                replaced[id(line)] = again.with_changes(leading_lines=line.leading_lines)
+                replaced[line] = again.with_changes(leading_lines=line.leading_lines)
     return [cast(Line, line.visit(_Replace(replaced))) for line in lines]
 
 
@@ -72,7 +74,7 @@ def _longest(text: str) -> int:
 class _Statements(cst.CSTVisitor):
     """The simple statements whose text was another, by the number of blocks around them."""
 
-    def __init__(self, before: Mapping[int, str]) -> None:
+    def __init__(self, before: Mapping[cst.SimpleStatementLine, str]) -> None:
         super().__init__()
         self.at: dict[int, list[cst.SimpleStatementLine]] = {}
         self._before, self._depth = before, 0
@@ -87,14 +89,14 @@ class _Statements(cst.CSTVisitor):
 
     def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:  # noqa: N802
         """Note a line."""
-        if id(node) in self._before:
+        if node in self._before:
             self.at.setdefault(self._depth, []).append(node)
 
 
 class _Replace(cst.CSTTransformer):
     """Puts other lines in the place of some."""
 
-    def __init__(self, replaced: Mapping[int, Line]) -> None:
+    def __init__(self, replaced: Mapping[cst.SimpleStatementLine, Line]) -> None:
         super().__init__()
         self._replaced = replaced
 
@@ -102,4 +104,4 @@ class _Replace(cst.CSTTransformer):
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement:
         """Replace a line."""
-        return self._replaced.get(id(original_node), updated_node)
+        return self._replaced.get(original_node, updated_node)

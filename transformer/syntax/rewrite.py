@@ -242,13 +242,13 @@ class _Rebuild:
     def __init__(self, source: Source, edits: Edits) -> None:
         self._source = source
         self._edits = edits
-        self._stmt_of = {id(pair.node): stmt for stmt, pair in source.pairs.items()}
-        self._dirty: set[int] = set()
+        self._stmt_of = {pair.node: stmt for stmt, pair in source.pairs.items()}
+        self._dirty: set[CstStatement] = set()
         e = edits
         for stmt in (*e._expressions, *e._reworded, *e._replaced, *e._before, *e._after):
             for node in (stmt, *source.tree.ancestors(stmt)):
                 if isinstance(node, ast.stmt):
-                    self._dirty.add(id(source.pairs[node].node))
+                    self._dirty.add(source.pairs[node].node)
 
     def module(self) -> cst.Module:
         module = self._source.module
@@ -258,7 +258,7 @@ class _Rebuild:
     def line_of(self, stmt: ast.stmt) -> Line:
         node, line = self._source.pairs[stmt]
         if not isinstance(line, cst.SimpleStatementLine):
-            return cast(Line, self._compound(node)) if id(node) in self._dirty else line
+            return cast(Line, self._compound(node)) if node in self._dirty else line
         if len(line.body) > 1:
             line = next(one for s, one in self._split(line) if s is stmt)
         return self._expressions(stmt, line)
@@ -282,14 +282,14 @@ class _Rebuild:
     def _statements(self, line: Line) -> Iterator[tuple[ast.stmt | None, Line]]:
         """The statements of a line: `a; b` is split where one of them is edited."""
         if isinstance(line, cst.SimpleStatementLine):
-            if not any(id(small) in self._dirty for small in line.body):
+            if not any(small in self._dirty for small in line.body):
                 yield None, line
             elif len(line.body) == 1:
-                yield self._stmt_of[id(line.body[0])], line
+                yield self._stmt_of[line.body[0]], line
             else:
                 yield from self._split(line)
         else:
-            yield (self._stmt_of[id(line)] if id(line) in self._dirty else None), line
+            yield (self._stmt_of[line] if line in self._dirty else None), line
 
     def _split(self, line: cst.SimpleStatementLine) -> list[tuple[ast.stmt, cst.SimpleStatementLine]]:
         parts: list[tuple[ast.stmt, cst.SimpleStatementLine]] = []
@@ -299,7 +299,7 @@ class _Rebuild:
                 one = one.with_changes(leading_lines=line.leading_lines)
             if i == len(line.body) - 1:
                 one = one.with_changes(trailing_whitespace=line.trailing_whitespace)
-            parts.append((self._stmt_of[id(small)], one))
+            parts.append((self._stmt_of[small], one))
         return parts
 
     def _statement(self, stmt: ast.stmt | None, line: Line) -> list[Line]:
@@ -364,7 +364,7 @@ class _Rebuild:
     def _compound(self, node: Any) -> Any:
         """A compound statement (or `else`, handler, case) with the edits inside it made."""
         changes: dict[str, Any] = {}
-        stmt = self._stmt_of.get(id(node))
+        stmt = self._stmt_of.get(node)
         if stmt is not None and stmt in self._edits._expressions:
             changes |= self._header(stmt, self._edits._expressions[stmt], node)
         if isinstance(getattr(node, "body", None), cst.BaseSuite):

@@ -132,13 +132,13 @@ def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
     Raises:
         Skip: there is one.
     """
-    inside = {id(n) for s in region for n in walk(s)}
+    inside = {n for s in region for n in walk(s)}
     for stmt in statements(region):
         if isinstance(stmt, (ast.Return, ast.Global, ast.Nonlocal, ast.Delete)):
             raise Skip(f"line {stmt.lineno} has a {type(stmt).__name__.lower()} statement")
         if isinstance(stmt, (ast.Break, ast.Continue)):
             loops = tree.loops_around(stmt)
-            if not loops or id(loops[0]) not in inside:
+            if not loops or loops[0] not in inside:
                 raise Skip(f"the {type(stmt).__name__.lower()} on line {stmt.lineno} leaves the region")
     for stmt in region:
         for node in walk(stmt):
@@ -157,9 +157,9 @@ def check_not_shared(tree: Tree, scope: Scope, region: Sequence[ast.stmt], binds
     Raises:
         Skip: there is one.
     """
-    inside = {id(n) for s in region for n in walk(s)}
+    inside = {n for s in region for n in walk(s)}
     for node in _functions_in(scope):
-        if id(node) in inside or (isinstance(node, ast.GeneratorExp) and is_used_up(tree, node)):
+        if node in inside or (isinstance(node, ast.GeneratorExp) and is_used_up(tree, node)):
             continue
         for name in sorted(late_reads(node) & binds)[:1]:
             made = getattr(node, "name", "the generator" if isinstance(node, ast.GeneratorExp) else "the lambda")

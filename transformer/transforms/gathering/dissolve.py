@@ -241,7 +241,7 @@ class _Method(Remembering):
         self._names = dict(parts.names)
         if method is parts.init:
             self._names |= parts.passed
-        self._stored = {id(state.source.pairs[f].node): names for f, names in parts.stored.items()}
+        self._stored = {state.source.pairs[f].node: names for f, names in parts.stored.items()}
         self._keyword = "nonlocal" if isinstance(parts.scope, ast.FunctionDef) else "global"
         self._init = self._method if method is parts.init else None
         self._dropped = set(parts.passed.values()) if method is parts.init else set()
@@ -287,7 +287,7 @@ class _Method(Remembering):
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
     ) -> cst.FunctionDef:
         """Declare what is bound for others; take away what only methods have."""
-        stored = self._stored.get(id(original_node))
+        stored = self._stored.get(original_node)
         if stored:
             names = textwrap.wrap(", ".join(sorted(stored)), WIDTH)
             declared = [_line(f"{self._keyword} {part.rstrip(',')}") for part in names]

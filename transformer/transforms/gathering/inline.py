@@ -245,11 +245,13 @@ class _Rename(Remembering):
     def __init__(self, names: dict[str, str]) -> None:
         super().__init__()
         self._new = {old: cst.parse_expression(new) for old, new in names.items() if old != new}
-        self._kept: set[int] = set()
+        self._kept: set[cst.CSTNode] = set()
+        """Held, for the identity of one that is freed may be the next one's."""
+        self._quotes: list[str] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Note names that are no variables."""
-        self._kept.update(map(id, self._others(node)))
+        self._kept.update(self._others(node))
         return super().on_visit(node)
 
     @staticmethod
@@ -264,9 +266,45 @@ class _Rename(Remembering):
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
         """Replace a variable's name."""
         new = self._new.get(original_node.value)
-        if new is None or id(original_node) in self._kept:
+        if new is None or original_node in self._kept:
             return updated_node
         return new.deep_clone()
+
+    def visit_FormattedString(self, node: cst.FormattedString) -> None:  # noqa: N802
+        """Note the quotes around what follows."""
+        self._quotes.append(node.quote)
+
+    def leave_FormattedString(  # noqa: N802
+        self, original_node: cst.FormattedString, updated_node: cst.FormattedString
+    ) -> cst.BaseExpression:
+        """Forget them."""
+        self._quotes.pop()
+        return updated_node
+
+    def leave_FormattedStringExpression(  # noqa: N802
+        self, original_node: cst.FormattedStringExpression, updated_node: cst.FormattedStringExpression
+    ) -> cst.FormattedStringExpression | cst.FlattenSentinel[cst.BaseFormattedStringContent]:
+        """Write out what `f"{rate=}"` prints of the expression, where that gets other names.
+
+        Raises:
+            NotInlined: it cannot stand in the string's quotes.
+        """
+        equal = original_node.equal
+        if equal is None or original_node.expression.deep_equals(updated_node.expression):
+            return updated_node
+        old, space = cst.Module([]).code_for_node, original_node.whitespace_before_expression
+        text = (
+            f"{old(space)}{old(original_node.expression)}{old(original_node.whitespace_after_expression)}{old(equal)}"
+        )
+        if self._quotes[-1] in text or "\\" in text or "\n" in text:
+            raise NotInlined(f"an f-string prints the text of {old(original_node.expression)}")
+        shown = original_node.conversion or ("r" if original_node.format_spec is None else None)
+        return cst.FlattenSentinel(
+            [
+                cst.FormattedStringText(text.replace("{", "{{").replace("}", "}}")),
+                updated_node.with_changes(equal=None, conversion=shown),
+            ]
+        )
 
 
 TRANSFORM = Transform(INFO, apply, ALL)

@@ -183,7 +183,7 @@ def _values(roles: Roles, rollout: ast.For, step: Step, records: Records) -> lis
     """The calls of known networks for the observations, whose results can wait for the end of the rollout."""
     tree, found = roles.tree, list[Value]()
     live = Liveness.of(roles.scope.body, NONE, roles.counted).after[rollout]
-    recording = {id(stmt): key for key, (stmt, _) in records.items()}
+    recording: dict[ast.stmt, str] = {stmt: key for key, (stmt, _) in records.items()}
     for stmt in statements(rollout.body):
         call = stmt.value if isinstance(stmt, ast.Assign) else None
         target = stmt.targets[0] if isinstance(stmt, ast.Assign) else None
@@ -197,7 +197,7 @@ def _values(roles: Roles, rollout: ast.For, step: Step, records: Records) -> lis
         if name in live or not entered or not all(tree.calls(e, *NO_GRAD) for e in entered):
             continue
         uses = [n for n in walk(rollout) if isinstance(n, ast.Name) and n.id == name and n is not target]
-        keys = {key for n in uses if is_read(n) and (key := recording.get(id(tree.statement(n))))}
+        keys = {key for n in uses if is_read(n) and (key := recording.get(tree.statement(n)))}
         if len(keys) != len(uses) or not keys or any(_needs_more(roles, rollout, records, k, name) for k in keys):
             continue
         leaving = {stmt, *(records[key][0] for key in keys)}
@@ -373,8 +373,8 @@ def _late(roles: Roles, rollout: ast.For, step: Step, records: Records) -> dict[
         if uses and _is_bound_or_read_elsewhere(roles, rollout, name):
             raise Skip(f"{name} (line {step.stmt.lineno}) is bound twice in a step, or read in a function")
         keys = [key for key, (_, value) in records.items() if name in names_in([value])]
-        inside = {id(n) for key in keys for n in walk(records[key][1])}
-        other = next((n for n in uses if id(n) not in inside), None)
+        inside = {n for key in keys for n in walk(records[key][1])}
+        other = next((n for n in uses if n not in inside), None)
         if other is not None or (name in live and uses):
             line = other.lineno if other is not None else step.stmt.lineno
             raise Skip(f"{name} (line {line}) is used for more than to be recorded")

@@ -164,9 +164,9 @@ def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, 
                 return None
     if len(found) != 1:
         return None
-    inside = {id(n) for n in walk(found[0].base)} | {id(value)}
+    inside = set(walk(found[0].base)) | {value}
     for node in tree.of(ast.Name):
-        if node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
+        if node.id != name or node in inside or isinstance(node.ctx, ast.Store):
             continue
         if tree.scope_of(node) is not roles.scope and roles.is_ours(node):
             return None  # a function may read it during the rollout

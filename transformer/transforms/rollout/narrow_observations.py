@@ -102,7 +102,7 @@ def _narrow(roles: Roles, tensors: Tensors, rollout: ast.For, edits: Edits, key:
     """
     tree = roles.tree
     made = list(_made(roles, tensors, rollout, name.id))
-    inside = {id(n) for _, _, base in made for n in walk(base)} | {id(name)}
+    inside = {n for _, _, base in made for n in walk(base)} | {name}
     seen = _check_reads(roles, tensors, rollout, name.id, inside)
     seen += _check_batch(roles, tensors, key)
     if not seen:
@@ -159,7 +159,7 @@ def _reset(roles: Roles, tensors: Tensors, node: ast.expr, stmt: ast.stmt) -> bo
     )
 
 
-def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, inside: set[int]) -> int:
+def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, inside: set[ast.AST]) -> int:
     """The number of calls that are given an observation.
 
     Raises:
@@ -168,7 +168,7 @@ def _check_reads(roles: Roles, tensors: Tensors, rollout: ast.For, name: str, in
     tree = roles.tree
     on_host, found = OnHost(roles, tensors, rollout), 0
     for node in tree.of(ast.Name):
-        if node.id != name or id(node) in inside or isinstance(node.ctx, ast.Store):
+        if node.id != name or node in inside or isinstance(node.ctx, ast.Store):
             continue
         if tree.scope_of(node) is not roles.scope:
             if roles.is_ours(node):

@@ -269,12 +269,12 @@ def _kept(roles: Roles, buffer: Buffer) -> str | None:
 
 def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:
     """Every use of a buffer but its store and the allocations that go."""
-    ours = {id(n) for s in buffer.stores for n in walk(s.target)}
-    ours |= {id(n) for b in replaced for n in walk(b.stmt)}
+    ours = {n for s in buffer.stores for n in walk(s.target)}
+    ours |= {n for b in replaced for n in walk(b.stmt)}
     return [
         n
         for n in roles.tree.nodes
-        if isinstance(n, ast.Name) and n.id == buffer.name and id(n) not in ours and roles.is_ours(n)
+        if isinstance(n, ast.Name) and n.id == buffer.name and n not in ours and roles.is_ours(n)
     ]
 
 
@@ -407,8 +407,8 @@ def _rewrite(
 
 def _with(tree: Tree, value: ast.expr, texts: Mapping[ast.expr, str]) -> str:
     """The text of a value, with texts in the place of some of its parts."""
-    inside = {id(n) for n in walk(value)}
-    return tree.splice(value, [(node, text) for node, text in texts.items() if id(node) in inside])
+    inside = set(walk(value))
+    return tree.splice(value, [(node, text) for node, text in texts.items() if node in inside])
 
 
 def _recorded(

@@ -255,9 +255,9 @@ class Agreement:
         for node in walk(definition):
             if isinstance(node, (ast.If, ast.While)):
                 kinds = {
-                    id(n) for k in walk(node.test) if isinstance(k, ast.Attribute) and k.attr in KINDS for n in walk(k)
+                    n for k in walk(node.test) if isinstance(k, ast.Attribute) and k.attr in KINDS for n in walk(k)
                 }
-                read = {n.id for n in walk(node.test) if isinstance(n, ast.Name) and id(n) not in kinds}
+                read = {n.id for n in walk(node.test) if isinstance(n, ast.Name) and n not in kinds}
                 local = read & (given | _bound_in(definition))
                 if local:
                     raise Skip(f"line {node.lineno}: {unparse(node.test)} may hold in one process alone")

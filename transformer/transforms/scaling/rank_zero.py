@@ -62,7 +62,7 @@ class RankZero:
         for node in tree.of(ast.Attribute):
             known = node.attr in REPORTS | {"close", "flush"} or node.attr.startswith("add_")
             if isinstance(node.value, ast.Name) and is_logger(tree, node.value) and not known:
-                if not self._is_module(node.value) and id(node) not in below:
+                if not self._is_module(node.value) and node not in below:
                     raise Skip(f"line {node.lineno}: {unparse(node)} is of a logger that one process alone has")
 
     def _check_names(self) -> None:
@@ -71,19 +71,19 @@ class RankZero:
         Raises:
             Skip: it may be read in others.
         """
-        own = {id(n) for stmt in self._under for n in walk(stmt)} | self._below
+        own = {n for stmt in self._under for n in walk(stmt)} | self._below
         for stmt in self._under - self._videos:
             bound = {n.id for n in walk(stmt) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
             for node in self._roles.tree.of(ast.Name):
-                if node.id in bound and isinstance(node.ctx, ast.Load) and id(node) not in own:
+                if node.id in bound and isinstance(node.ctx, ast.Load) and node not in own:
                     if self._roles.is_ours(node):
                         raise Skip(f"line {node.lineno}: {node.id} is bound in one process alone")
 
     @property
-    def _below(self) -> set[int]:
+    def _below(self) -> set[ast.AST]:
         """The nodes below the training loop, which other processes do not run."""
         block = self._roles.tree.block(self._roles.outermost)
-        return {id(n) for s in block[block.index(self._roles.outermost) + 1 :] for n in walk(s)}
+        return {n for s in block[block.index(self._roles.outermost) + 1 :] for n in walk(s)}
 
     def _is_module(self, node: ast.Name) -> bool:
         return node.id in self._roles.tree.imports
@@ -94,7 +94,7 @@ class RankZero:
         for node in tree.nodes:
             used = (
                 isinstance(node, ast.Name)
-                and id(node) not in below
+                and node not in below
                 and (tree.imports.get(node.id) or node.id).split(".")[0] in TRACKING
             )
             if used and isinstance(node, ast.Name):
@@ -116,7 +116,7 @@ class RankZero:
         """Write files in the first process alone; what stands below the training loop it runs alone anyway."""
         tree, below = self._roles.tree, self._below
         for call in tree.of(ast.Call):
-            if id(call) not in below and self._writes(call) and self._runs_in_training(call):
+            if call not in below and self._writes(call) and self._runs_in_training(call):
                 self._guard(call, "what is written")
 
     def _runs_in_training(self, call: ast.Call) -> bool:
@@ -151,7 +151,7 @@ class RankZero:
         stmt = tree.statement(node)
         function = tree.scope_of(node)
         if isinstance(function, ast.FunctionDef) and function is not self._roles.scope:
-            uses = [n for n in tree.of(ast.Name) if n.id == function.name and id(n) not in self._below]
+            uses = [n for n in tree.of(ast.Name) if n.id == function.name and n not in self._below]
             calls = [tree.parents[n] for n in uses]
             if uses and all(
                 isinstance(tree.parents[c], ast.Expr) and tree.scope_of(c) is self._roles.scope for c in calls

@@ -262,25 +262,25 @@ class Shares:
         """
         tree = self._roles.tree
         seeds = {seed for _, seed in self.seeds()}
-        below = {id(n) for n in self._below()}
-        seen: set[int] = set()
+        below = set(self._below())
+        seen: set[ast.AST] = set()
         for call in tree.of(ast.Call):
             resets = method(call) == "reset" and root(call.func) == self.environment
             makes = any(call is n for value in self._making for n in walk(value))
             for keyword in call.keywords if resets or makes else ():
                 if keyword.arg == "seed":
-                    seen.update(id(n) for n in walk(keyword.value))
+                    seen.update(n for n in walk(keyword.value))
                     self._shift(keyword.value)
             if tree.calls(call, *SEEDING):
-                seen.update(id(n) for n in walk(call))
+                seen.update(n for n in walk(call))
         for value in self._making:
             for node in walk(value):
                 if isinstance(node, ast.ListComp):
                     indexed = names_in([node.generators[0].target])
                     sums = (n for n in walk(node.elt) if isinstance(n, ast.BinOp) and names_in([n]) & indexed)
-                    seen.update(id(n) for total in sums for n in walk(total))
+                    seen.update(n for total in sums for n in walk(total))
         for node in tree.nodes:
-            if not isinstance(node, ast.expr) or id(node) in seen | below or unparse(node) not in seeds:
+            if not isinstance(node, ast.expr) or node in seen | below or unparse(node) not in seeds:
                 continue
             if isinstance(node, ast.Constant) or not isinstance(getattr(node, "ctx", None), ast.Load):
                 continue
@@ -294,10 +294,10 @@ class Shares:
         after = block[block.index(self._roles.outermost) + 1 :]
         inside = [n for stmt in after for n in walk(stmt)]
         yield from inside
-        named = {id(n) for n in inside}
+        named = set(inside)
         for function in self._roles.tree.of(ast.FunctionDef):
             uses = [n for n in self._roles.tree.of(ast.Name) if n.id == function.name]
-            if uses and all(id(n) in named for n in uses):
+            if uses and all(n in named for n in uses):
                 yield from walk(function)
 
     def _shift(self, seed: ast.expr) -> None:

@@ -309,11 +309,11 @@ class Deferral:
 
     def _uses(self, name: str) -> list[ast.Name]:
         """Reads of a list's value; growing it is none."""
-        growing = {id(n) for s in statements(self.state.roles.scope.body) if _appended(s) for n in walk(_grown(s))}
+        growing = {n for s in statements(self.state.roles.scope.body) if _appended(s) for n in walk(_grown(s))}
         return [
             n
             for n in self.tree.nodes
-            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in growing
+            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and n not in growing
             if self.state.roles.is_ours(n)
         ]
 

@@ -387,8 +387,8 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
         Skip: they are.
     """
     tree = roles.tree
-    removed = {id(n) for s in (found.shuffle, found.definition, *found.slices) if s for n in walk(s)}
-    removed |= {id(n) for n in walk(found.loop.iter)}
+    removed = {n for s in (found.shuffle, found.definition, *found.slices) if s for n in walk(s)}
+    removed |= set(walk(found.loop.iter))
     makers: set[ast.stmt] = {found.loop, *found.slices, *(s for s in (found.shuffle, found.definition) if s)}
     helpers = {found.indices, found.start} | {n for s in found.slices[:-1] for n in names_in(s.targets)}
     if found.shuffle is None:
@@ -396,7 +396,7 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     tensors = roles.get(Tensors)
     grids: list[ast.Call] = []
     for node in tree.of(ast.Name):
-        if not isinstance(node.ctx, ast.Load) or id(node) in removed:
+        if not isinstance(node.ctx, ast.Load) or node in removed:
             continue
         if node.id not in helpers and node.id != found.minibatch:
             continue

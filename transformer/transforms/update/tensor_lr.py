@@ -121,8 +121,8 @@ def _edit(
     made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
     if any(stmt.lineno < made.lineno for stmt in uses.loads):
         raise Skip(f"line {made.lineno} prints the optimizer")
-    inside = {id(n) for n in walk(roles.outermost)}
-    replaced = any(id(stmt) in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
+    inside = set(walk(roles.outermost))
+    replaced = any(stmt in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
     cudagraphs = state.history.flags.get("cudagraphs")
     device = roles.device if cudagraphs and not elsewhere else None
     # On a CPU, where a script without a device stays, step() refuses to be capturable
@@ -164,7 +164,7 @@ def _edit(
         _add_arguments(tree, edits, optimizer, extra)
     # What the script prints of it is to stay a float
     in_update = _in_update(roles)
-    written = any(id(stmt) in in_update for stmt, _ in (*uses.writes, *uses.others))
+    written = any(stmt in in_update for stmt, _ in (*uses.writes, *uses.others))
     loaded |= {"place": place, "flags": state.history.any_flag, "written": written}
     tensor = render("tensor_lr", **loaded, again=elsewhere)  # where it is made once, training may begin several times
     if elsewhere:
@@ -180,7 +180,7 @@ def _edit(
             rate = None if isinstance(target.value, ast.Name) else tree.names.fresh("lr")
             write = {"target": tree.text(target), "value": tree.text(stmt.value), "rate": rate}
             # Compiled code must not set the group: with it dynamo would keep the `capturable` that it traces with
-            edits.replace(stmt, render("tensor_lr_fill", **write, compiled=id(stmt) in in_update))
+            edits.replace(stmt, render("tensor_lr_fill", **write, compiled=stmt in in_update))
     for read in uses.reads:
         if read not in shared:
             edits.substitute(read, f"float({tree.text(read)})")
@@ -238,16 +238,14 @@ def _called(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
     return [function] if function is not None else []
 
 
-def _in_update(roles: Roles) -> set[int]:
+def _in_update(roles: Roles) -> set[ast.AST]:
     """The nodes, by id, of the minibatch loop, of other loops around steps and of what these call: perhaps compiled.
 
     torch's pass for scalars (`_tensorify_python_scalars`, seen in 2.11 and 2.13) drops what a graph writes into a
     plain tensor of float64 without dimensions on the host; into a parameter it is kept.
     """
     loops = [loop for step in roles.optimizer_steps for loop in roles.tree.loops_around(step)[:1]]
-    return {
-        id(n) for n in roles.reached([roles.phases.learn, *(loop for loop in loops if loop is not roles.outermost)])
-    }
+    return set(roles.reached([roles.phases.learn, *(loop for loop in loops if loop is not roles.outermost)]))
 
 
 def _is_left_alone(roles: Roles, optimizer: Optimizer) -> bool:

@@ -153,9 +153,9 @@ def _without_gradients(tree: Tree, stmt: ast.stmt) -> bool:
 
 def _reads_numbers(stmt: ast.stmt, names: AbstractSet[str]) -> bool:
     """Whether a statement takes nothing of some tensors but what carries no gradient: `x.item()`, `x.detach()`."""
-    detached = {id(n) for c in walk(stmt) if method(c) in ("item", "detach", "tolist") for n in walk(c)}
+    detached = {n for c in walk(stmt) if method(c) in ("item", "detach", "tolist") for n in walk(c)}
     read = (n for n in walk(stmt) if isinstance(n, ast.Name) and n.id in names and is_read(n))
-    return all(id(n) in detached for n in read)
+    return all(n in detached for n in read)
 
 
 def _branches(tensors: Tensors, node: ast.AST) -> bool:
