@@ -74,6 +74,19 @@ def test_converting_twice_says_so(fixture: Path) -> None:
     assert conversion.source == source
 
 
+@pytest.mark.parametrize("loop", ["async def main():", "async def main():\n    await asyncio.sleep(0)"])
+def test_training_in_an_async_function(loop: str) -> None:
+    source = script({"main": loop, "stdlib": "import asyncio", "end": "\n\nasyncio.run(main())"})
+    (found,) = convert(source).diagnostics
+    assert (found.code, found.message) == ("LC005", "the training stands in the async function main(): write `def`")
+    assert source.splitlines()[found.line - 1] == "async def main():"
+
+
+def test_an_async_function_beside_the_training_is_no_obstacle() -> None:
+    source = script({"functions": "async def serve(x):\n    return x.step()\n\n\n"})
+    assert convert(source).converted
+
+
 def test_update_above_the_rollout() -> None:
     source = script({"collect": "<minibatches>", "minibatches": PARTS["minibatches"], "report": "<rollout>"})
     (found,) = convert(source).diagnostics

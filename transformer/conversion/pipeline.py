@@ -16,12 +16,16 @@ from transformer.conversion.line_length import DEFAULT_LINE_LENGTH
 from transformer.conversion.result import Applied, Conversion, Outcome, Skipped, Step
 from transformer.conversion.selection import chosen_names
 from transformer.conversion.settings import Target
+from transformer.dataflow.bound_by_text import seen_by_text
 from transformer.dataflow.own_compiling import compiled_by_script, own_compiling
+from transformer.dataflow.own_names import captured
 from transformer.recognition import refusals
 from transformer.recognition.history import Asked
 from transformer.recognition.refusals import Unconvertible
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic, at
+from transformer.syntax.tree import Tree
+from transformer.syntax.written_out import rewritten
 from transformer.transforms import GATHERING, ORDER
 from transformer.transforms.base import Skip, Transform, TransformInfo
 from transformer.transforms.compiling import cudagraphs, flags, one_graph
@@ -255,6 +259,8 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
                 outcome, after, warnings = Skipped(state.in_original(why)), state, ()
             elif after.tree.code == before:
                 outcome = Skipped("nothing to change", "not needed")
+            elif (why := _other_meaning(state, after.tree, gathers=transform in GATHERING)) is not None:
+                outcome, after, warnings = Skipped(state.in_original(why), "held back"), state, ()
     return _Turn(after, Step(info, outcome, before, after.tree.code), warnings)
 
 
@@ -271,6 +277,22 @@ def _changes_compiled(state: State, after: State, steps: Sequence[Step]) -> str 
         if ast.dump(code) not in left:
             return f"line {compiling.lineno} compiles {code.name}, or what calls it, as it is"
     return None
+
+
+def _other_meaning(state: State, after: Tree, *, gathers: bool) -> str | None:
+    """Why a transform's text would mean something else in this script, whatever the transform.
+
+    Args:
+        state: the script.
+        after: what the transform would make of it.
+        gathers: whether it brings functions into the training loop, which has no scope before.
+    """
+    if (name := captured(state.tree, after)) is not None:
+        return f"what it writes reads {name}, and the script has a {name} of its own"
+    if (text := rewritten(state.tree, after)) is not None:
+        return f"the script prints the text of an expression, and would print {text}"
+    place = None if gathers else seen_by_text(state.tree, after, state.roles.scope)
+    return f"line {place.lineno} may look up by its name what it sets" if place is not None else None
 
 
 def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:

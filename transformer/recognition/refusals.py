@@ -130,6 +130,11 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
 
 
+def in_async_function(function: ast.AsyncFunctionDef) -> Diagnostic:
+    """The training stands where others may have their turn in its midst."""
+    return at(function, "LC005", f"the training stands in the async function {function.name}(): write `def`")
+
+
 def _no_optimizer(tree: Tree) -> Diagnostic:
     """Nothing that this file makes with torch.optim is stepped by its name."""
     for node in tree.of(ast.Call):

@@ -194,8 +194,17 @@ class Roles:
         """The training loop and its phases; where it has none, but learns from stored steps, what it has instead.
 
         Raises:
-            Unconvertible: there is no such loop; the diagnostics name what the script looks like instead.
+            Unconvertible: there is no such loop, or it may be interrupted; the diagnostics name what the script looks
+                like instead.
         """
+        found = self._phases()
+        for node in (found.loop, found.env_step, found.opt_step):
+            for outer in self.tree.ancestors(node):
+                if isinstance(outer, ast.AsyncFunctionDef):
+                    raise Unconvertible(refusals.in_async_function(outer))
+        return found
+
+    def _phases(self) -> Phases:
         try:
             return self._phases_of_rollouts()
         except Unconvertible:
@@ -335,12 +344,12 @@ class Roles:
     @cached_property
     def _helper_steps(self) -> tuple[ast.Call, ...]:
         """Calls of functions of this file that step an environment, whose results are kept."""
-        stepping = {id(self.tree.scope_of(step)) for step in self.env_steps}
+        stepping = {self.tree.scope_of(step) for step in self.env_steps}
         return tuple(
             call
             for call in self._own_calls
             if call.args and isinstance(self.tree.parents[call], (ast.Assign, ast.NamedExpr))
-            if id(self.tree.function_called(call)) in stepping
+            if self.tree.function_called(call) in stepping
         )
 
     def _steps_once(self, call: ast.Call) -> bool:
@@ -362,7 +371,7 @@ class Roles:
         block: list[ast.stmt] = loop.body
         while True:
             tops = [self._in_block(block, n) for n in nodes]
-            if len({id(t) for t in tops}) > 1:
+            if len(set(tops)) > 1:
                 return block
             inner = tops[0]
             if not isinstance(inner, (ast.With, ast.If, ast.Try)):
@@ -376,8 +385,8 @@ class Roles:
         return any(s is node or s in self.tree.ancestors(node) for s in block)
 
     def _in_block(self, block: Sequence[ast.stmt], node: ast.AST) -> ast.stmt:
-        around = {id(n) for n in (node, *self.tree.ancestors(node))}
-        return next(s for s in block if id(s) in around)
+        around = {node, *self.tree.ancestors(node)}
+        return next(s for s in block if s in around)
 
     @cached_property
     def scope(self) -> Scope:

@@ -32,3 +32,80 @@ def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
     call = tree.parents.get(name)
     given = call.args if isinstance(name, ast.Name) and name.id == "vars" and isinstance(call, ast.Call) else []
     return any(isinstance(a, ast.Name) and a.id not in tree.imports for a in given)
+
+
+VARIABLES = frozenset("globals locals vars eval exec dir __import__ __builtins__".split())
+"""Names of Python through which code gets at variables by their names."""
+MODULES = {
+    "builtins": VARIABLES,
+    "sys": frozenset("modules _getframe _current_frames settrace setprofile".split()),
+    "inspect": frozenset("currentframe stack trace getmembers getclosurevars getouterframes getinnerframes".split()),
+    "importlib": frozenset(("import_module", "reload")),
+    "gc": frozenset("get_objects get_referrers get_referents".split()),
+}
+"""Modules, and what of them does."""
+FRAMES = frozenset("__globals__ f_globals f_locals f_back f_builtins tb_frame gi_frame cell_contents".split())
+"""Attributes that are the variables of a module or a function, or lead there."""
+
+
+OF_MODULES = frozenset("globals __import__ __builtins__ modules import_module reload __globals__ f_globals".split())
+"""Those of them that give the variables of modules alone."""
+
+
+def reaches_variables(tree: Tree, *, of_module: bool) -> ast.expr | None:
+    """A place where the script may read or set variables by their names, where there is one.
+
+    That is a use of what gives a namespace, or of a module that has such, otherwise than for another of its names.
+
+    Args:
+        tree: the script.
+        of_module: whether variables of the module are meant; else those of a function.
+    """
+    for node in tree.nodes:
+        if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and _last(node) in OF_MODULES):
+            continue
+        if isinstance(node, ast.Name) and node.id in VARIABLES and not _is_of_an_object(tree, node):
+            return node
+        if isinstance(node, ast.Attribute) and node.attr in FRAMES:
+            return node
+        if isinstance(node.ctx, ast.Load):
+            if (of_module and tree.qualified(node) == "__main__") or _leads_to_variables(tree, node):
+                return node
+    return None
+
+
+def _last(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr
+
+
+def _leads_to_variables(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
+    """Whether an expression is one of MODULES that is handed on, or something of it that gives a namespace."""
+    module, _, name = (tree.qualified(node) or "").partition(".")
+    if module not in MODULES:
+        return False
+    if name:
+        return name in MODULES[module] and not _imports_another(tree, node)
+    outer = tree.parents[node]
+    return not (isinstance(outer, ast.Attribute) and outer.value is node)
+
+
+def _imports_another(tree: Tree, node: ast.AST) -> bool:
+    """Whether `import_module` is called with the name of a module that is not the script."""
+    call = tree.parents[node]
+    if not (isinstance(call, ast.Call) and call.func is node and len(call.args) >= 1):
+        return False
+    texts = [n.value for n in ast.walk(call.args[0]) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return tree.last_name(node) == "import_module" and bool("".join(texts)) and "__main__" not in texts
+
+
+def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
+    """Whether a name is that of `vars(args)` or `dir(args)`, whose argument is no module; or a name of the script's."""
+    if not isinstance(name.ctx, ast.Load):
+        return False
+    call = tree.parents[name]
+    if name.id == "__import__" and isinstance(call, ast.Call) and call.func is name:
+        texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
+        return bool(texts) and "__main__" not in texts
+    given = call.args if isinstance(call, ast.Call) and call.func is name else []
+    objects = name.id in ("vars", "dir") and any(isinstance(a, (ast.Name, ast.Attribute)) for a in given)
+    return objects and not any(isinstance(n, ast.Name) and n.id in tree.imports for a in given for n in ast.walk(a))

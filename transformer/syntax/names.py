@@ -14,11 +14,11 @@ class Names:
     def __init__(self, nodes: Sequence[ast.AST]) -> None:
         taken: set[str] = set()
         read: set[str] = set()
-        methods = {id(m) for c in nodes if isinstance(c, ast.ClassDef) for m in c.body}
+        methods = {m for c in nodes if isinstance(c, ast.ClassDef) for m in c.body}
         for node in nodes:
             if isinstance(node, ast.Name):
                 (read if isinstance(node.ctx, ast.Load) else taken).add(node.id)
-            elif isinstance(node, ast.expr) or id(node) in methods:
+            elif isinstance(node, ast.expr) or node in methods:
                 continue  # a method is reached through an object only
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 taken.add(node.name)
@@ -28,15 +28,18 @@ class Names:
                 taken.add((node.asname or node.name).split(".")[0])
             elif isinstance(node, (ast.Global, ast.Nonlocal)):
                 taken.update(node.names)
-            elif isinstance(node, ast.ExceptHandler) and node.name:
+            elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
                 taken.add(node.name)
-        self._bound = frozenset(taken)
+            elif isinstance(node, ast.MatchMapping) and node.rest:
+                taken.add(node.rest)
+        self.bound = frozenset(taken)
+        """The names that the script gives to something, in whatever scope."""
         self._taken = taken | read
 
     def builtin(self, function: ast.expr) -> str | None:
         """The builtin that a name stands for, where the script gives that name to nothing else."""
         name = function.id if isinstance(function, ast.Name) else ""
-        return name if hasattr(builtins, name) and name not in self._bound else None
+        return name if hasattr(builtins, name) and name not in self.bound else None
 
     def taken(self, name: str) -> bool:
         """Whether the script uses a name."""

@@ -63,6 +63,8 @@ def apply(state: State) -> Rewrite:
     notes = tuple(f"{name}() is not captured: {why}" for name, why in reasons.items() if why)
     if all(reasons.values()):
         raise Skip("; ".join(notes) or "no function")
+    if "cudagraphs" not in facts.flags:
+        raise Skip("the script has no flag for it")
     update = facts.functions.get("update")
     captured = [name for name, why in reasons.items() if why is None]
     act = facts.act if facts.policy in captured else None  # under --compile, steps call it in place of the policy

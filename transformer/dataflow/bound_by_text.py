@@ -1,0 +1,44 @@
+"""Whether a script that may look its variables up by their names would find others, or at other times."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+from transformer.syntax.name_lookups import reaches_variables
+from transformer.syntax.query import statements, walk
+from transformer.syntax.tree import Scope, Tree
+
+
+def seen_by_text(before: Tree, after: Tree, scope: Scope) -> ast.expr | None:
+    """The place where a script gets at its variables by text, where statements that set some have been changed.
+
+    Args:
+        before: the script.
+        after: the script with some edits.
+        scope: what trains, in the first of the two.
+    """
+    module = isinstance(scope, ast.Module)
+    place = reaches_variables(before, of_module=module or any(isinstance(n, ast.Global) for n in walk(scope)))
+    if place is None:
+        return None
+    functions = [f for f in after.of(ast.FunctionDef) if f.name == getattr(scope, "name", None)]
+    now = [after.root] if module else functions
+    kept = Counter(text for one in now for text in _settings(one))
+    return place if Counter(_settings(scope)) - kept else None
+
+
+def _settings(scope: Scope) -> list[str]:
+    """The texts of the statements that set variables of a scope, or what these hold."""
+    return [_head(s) for s in statements(scope.body) if isinstance(s, SETTING)]
+
+
+SETTING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.With, ast.Delete)
+
+
+def _head(stmt: ast.stmt) -> str:
+    if isinstance(stmt, ast.For):
+        return f"for {ast.unparse(stmt.target)} in {ast.unparse(stmt.iter)}"
+    if isinstance(stmt, ast.With):
+        return f"with {', '.join(map(ast.unparse, stmt.items))}"
+    return ast.unparse(stmt)

@@ -1,0 +1,98 @@
+"""Whether code that was put into a script reads a name of Python, or an import, where the script has its own."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import Counter
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from transformer.dataflow.access import access, scope_access
+from transformer.syntax.query import parameters, statements, walk
+from transformer.syntax.tree import Tree
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def captured(before: Tree, after: Tree) -> str | None:
+    """A name that the later text reads in a way that the earlier does not, where it is the script's own.
+
+    Code that is put in means Python's `len`, and the `inspect` that is imported for it. A read that both texts have,
+    called alike, is the script's read of its own; so is what a function that was made is given, and returns.
+    """
+    everywhere = _set_for_all(before)
+    own = {name for name in before.names.bound if hasattr(builtins, name)} | everywhere | _beside_imports(before, after)
+    if not own:
+        return None
+    made = after.names.bound - before.names.bound
+    read, known = _own_reads(after, own, everywhere, made), _own_reads(before, own, everywhere, made)
+    return min((name for name, _ in read - known), default=None)
+
+
+def _set_for_all(tree: Tree) -> set[str]:
+    """Names that the script gives another meaning everywhere: `builtins.print = ...`."""
+    stored = (n for n in tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load))
+    return {n.attr for n in stored if (tree.qualified(n) or "").startswith("builtins.")}
+
+
+def _beside_imports(before: Tree, after: Tree) -> set[str]:
+    """Names that are imported in the later text, and that the script gives to something else somewhere."""
+    imported = set(after.imports)
+    return {n.id for n in before.of(ast.Name) if not isinstance(n.ctx, ast.Load)} & imported | {
+        name for name in _definitions(before) if name in imported
+    }
+
+
+def _definitions(tree: Tree) -> Iterable[str]:
+    yield from (n.name for n in tree.nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)))
+    yield from (n.arg for n in tree.of(ast.arg))
+
+
+def _own_reads(tree: Tree, own: set[str], everywhere: set[str], made: AbstractSet[str]) -> Counter[tuple[str, str]]:
+    """The reads of what the script calls by these names: the name, and how it is read."""
+    return Counter(
+        (n.id, _manner(tree.parents[n], n))
+        for n in tree.of(ast.Name)
+        if n.id in own and isinstance(n.ctx, ast.Load)
+        if not _is_handed_on(tree, n, made)
+        if n.id in everywhere or any(n.id in _binds(outer) for outer in tree.ancestors(n))
+    )
+
+
+def _is_handed_on(tree: Tree, name: ast.Name, made: AbstractSet[str]) -> bool:
+    """Whether a function that was made is given a variable, or a variable is returned."""
+    parent = tree.parents[name]
+    if isinstance(parent, ast.Call):
+        return parent.func is not name and isinstance(parent.func, ast.Name) and parent.func.id in made
+    return isinstance(tree.parents[parent] if isinstance(parent, ast.Tuple) else parent, ast.Return)
+
+
+def _manner(parent: ast.AST, name: ast.Name) -> str:
+    if isinstance(parent, ast.Call) and parent.func is name:
+        given = ("*" if isinstance(a, ast.Starred) else "_" for a in parent.args)
+        return ", ".join((*given, *sorted(f"{k.arg}=" for k in parent.keywords)))
+    return f"{type(parent).__name__}.{getattr(parent, 'attr', '')}"
+
+
+def _binds(node: ast.AST) -> frozenset[str]:
+    """The names that a scope binds, those of Python's by imports too; none of a node that is no scope."""
+    if isinstance(node, ast.Lambda):
+        return frozenset(parameters(node)) | access(node.body).binds
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return frozenset(parameters(node)) | _bound_in(node.body)
+    if isinstance(node, ast.Module):
+        return _bound_in(node.body).union(*(n.names for n in walk(node) if isinstance(n, ast.Global)))
+    if isinstance(node, ast.ClassDef):
+        return _bound_in(node.body)
+    if isinstance(node, COMPREHENSIONS):
+        targets = (n for g in node.generators for n in walk(g.target))
+        return frozenset(n.id for n in targets if isinstance(n, ast.Name))
+    return frozenset()
+
+
+def _bound_in(body: list[ast.stmt]) -> frozenset[str]:
+    imports = [s for s in statements(body) if isinstance(s, IMPORTS)]
+    others = scope_access(s for s in statements(body) if not isinstance(s, IMPORTS)).binds
+    return others | {name for s in imports for name in access(s).binds if hasattr(builtins, name)}

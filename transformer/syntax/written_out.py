@@ -1,0 +1,31 @@
+"""The expressions whose text a script prints: `f"{rate=}"`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+
+from transformer.syntax.tree import Tree
+
+
+def written_out(tree: Tree) -> Counter[str]:
+    """The texts, as `ast.unparse` gives them."""
+    found = Counter[str]()
+    for node in tree.of(ast.JoinedStr):
+        for text, shown in zip(node.values, node.values[1:], strict=False):
+            if isinstance(text, ast.Constant) and isinstance(shown, ast.FormattedValue):
+                expression = ast.unparse(shown.value)
+                if re.search(r"=\s*$", str(text.value)) and _bare(str(text.value)).endswith(_bare(expression) + "="):
+                    found[expression] += 1
+    return found
+
+
+def _bare(text: str) -> str:
+    """A text without what may be written in several ways."""
+    return re.sub(r"[\s()'\"]", "", text)
+
+
+def rewritten(before: Tree, after: Tree) -> str | None:
+    """An expression whose text the later script prints, where the earlier printed another."""
+    return min(written_out(after) - written_out(before), default=None)
