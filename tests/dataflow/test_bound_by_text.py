@@ -1,0 +1,68 @@
+import ast
+
+import pytest
+
+from transformer.dataflow.bound_by_text import seen_by_text
+from transformer.syntax.name_lookups import reaches_variables
+from transformer.syntax.tree import Tree
+
+MOVED = "def f(x):\n    x += 1\n    return x\nx = 0\nx = f(x)\n"
+
+
+@pytest.mark.parametrize(
+    "look", ["globals()['x']", "eval(text)", "import __main__\n__main__.x", "import sys\nsys.modules"]
+)
+def test_what_moves_into_a_function_is_seen(look: str) -> None:
+    before = Tree(f"x = 0\nx += 1\n{look}\n")
+    assert seen_by_text(before, Tree(f"{MOVED}{look}\n"), before.root) is not None
+
+
+def test_what_is_added_is_not() -> None:
+    before = Tree("x = 0\nx += 1\nglobals()\n")
+    assert seen_by_text(before, Tree("x = 0\nx += 1\ny = 1\nglobals()\n"), before.root) is None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "globals()",
+        "names = globals",
+        "vars()",
+        "vars(m)\nimport m",
+        "tools = [eval]",
+        "import builtins\nbuiltins.eval(x)",
+        "import builtins as b\ngetattr(b, x)",
+        "import sys\nsys._getframe(0)",
+        "import sys\nf(sys)",
+        "from sys import modules\nmodules[x]",
+        "import inspect\ninspect.stack()",
+        "import importlib\nimportlib.import_module(x)",
+        "__import__(x)",
+        "f.__globals__",
+    ],
+)
+def test_ways_to_reach_variables(code: str) -> None:
+    assert reaches_variables(Tree(code), of_module=True) is not None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "vars(args)",
+        "model.eval()",
+        "import sys\nsys.exit(1)\nprint(x, file=sys.stdout)",
+        "import inspect\ninspect.signature(f)",
+        "import importlib\nimportlib.import_module(f'envs.{x}')",
+        "__import__('numpy')",
+        "getattr(args, name)",
+    ],
+)
+def test_what_reaches_none(code: str) -> None:
+    assert reaches_variables(Tree(code), of_module=True) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "found"), [("globals()", False), ("locals()", True), ("import gc\ngc.get_objects()", True)]
+)
+def test_variables_of_a_function(code: str, found: bool) -> None:
+    assert isinstance(reaches_variables(Tree(code), of_module=False), ast.expr) is found
