@@ -87,8 +87,9 @@ fuzz: $(STAMP) ## convert N=10000 mutants (SEED, JOBS), then run RUNS=150 agains
 	$(BIN)/python tests/fuzz/fuzz.py --mutants $(N) --seed $(SEED) --jobs $(JOBS)
 	$(BIN)/python tests/fuzz/equal.py --runs $(RUNS) --seed $(SEED)
 
-hostile: $(STAMP) ## convert and run hundreds of hostile scripts (JOBS; 20 minutes)
-	PYTHONPATH=tests/support:tests/support/standins $(BIN)/python tests/hostility/sweep.py --jobs $(JOBS) --write
+hostile: $(STAMP) ## convert and run hundreds of hostile scripts (JOBS; 20 minutes); DRAWN=2000 SEED= drawn ones instead
+	PYTHONPATH=tests/support:tests/support/standins $(BIN)/python tests/hostility/sweep.py --jobs $(JOBS) \
+	  $(if $(DRAWN),--drawn $(DRAWN) --seed $(SEED),--write)
 
 mutants: $(STAMP) ## single edits of converted fixtures that verify should tell, MUTANTS= of each (an hour; goes on where it stopped)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/score.py --write $(if $(MUTANTS),--mutants $(MUTANTS))

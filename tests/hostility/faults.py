@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from drawn import drawn
 from scenarios import filled
 from scripts import PARTS
 from ways import (
@@ -552,6 +553,13 @@ PRINTED = (
     ("done", "stepped"),
 )
 
+
+def few_drawn() -> Iterator[tuple[str, str]]:
+    """A sample of what `make hostile DRAWN=` draws."""
+    for scenario in drawn(60, seed=1):
+        yield scenario.title, scenario.source
+
+
 ITEMS = {
     "storage": held,
     "evaluate-once": changed,
@@ -562,6 +570,7 @@ ITEMS = {
     "inline and dissolve": written_out,
     "names of Python": shadowed,
     "prints": printed,
+    "drawn": few_drawn,
 }
 
 

@@ -2,8 +2,9 @@
 
     PYTHONPATH=tests/support:tests/support/standins python tests/hostility/sweep.py [--jobs N] [--write] [TITLE...]
 
-With `--write`, benchmarks/results/hostile.json and the page benchmarks/logs/hostile.md are made anew. The exit status
-says whether anything was wrong.
+With `--drawn N`, it tries N scripts that are drawn instead, and tells at the end which kinds went wrong most. With
+`--write`, benchmarks/results/hostile.json and the page benchmarks/logs/hostile.md are made anew. The exit status says
+whether anything was wrong.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from drawn import drawn
 from forking import preload
 from hostile_page import write_page
 from judge import RIGHT, Outcome, judge
@@ -34,23 +36,43 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path("build/hostile"), help="for results, and scripts gone wrong"
     )
+    parser.add_argument("--drawn", type=int, default=0, metavar="N", help="so many scripts of drawn.py instead")
+    parser.add_argument("--seed", type=int, default=0, help="draws others")
     options = parser.parse_args()
+    assert not (options.drawn and options.write)
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.jobs > 1:
         parts = [f"{i}/{options.jobs}" for i in range(1, options.jobs + 1)]
         command = [sys.executable, __file__, *options.titles, "--folder", str(options.folder)]
+        command += ["--drawn", str(options.drawn), "--seed", str(options.seed)]
         running = [subprocess.Popen([*command, "--part", part]) for part in parts]
         for process in running:
             process.wait()
     else:
         parts = [options.part]
         part, count = map(int, options.part.split("/"))
-        sweep([s for s in scenarios()[part - 1 :: count] if all(t in s.title for t in options.titles)],
+        tried = list(drawn(options.drawn, options.seed)) if options.drawn else scenarios()
+        sweep([s for s in tried[part - 1 :: count] if all(t in s.title for t in options.titles)],
               options.folder, options.part)  # fmt: skip
     results = [r for part in parts for r in read_results(results_file(options.folder, part))]
     if options.write:
         write_page(results)
+    if options.drawn:
+        tell_of_kinds(results)
+        results = [r for r in results if r["kind"] != "unusable"]
     return 0 if all(r["kind"] in RIGHT for r in results) else 1
+
+
+def tell_of_kinds(results: Sequence[dict[str, Any]]) -> None:
+    """Print how many drawn scripts went wrong, by what they do; scripts that do one thing tell which it was."""
+    kinds = Counter(r["kind"] for r in results)
+    print(f"{len(results)} drawn: {dict(kinds)}")
+    wrong = [r for r in results if r["kind"] not in (*RIGHT, "unusable")]
+    deeds = Counter(r["family"] for r in wrong)
+    for family, number in deeds.most_common():
+        print(f"{number:5} of {sum(r['family'] == family for r in results):5}  {family}")
+    for title, number in Counter(r["title"].partition(" (")[0] for r in wrong).most_common(30):
+        print(f"{number:5}  {title}")
 
 
 def results_file(folder: Path, part: str) -> Path:

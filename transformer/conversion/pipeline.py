@@ -260,7 +260,7 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
             elif after.tree.code == before:
                 outcome = Skipped("nothing to change", "not needed")
             elif (why := _other_meaning(state, after.tree, gathers=transform in GATHERING)) is not None:
-                outcome, after, warnings = Skipped(state.in_original(why), "held back"), state, ()
+                outcome, after, warnings = Skipped(state.in_original(why)), state, ()
     return _Turn(after, Step(info, outcome, before, after.tree.code), warnings)
 
 

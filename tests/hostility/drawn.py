@@ -1,0 +1,147 @@
+"""Scripts that are drawn: one to three deeds, each a way to hold, change, move, print or look up a value at a place.
+
+It is no list of what was found. The axes are those of ways.py, values.py and reaches.py, and what goes together is
+decided by what a value is; the rest is left to chance. A script whose original ends with an error says nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reaches import PLACES
+from scenarios import BASES, Scenario, filled
+from values import NEED_ROWS, VALUES, Value
+from ways import ALIASES, AROUND, CHANGES, HOLDS, LOOKUPS, MOVES, PRINTS, VIEWS, around, defined, put
+
+NUMBERS = (
+    ("global_step", "acted"),
+    ("global_step", "reported"),
+    ("step", "stepped"),
+    ("start", "optimized"),
+    ("epoch", "optimized"),
+    ("args.clip_coef", "optimized"),
+    ("optimizer.param_groups[0]['lr']", "heading"),
+    ("clipfracs", "epoch_done"),
+    ("clipfracs", "reported"),
+    ("mb_inds", "optimized"),
+    ("b_inds", "epoch_done"),
+)
+"""Other values that may be printed or looked up, with their places."""
+READS = ("heading", "collected", "reported")
+"""Where what is held is looked at."""
+
+
+@dataclass(frozen=True)
+class Deed:
+    """Statements in places of the script."""
+
+    title: str
+    parts: dict[str, str]
+
+
+def drawn(number: int, seed: int) -> Iterator[Scenario]:
+    """So many scripts; the same for the same seed, and more of the same for a larger number."""
+    draws = random.Random(seed)
+    seen = set[str]()
+    while number > len(seen):
+        deeds = [deed(draws) for _ in range(draws.choice((1, 1, 1, 2, 2, 3)))]
+        inner = any("in the update" in d.title for d in deeds)
+        base = draws.choice(BASES[:2] if inner else BASES) if draws.random() < 0.4 else BASES[0]
+        parts: dict[str, str] = {}
+        for one in deeds:
+            for place, does in one.parts.items():
+                parts[place] = "\n".join(filter(None, [parts.get(place), does]))
+        used = defined(*parts.values())
+        source = filled({**parts, "functions": used} if used.strip() else parts, base)
+        if source not in seen:
+            seen.add(source)
+            yield Scenario(f"{'; '.join(d.title for d in deeds)}; {base} ({seed}/{len(seen)})", source, kind(deeds))
+
+
+def kind(deeds: list[Deed]) -> str:
+    """What a script is about: the kinds of its deeds."""
+    return " and ".join(sorted({d.title.split()[0] for d in deeds}))
+
+
+def deed(draws: random.Random) -> Deed:
+    """One thing that is done."""
+    way = draws.choice((holding, holding, changing, changing, moving, printing, looking))
+    return way(draws)
+
+
+def value(draws: random.Random) -> Value:
+    """A value at a place."""
+    return draws.choice([v for v in VALUES if v.hole not in ("meddled",)])
+
+
+def holding(draws: random.Random) -> Deed:
+    """A value, or what shares its memory, is held, and looked at later."""
+    one = value(draws)
+    title, hold = draws.choice(list(HOLDS.items()))
+    does, said = reached(draws, one, hold.does)
+    read = draws.choice(READS)
+    look = f"print(total({put(one.name, hold.held)}))"
+    parts = {one.hole: does}
+    parts[read] = "\n".join(filter(None, [parts.get(read), f"if iteration > 1:\n    {look}"]))
+    return Deed(f"holds {said} by {title}, read at {read}", parts)
+
+
+def changing(draws: random.Random) -> Deed:
+    """A value is changed in place, by whatever name."""
+    one = value(draws)
+    ways = [k for k, v in CHANGES.items() if not (one.number and NEED_ROWS.search(v))]
+    title = draws.choice(ways)
+    does, said = reached(draws, one, CHANGES[title])
+    return Deed(f"changes {said} by {title}", {one.hole: does})
+
+
+def moving(draws: random.Random) -> Deed:
+    """A value is put elsewhere."""
+    one = value(draws)
+    title = draws.choice(list(MOVES))
+    head = draws.choice(list(AROUND))
+    return Deed(f"moves {named(one)} by {title} {head}".rstrip(), {one.hole: around(head, put(one.name, MOVES[title]))})
+
+
+def printing(draws: random.Random) -> Deed:
+    """A value is printed."""
+    title = draws.choice(list(PRINTS))
+    if draws.random() < 0.4:
+        name, hole = draws.choice(NUMBERS)
+        does = put(name, PRINTS[title])
+        return Deed(f"prints {name} at {hole} by {title}", {hole: does})
+    one = value(draws)
+    does, said = reached(draws, one, PRINTS[title])
+    return Deed(f"prints {said} by {title}", {one.hole: does})
+
+
+def looking(draws: random.Random) -> Deed:
+    """A variable is looked up by its name in a text."""
+    name, hole = draws.choice([(v.name, v.hole) for v in VALUES] + [n for n in NUMBERS if n[0].isidentifier()])
+    title = draws.choice(list(LOOKUPS))
+    return Deed(f"looks {name} up at {hole} by {title}", {hole: f"print({put(name, LOOKUPS[title])})"})
+
+
+def reached(draws: random.Random, one: Value, does: str) -> tuple[str, str]:
+    """Statements about a value by another name, or by what shares its memory; and how this is called."""
+    alias = draws.choice(list(ALIASES)) if draws.random() < 0.5 else "itself"
+    view = draws.choice(list(VIEWS)) if draws.random() < 0.4 and not one.number and not one.array else "itself"
+    head = draws.choice(list(AROUND)) if draws.random() < 0.3 else ""
+    before, name = ALIASES[alias]
+    name = put(name, VIEWS[view])
+    if '"' in name and re.search(r"""['"].*X.*['"]""", does):
+        return around(head, put(one.name, does)), named(one)  # Python before 3.12 has no quotes in f-strings
+    if view != "itself" and " = X" in does:
+        view, name = "itself", ALIASES[alias][1]  # an expression is no target
+    text = "\n".join(filter(None, [before, put(name, does)]))
+    said = [named(one), *([f"by {alias}"] if alias != "itself" else []), *([view] if view != "itself" else []), head]
+    return around(head, put(one.name, text)), " ".join(filter(None, said))
+
+
+def named(one: Value) -> str:
+    """A value's name, and its place."""
+    (place,) = (p.title for p in PLACES if p.hole == one.hole)
+    return f"{one.name} ({'in the update, ' if one.inner else ''}{place})"
