@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from drawn import drawn
 from scenarios import filled
 from scripts import PARTS
 from ways import (
@@ -554,12 +553,6 @@ PRINTED = (
 )
 
 
-def few_drawn() -> Iterator[tuple[str, str]]:
-    """A sample of what `make hostile DRAWN=` draws."""
-    for scenario in drawn(60, seed=1):
-        yield scenario.title, scenario.source
-
-
 ITEMS = {
     "storage": held,
     "evaluate-once": changed,
@@ -570,7 +563,6 @@ ITEMS = {
     "inline and dissolve": written_out,
     "names of Python": shadowed,
     "prints": printed,
-    "drawn": few_drawn,
 }
 
 
