@@ -67,6 +67,7 @@ def prove(row: Row, folder: Path) -> dict[str, str]:
     if not python.exists():
         subprocess.run([f"python{row.python}", "-m", "venv", place], check=True)
     install = [python, "-m", "pip", "install", "--quiet", "--upgrade"]
+    subprocess.run([*install, "pip"], check=True)  # the one that comes with Python 3.10 does not find its way
     subprocess.run([*install, row.torch], check=True)  # by itself, so that nothing chooses another one
     subprocess.run([*install, row.torch, "-e", f"{ROOT}[run]", *BESIDE, *row.environments], check=True)
     listed = subprocess.run(
