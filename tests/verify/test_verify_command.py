@@ -69,7 +69,7 @@ def test_different_as_json(toy_script: Path, converted: Path) -> None:
         (["{toy}", "{toy}", "--seeds", "3"], "3 is not in the range x>=4"),
         (["{toy}", "{toy}", "--", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
         (["{toy}", "{toy}", "--python", "/no/such/python"], "/no/such/python"),
-        (["{toy}", "--format", "json", "--python", "/no/such/python"], '"verdict": "could not run"'),
+        (["{toy}", "{toy}", "--format", "json", "--", "--no-such-flag"], '"verdict": "could not run"'),
     ],
 )
 def test_bad_input(toy_script: Path, args: list[str], message: str) -> None:
