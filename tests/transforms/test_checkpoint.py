@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, Step, convert
@@ -63,8 +64,76 @@ def test_counters_and_clocks_and_schedulers() -> None:
             "mean lives across iterations, and is no known number",
         ),
         (
-            {"begin": PARTS["begin"] + "\nmean = torch.zeros(2)", "report": PARTS["report"] + "\nmean.mul_(0.9)"},
-            "changes mean",
+            {
+                "begin": PARTS["begin"] + "\nseen = {}",
+                "report": PARTS["report"] + "\nseen[iteration] = 1\noptimizer.param_groups[0]['lr'] = 0.9 ** len(seen)",
+            },
+            "seen is not saved",
+        ),
+        (
+            {
+                "begin": PARTS["begin"] + "\nrates = {'lr': 0.1}",
+                "report": PARTS["report"] + "\nrates['lr'] *= 0.9\nprint(rates['lr'])",
+            },
+            "may change rates",
+        ),
+        (
+            {
+                "begin": PARTS["begin"] + "\npairs = []",
+                "report": PARTS["report"]
+                + "\npairs.append((iteration, agent))\nn = len(pairs)\nif n > 4:\n    agent.eval()",
+            },
+            "pairs is not saved",
+        ),
+        (
+            {
+                "functions": "def count():\n    count.calls = getattr(count, 'calls', 0) + 1\n    return 0\n\n\n",
+                "report": PARTS["report"] + "\ncount()",
+            },
+            "count.calls is set in training",
+        ),
+        (
+            {
+                "functions": "def count():\n    count.calls.append(1)\n\n\ncount.calls = []\n\n\n",
+                "report": PARTS["report"] + "\ncount()",
+            },
+            "count.calls is kept by a function",
+        ),
+        (
+            {
+                "functions": "def count(seen=[]):\n    seen.append(1)\n    return len(seen)\n\n\n",
+                "report": PARTS["report"] + "\nprint(count())",
+            },
+            "the default argument []",
+        ),
+        (
+            {
+                "begin": PARTS["begin"] + "\nmean = torch.ones(2)\nother = mean",
+                "report": PARTS["report"] + "\nother[0] *= 0.7",
+            },
+            "it is not known what other keeps",
+        ),
+        ({"report": PARTS["report"] + "\nsetattr(agent, 'seen', 1)"}, "setattr() may change"),
+        ({"report": PARTS["report"] + "\nenvs.level = iteration"}, "envs.level is set in training"),
+        ({"report": PARTS["report"] + "\nfor m in agent.modules():\n    m.p = 0.3"}, "m.p is set in training"),
+        (
+            {
+                "agent": edited(
+                    "agent", "super().__init__()", "super().__init__()\nself.mean = torch.zeros(2)"
+                ).replace("return self.critic(x)\n", "return self.critic(x) + 0 * self.mean.mul_(0.9).sum()\n")
+            },
+            "may change self.mean, which no state_dict() holds",
+        ),
+        (
+            {
+                "agent": edited(
+                    "agent",
+                    "super().__init__()",
+                    "super().__init__()\nself.register_buffer('temp', torch.ones(1), persistent=False)",
+                ),
+                "report": PARTS["report"] + "\nagent.temp.mul_(1.3)",
+            },
+            "may change agent.temp, which no state_dict() holds",
         ),
         (
             {
@@ -80,13 +149,6 @@ def test_counters_and_clocks_and_schedulers() -> None:
                 "report": PARTS["report"] + "\nrng.random()",
             },
             "it is not known what rng keeps",
-        ),
-        (
-            {
-                "begin": PARTS["begin"] + "\nbest = []",
-                "report": PARTS["report"] + "\nbest.append(1)\nif best:\n    pass",
-            },
-            "decides by it",
         ),
         ({"report": PARTS["report"] + "\nargs.seed += 1"}, "args.seed is set in training"),
         ({"report": PARTS["report"] + "\nAgent.seen = iteration"}, "Agent.seen is set in training"),
@@ -130,18 +192,30 @@ FORGETFUL = {"self.age += 1": "done = np.zeros(len(action), dtype=bool)", "self.
 """What makes the script's environments forget each step, so that a reset changes nothing."""
 
 
-def runnable(tmp_path: Path, *, dying: str = "") -> list[str]:
-    """A script that prints each iteration with what it has learned; `dying` is run at the end of each."""
+def runnable(tmp_path: Path, *, dying: str = "", begin: str = "", more: str = "", functions: str = "") -> list[str]:
+    """A script that prints each iteration with what it has learned; `dying` is run at the end of each.
+
+    Args:
+        tmp_path: where it is written.
+        dying: what ends it.
+        begin: what stands above its training loop.
+        more: what stands in the loop, above what it prints.
+        functions: what stands above its functions.
+    """
     learned = "sum(p.double().sum() for p in agent.parameters()).item()"
-    told = f'print(iteration, optimizer.param_groups[0]["lr"], {learned}, flush=True)\n'
-    original = script({"stdlib": "import os\nimport random\nimport signal", "report": told + dying})
+    told = f'{more}\nprint(iteration, optimizer.param_groups[0]["lr"], {learned}, flush=True)\n'
+    parts = {"stdlib": "import os\nimport random\nimport signal\nfrom collections import deque", "report": told + dying}
+    original = script({**parts, "begin": f"{PARTS['begin']}\n{begin}", "functions": functions})
     for old, new in FORGETFUL.items():
         assert original.count(old) == 1
         original = original.replace(old, new)
     over = "        done = (np.abs(self.state[:, 0]) > 0.5) | (self.age % 7 == 0)\n"
     assert over in original
     path = tmp_path / "ppo.py"
-    path.write_text(convert(original.replace(over, ""), checkpoint=True).source)
+    conversion = convert(original.replace(over, ""), checkpoint=True)
+    (step,) = (s for s in conversion.steps if s.transform.name == "checkpoint")
+    assert step.applied, step.outcome
+    path.write_text(conversion.source)
     return [sys.executable, str(path)]
 
 
@@ -169,18 +243,143 @@ if iteration == 3 and not os.path.exists("died"):
     command = runnable(tmp_path, dying=dying)
     first = run(command, "--checkpoint-every", "2")
     assert first.returncode == -signal.SIGKILL
-    (path,) = (tmp_path / "checkpoints").iterdir()
+    (path,) = (tmp_path / "checkpoints").glob("*.pt")
     assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
     other = run(command, "--checkpoint-every", "1")  # another command line is another run
     assert "goes on" not in other.stdout and path.exists()
     second = run(command, "--checkpoint-every", "2")
     assert second.returncode == 0, second.stderr
     (path_told, *lines) = second.stdout.splitlines()
-    assert path_told == f"goes on with iteration 3, from {path.relative_to(tmp_path)}"
+    told = f"goes on with iteration 3, from {path.relative_to(tmp_path)}; envs, next_obs, next_done begin anew"
+    assert path_told == told
     whole = other.stdout.splitlines()
     assert len(whole) == 3 and first.stdout.splitlines() == whole
     assert lines == whole[2:]  # the same bits, since the environments have nothing to forget
     assert not any((tmp_path / "checkpoints").iterdir())
+
+
+DYING = """\
+if iteration == 2 and not os.path.exists("died"):
+    open("died", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+RATE = 'optimizer.param_groups[0]["lr"] = '
+SAVED = {
+    "a list whose length decides": ("kls = []", f"kls.append(0.5)\n{RATE}0.01 * 0.9 ** len(kls)"),
+    "a deque of numbers": ("kls = deque(maxlen=2)", f"kls.append(float(iteration))\n{RATE}0.01 * sum(kls)"),
+    "counters in an array": (
+        "visits = np.zeros(3)",
+        f"np.add.at(visits, [iteration % 2], 1)\n{RATE}0.01 / visits.sum()",
+    ),
+    "a tensor changed in place": ("mean = torch.ones(2)", f"mean.mul_(0.7)\n{RATE}0.01 * mean.sum().item()"),
+    "a rate of numpy": ("", f"{RATE}np.float64(0.01) * iteration"),
+    "what learns": ("", "if iteration == 1:\n    for p in agent.critic.parameters():\n        p.requires_grad = False"),
+    "the mode": ("", f"if iteration == 1:\n    agent.eval()\n{RATE}0.01 if agent.training else 0.002"),
+}
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_what_is_saved_goes_on_as_it_was(kind: str, tmp_path: Path) -> None:
+    """Each was lost once: the run that was killed went on with other parameters, and said nothing."""
+    begin, more = SAVED[kind]
+    command = runnable(tmp_path, dying=DYING, begin=begin, more=more)
+    assert run(command, "--checkpoint-every", "1").returncode == -signal.SIGKILL
+    (kept,) = (tmp_path / "checkpoints").glob("*.pt")
+    kept.rename(tmp_path / "aside")
+    whole = run(command, "--checkpoint-every", "1")
+    assert whole.returncode == 0, whole.stderr
+    (tmp_path / "checkpoints").mkdir(exist_ok=True)
+    (tmp_path / "aside").rename(kept)
+    again = run(command, "--checkpoint-every", "1")
+    assert again.returncode == 0, again.stderr
+    lines = again.stdout.splitlines()
+    assert lines[0].startswith("goes on with iteration 2")
+    assert lines[1:] == whole.stdout.splitlines()[1:]
+
+
+class TestFiles:
+    """Each trouble is a sentence with the file's name and what to do, exit code 2, and no traceback."""
+
+    @pytest.fixture
+    def command(self, tmp_path: Path) -> list[str]:
+        return [*runnable(tmp_path, dying=DYING.replace("== 2", "== 3")), "--checkpoint-every", "1"]
+
+    @pytest.fixture
+    def kept(self, command: list[str], tmp_path: Path) -> Path:
+        assert run(command).returncode == -signal.SIGKILL
+        (path,) = (tmp_path / "checkpoints").glob("*.pt")
+        return path
+
+    def ends(self, command: list[str], *words: str) -> None:
+        done = run(command)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        (line,) = done.stderr.splitlines()
+        assert all(word in line for word in words), line
+
+    @pytest.mark.parametrize("size", [0, 100, -10])
+    def test_a_damaged_one_and_the_one_before_it(self, command: list[str], kept: Path, size: int) -> None:
+        kept.write_bytes(kept.read_bytes()[:size])
+        self.ends(
+            command, str(kept.name), "remove it", f"goes on from the one before it, checkpoints/{kept.name}.before"
+        )
+        kept.unlink()
+        done = run(command)
+        assert (done.returncode, done.stdout.splitlines()[0][:25]) == (0, "goes on with iteration 2,"), done.stderr
+
+    def test_without_one_before_it(self, command: list[str], kept: Path) -> None:
+        kept.with_name(f"{kept.name}.before").unlink()
+        kept.write_bytes(b"")
+        self.ends(command, kept.name, "remove it, and the same command begins anew")
+
+    def test_of_another_run(self, command: list[str], kept: Path) -> None:
+        other = kept.with_name("0123456789abcdef-0.pt")
+        assert run([*command, "--seed", "9"]).returncode == 0
+        saved = torch.load(kept, weights_only=True)
+        torch.save({**saved, "run": other.name}, kept)
+        self.ends(command, kept.name, f"it belongs to {other.name}")
+
+    def test_a_second_start(self, command: list[str], tmp_path: Path) -> None:
+        import fcntl
+
+        assert run(command).returncode == -signal.SIGKILL
+        (kept,) = (tmp_path / "checkpoints").glob("*.pt")
+        with kept.with_name(f"{kept.name}.lock").open("a+") as lock:  # as the first start does, in this process
+            lock.seek(0)
+            assert re.fullmatch(r"process \d+ on \S+", lock.read())
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.ends(command, kept.name, "is in use: the same command is running as process")
+        assert run(command).returncode == 0
+
+    def test_a_folder_that_cannot_be_made(self, command: list[str], tmp_path: Path) -> None:
+        (tmp_path / "checkpoints").touch()
+        self.ends(command, "checkpoints/", "cannot be written to")
+
+    @pytest.mark.parametrize(
+        "trouble",
+        ["os.fsync = lambda _: (_ for _ in ()).throw(OSError(28, 'No space left on device'))", "torch.load = None"],
+    )
+    def test_what_cannot_be_written_or_read_back(self, command: list[str], kept: Path, trouble: str) -> None:
+        before = kept.read_bytes()
+        path = Path(command[1])
+        done = subprocess.run(
+            [sys.executable, "-c", f"import os, torch\n{trouble}\n" + CALLED, str(path), str(kept)],
+            capture_output=True, text=True, check=False, cwd=path.parent, env={**os.environ, **RUN},
+        )  # fmt: skip
+        assert done.returncode == 2, done.stderr
+        (line,) = done.stderr.splitlines()
+        assert str(kept) in line and "training ends" in line
+        assert kept.read_bytes() == before
+        assert not [p for p in kept.parent.iterdir() if p.suffix not in (".pt", ".before", ".lock")]
+
+
+CALLED = """\
+import ast, random, sys, numpy as np
+functions = [n for n in ast.parse(open(sys.argv[1]).read()).body if isinstance(n, ast.FunctionDef)]
+wanted = [f for f in functions if f.name in ("stop", "plain_numbers", "save_checkpoint")]
+exec(compile(ast.Module(wanted, []), "x", "exec"))
+save_checkpoint(sys.argv[2], {"iteration": 3})
+"""
+"""Saves as the script does, without its training."""
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling.flags import add_flag
-from transformer.values.lasting import Lasting
+from transformer.values.checkpoints.lasting import Lasting
 
 INFO = TransformInfo(
     name="checkpoint",
@@ -22,15 +22,16 @@ INFO = TransformInfo(
     summary="add --checkpoint-every, with which a run that was killed goes on when it is started again",
     applies=(
         "where the training loop runs over a range, the script loads no checkpoint of its own, and all that lives "
-        "across iterations is of a known kind: networks, optimizers, schedulers, numbers, what belongs to the "
-        "environments and their episodes"
+        "across iterations is of a kind that is saved whole and read back whole (networks, optimizers, schedulers, "
+        "numbers, lists of numbers, tensors, arrays), is only reported, or belongs to environments and their episodes"
     ),
     safety=(
         "Off by default. Saving reads and draws nothing: the run computes the same bits with it. Networks, optimizers, "
-        "counters, learning rates and random states go on as they were; environments are reset and begin new episodes, "
-        "with what they and lists of past episodes keep, so that a run that was killed is another run from there on. "
-        "A checkpoint is replaced in one step, its file is its user's alone, belongs to one command line, and "
-        "nothing in it is executed when it is read."
+        "counters, learning rates, lists of numbers, tensors, arrays and random states go on as they were; "
+        "environments are reset and begin new episodes, with what they and lists of past episodes keep, so that a run "
+        "that was killed is another run from there on. A checkpoint is read once before it replaces the one before it, "
+        "which is kept beside it; its file is its user's alone and belongs to one command line, which runs once at a "
+        "time, and nothing in it is executed when it is read."
     ),
     costs="A run that is killed begins anew: save and load by hand what the reason names.",
     needs=("flags",),
@@ -46,6 +47,8 @@ INFO = TransformInfo(
 
 NORMALIZING = ("NormalizeObservation", "NormalizeReward", "VecNormalize")
 """Wrappers of environments with statistics that training lives on; with the environments they begin anew."""
+
+MODES = ("train", "eval", "training", "requires_grad", "requires_grad_")
 
 
 def apply(state: State) -> Rewrite:
@@ -69,6 +72,11 @@ def apply(state: State) -> Rewrite:
     if lasting.obstacles:
         raise Skip("; ".join(dict.fromkeys(f"line {n.lineno}: {why}" for n, why in lasting.obstacles)))  # type: ignore[attr-defined]
     assert isinstance(loop, ast.For)
+    distributed = any((tree.qualified(n) or "").startswith("torch.distributed.") for n in tree.of(ast.Attribute))
+    of_ranks = [*lasting.tensors, *lasting.arrays, *lasting.lists]
+    if distributed and of_ranks:
+        raise Skip(f"each process has its own {', '.join(of_ranks)}, and one of them writes checkpoints")
+    anew = [*lasting.anew, *(f"{name}'s statistics" for name in NORMALIZING if name in tree.mentioned)]
     edits, names = Edits(state.source), tree.names
     every = add_flag(state, edits, "checkpoint_every")
     if every is None:
@@ -76,6 +84,13 @@ def apply(state: State) -> Rewrite:
     first, start = names.fresh("first_iteration"), tree.text(counting.args[0]) if len(counting.args) == 2 else "0"
     values = {
         "save": names.fresh("save_checkpoint"),
+        "lock": names.fresh("lock_checkpoint"),
+        "plain": names.fresh("plain_numbers"),
+        "stop": names.fresh("stop"),
+        "held": names.fresh("lock"),
+        "ending": names.fresh("ending"),
+        "part": names.fresh("part"),
+        "mode": names.fresh("mode"),
         "load": names.fresh("load_checkpoint"),
         "path": names.fresh("checkpoint"),
         "state": names.fresh("state"),
@@ -85,9 +100,14 @@ def apply(state: State) -> Rewrite:
         "start": start,
         "numbers": list(lasting.numbers),
         "holders": list(lasting.holders),
+        "modes": list(lasting.networks) if _sets_modes(tree) else [],
+        "tensors": list(lasting.tensors),
+        "arrays": list(lasting.arrays),
+        "lists": list(lasting.lists),
+        "anew": ", ".join(anew),
         "clocks": {name: tree.text(clock) for name, clock in lasting.clocks.items()},
         "device": roles.device or "",
-        "distributed": any((tree.qualified(n) or "").startswith("torch.distributed.") for n in tree.of(ast.Attribute)),
+        "distributed": distributed,
         "found": names.fresh("found"),
         "script": names.fresh("script"),
         "numpy": _module(tree, "numpy"),
@@ -104,7 +124,6 @@ def apply(state: State) -> Rewrite:
         edits.after(block[-1], done)
     edits.substitute(counting, f"range({', '.join([first, tree.text(counting.args[-1])])})")
     add_imports(tree.root, edits, "import hashlib", "import os", "import sys")
-    anew = [*lasting.anew, *(f"{name}'s statistics" for name in NORMALIZING if name in tree.mentioned)]
     notes = [f"{', '.join(anew)} begin anew when a run goes on."] if anew else []
     return Rewrite(
         edits, replace(state.history, flags={**state.history.flags, "checkpoint_every": every}), tuple(notes)
@@ -125,6 +144,11 @@ def _range(tree: Tree, loop: ast.stmt) -> ast.Call:
     if found[0] is not loop.iter and not (tree.qualified(getattr(loop.iter, "func", loop)) or "").startswith("tqdm."):
         raise Skip(f"the training loop on line {loop.lineno} does something else with its range")
     return found[0]
+
+
+def _sets_modes(tree: Tree) -> bool:
+    """Whether the script names what a network has beside its state_dict(): the mode of its parts, what learns."""
+    return any(node.attr in MODES for node in tree.of(ast.Attribute))
 
 
 def _module(tree: Tree, module: str) -> str:

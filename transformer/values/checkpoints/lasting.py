@@ -25,6 +25,8 @@ from transformer.syntax.query import (
     unparse,
     walk,
 )
+from transformer.torch_api import NEW, VIEWS
+from transformer.values.checkpoints.unchanged import Unchanged, fills, only_reported
 from transformer.values.reports import is_logger
 
 CLOCKS = ("time.time", "time.perf_counter", "time.monotonic")
@@ -36,7 +38,11 @@ FILLED = frozenset("zeros ones full empty zeros_like ones_like full_like arange 
 NUMBERS = ("int", "float", "len", "min", "max", "abs", "round", "bool", "sum")
 PLAIN = (*NUMBERS, "str", "range", "tuple", "repr", "format", "getattr", "hasattr", "isinstance")
 LISTS = ("collections.deque", "deque", "list", "dict")
-CHANGING = frozenset("append extend appendleft insert pop popleft clear update setdefault remove sort add".split())
+METHODS = NEW | VIEWS
+OBJECTS = ("object", "'object'", "str", "'O'")
+SAVED = ("grad", "data", "requires_grad", "training")
+"""Attributes of parameters and networks that a checkpoint holds; gradients are those of an iteration."""
+UNSEEN = ("setattr", "delattr", "exec", "eval", "globals", "vars", "locals")
 
 
 class Lasting:
@@ -48,19 +54,28 @@ class Lasting:
         """Counters and the like, as they are bound again in the loop."""
         self.holders: dict[str, None] = {}
         """Networks, optimizers, schedulers: what has a state_dict()."""
+        self.networks: dict[str, None] = {}
+        """The networks among them."""
+        self.tensors: dict[str, None] = {}
+        """Tensors that are made above the loop: they are saved whole, and read back in their place."""
+        self.arrays: dict[str, None] = {}
+        """The same of numpy's arrays."""
+        self.lists: dict[str, None] = {}
+        """Lists and deques of numbers, saved and read back in the same way."""
         self.clocks: dict[str, ast.expr] = {}
         """What was read of a clock above the loop, with the reading."""
         self.anew: dict[str, None] = {}
         """What belongs to the environments and their episodes, and begins anew with them."""
         self.obstacles: list[tuple[ast.AST, str]] = []
         """What is of no known kind, and why."""
+        self._unchanged = Unchanged(roles)
         for name in self._read:
             self._place(name)
         for name in sorted(self._carried - self._bindings.keys()):
             self.obstacles.append((self._bound(name), f"{name} lives across iterations, and is bound in them alone"))
         self.obstacles += self._attributes()
-        if self._beside_state is not None:
-            self.obstacles.append(self._beside_state)
+        self.obstacles += self._defaults()
+        self.obstacles += self._beside_state()
 
     # --- what is read --------------------------------------------------------------------------------------
 
@@ -103,6 +118,8 @@ class Lasting:
             return None
         if any(name == o.name for o in self._roles.optimizers) or name in self._roles.networks:
             self.holders[name] = None
+            if name in self._roles.networks:
+                self.networks[name] = None
             return None
         for stmt, value in made:
             why = self._object(name, stmt, value)
@@ -111,22 +128,109 @@ class Lasting:
                 return None
         return None
 
-    @cached_property
-    def _beside_state(self) -> tuple[ast.AST, str] | None:
-        """Where a network of the file keeps something, outside of `__init__`, that no state_dict() holds."""
+    def _beside_state(self) -> Iterator[tuple[ast.AST, str]]:
+        """What networks of the file keep that no state_dict() holds, and that is not shown to stay as it was made."""
+        attributes = [n for n in self._tree.of(ast.Attribute) if isinstance(n.ctx, ast.Load)]
         for cls in self._tree.of(ast.ClassDef):
             if not self._roles.is_module(cls):
                 continue
-            methods = [m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name != "__init__"]
-            for method in methods:
+            beside: set[str] = set()
+            for method in (m for m in cls.body if isinstance(m, ast.FunctionDef)):
                 own = first_parameter(method) or ""
                 for node in walk(method):
                     kept = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
-                    changed = calls_method(node, *CHANGING) and isinstance(node.func.value, ast.Attribute)
-                    place = node.func.value if calls_method(node) and changed else node
-                    if (kept or changed) and root(place) == own:
-                        return node, f"{cls.name}.{method.name}() changes {unparse(place)}, which no state_dict() holds"
-        return None
+                    if method.name == "__init__":
+                        beside |= set(self._kept_beside(node, own))
+                    elif kept and root(node) == own:
+                        yield node, f"{cls.name}.{method.name}() changes {unparse(node)}, which no state_dict() holds"
+            for node in attributes:
+                call = self._tree.parents[node]
+                if isinstance(call, ast.Call) and call.func is node and node.attr in METHODS:
+                    continue  # a tensor's method of that name
+                if node.attr in beside and not self._unchanged.reads(node):
+                    around = next((a for a in self._tree.ancestors(node) if isinstance(a, ast.FunctionDef)), None)
+                    if around is None or around.name != "__init__":
+                        where = f"{cls.name}.{around.name}()" if around in cls.body and around else "training"
+                        yield node, f"{where} may change {unparse(node)}, which no state_dict() holds"
+                        break
+            for stmt in cls.body:
+                if isinstance(stmt, (ast.Assign, ast.AnnAssign)) and stmt.value is not None:
+                    if not self._is_fixed(stmt.value):
+                        yield stmt, f"{cls.name} keeps {unparse(stmt)}, which no state_dict() holds"
+
+    def _kept_beside(self, node: ast.AST, own: str) -> Iterator[str]:
+        """The attribute that a node of a network's `__init__` makes beside its state_dict(), if it makes one."""
+        if isinstance(node, ast.Assign):
+            for target, value in pairwise(node):
+                if isinstance(target, ast.Attribute) and unparse(target.value) == own:
+                    qualified = (self._tree.qualified(value.func) or "") if isinstance(value, ast.Call) else ""
+                    held = (
+                        self._is_network(value)
+                        or self._returns_network(value)
+                        or qualified
+                        in (
+                            "torch.nn.Parameter",
+                            "torch.nn.parameter.Parameter",
+                        )
+                    )
+                    if not (held or self._is_fixed(value)):
+                        yield target.attr
+        if calls_method(node, "register_buffer") and any(k.arg == "persistent" for k in node.keywords):
+            name = node.args[0] if node.args else None
+            if isinstance(name, ast.Constant):
+                yield str(name.value)
+
+    def _returns_network(self, value: ast.expr) -> bool:
+        """Whether a value comes of a function of the file that returns networks."""
+        function = self._tree.function_called(value) if isinstance(value, ast.Call) else None
+        returned = [n.value for n in walk(function) if isinstance(n, ast.Return)] if function is not None else []
+        return bool(returned) and all(r is not None and self._is_network(r) for r in returned)
+
+    def _is_fixed(self, value: ast.expr) -> bool:
+        """Whether a value cannot be changed where it is: a number, a text, a tuple of them, a function."""
+        if isinstance(value, (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)):
+            return False
+        if isinstance(value, ast.Tuple):
+            return all(map(self._is_fixed, value.elts))
+        if isinstance(value, ast.Call):
+            if self._tree.names.builtin(value.func) in (
+                "int",
+                "float",
+                "bool",
+                "str",
+                "len",
+                "tuple",
+                "range",
+                "max",
+                "min",
+            ):
+                return True
+            qualified = self._tree.qualified(value.func) or ""
+            return qualified in (
+                "numpy.prod",
+                "numpy.sqrt",
+                "numpy.log",
+                "math.sqrt",
+                "math.log",
+                "math.prod",
+                "torch.device",
+            )
+        if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)):
+            return all(self._is_fixed(n) for n in ast.iter_child_nodes(value) if isinstance(n, ast.expr))
+        if isinstance(value, ast.Name):  # a parameter that may be anything is an option or a size, or no expression
+            return True
+        return isinstance(value, (ast.Constant, ast.Attribute, ast.JoinedStr, ast.Lambda, ast.Subscript))
+
+    def _defaults(self) -> Iterator[tuple[ast.AST, str]]:
+        """Default arguments of functions that training may call, which live as long as the function."""
+        called = [n for n in self._roles.run_by_training if isinstance(n, (ast.FunctionDef, ast.Lambda))]
+        around = {
+            f for n in self._roles.run_by_training for f in self._tree.ancestors(n) if isinstance(f, ast.FunctionDef)
+        }
+        for function in dict.fromkeys([*called, *sorted(around, key=lambda f: f.lineno)]):
+            for default in (*function.args.defaults, *function.args.kw_defaults):
+                if default is not None and not self._is_fixed(default):
+                    yield default, f"the default argument {unparse(default)} may be changed, and no checkpoint holds it"
 
     # --- what the loop binds again -------------------------------------------------------------------------
 
@@ -263,20 +367,27 @@ class Lasting:
             return self._passed(name, stmt) if isinstance(stmt, ast.FunctionDef) else self._unpacked(stmt, unknown)
         if isinstance(value, ast.IfExp):
             return self._object(name, stmt, value.body) or self._object(name, stmt, value.orelse)
-        if is_logger(self._tree, ast.Name(name, ast.Load())) or self._is_plain(value) or self._is_function(value):
-            return self._changed(name, value)
+        if is_logger(self._tree, ast.Name(name, ast.Load())) or self._is_function(value):
+            return None
+        if self._is_list(value):
+            return self._place_list(name)
+        if self._is_plain(value) and not self._is_array(value):
+            # what is set of options is told by itself
+            fixed = self._is_fixed(value) or holds_options(self._tree, value, self._roles.scope)
+            return None if fixed else self._left_alone(name)
         qualified = (self._tree.qualified(value.func) or "") if isinstance(value, ast.Call) else ""
         if qualified in CLOCKS:
             self.clocks[name] = value
-        elif qualified in SCALERS or qualified.startswith(SCHEDULERS) or self._is_network(value):
+        elif qualified in SCALERS or qualified.startswith(SCHEDULERS):
             self.holders[name] = None
-        elif self._is_list(value):
-            asked = self._in_condition(name)
-            if asked is not None:
-                return f"{name} begins anew, and line {asked.lineno} decides by it"
-            self.anew[name] = None
-        elif self._is_filled(value):
-            return self._changed(name, value)
+        elif self._is_network(value):
+            self.holders[name] = self.networks[name] = None
+        elif self._is_tensor(value):
+            if not self._is_filled_anew(name, value):
+                self.tensors[name] = None
+        elif self._is_array(value):
+            if not self._is_filled_anew(name, value):
+                self.arrays[name] = None
         elif qualified.startswith("tqdm") or is_logger(self._tree, value) or self._keeps_nothing(value):
             return None
         else:
@@ -366,41 +477,96 @@ class Lasting:
             return False
         return (self._tree.qualified(value.func) or self._tree.names.builtin(value.func)) in LISTS
 
-    def _is_filled(self, value: ast.expr) -> bool:
-        """Whether a value is a new tensor or array of torch's or numpy's."""
-        for node in walk(value):
-            if isinstance(node, ast.Call):
-                module, _, function = (self._tree.qualified(node.func) or "").rpartition(".")
-                if module in ("torch", "numpy") and function in FILLED:
-                    return True
-        return False
+    def _is_tensor(self, value: ast.expr) -> bool:
+        """Whether a value is a new tensor of torch's, perhaps moved or cast."""
+        while calls_method(value) and value.func.attr in (
+            "to",
+            "cuda",
+            "cpu",
+            "float",
+            "double",
+            "long",
+            "bool",
+            "int",
+        ):
+            value = value.func.value
+        module, _, function = self._made_by(value)
+        return module == "torch" and function in FILLED
 
-    def _changed(self, name: str, value: ast.expr) -> str | None:
-        """Why a value that is made in one way is another one in training; buffers that each rollout fills aside."""
-        extracted = {f.name for f in self._roles.history.functions.values()}
-        methods = {m.name for cls in self._tree.of(ast.ClassDef) for m in cls.body if isinstance(m, ast.FunctionDef)}
-        for node in self._roles.run_by_training:
-            if isinstance(node, ast.Subscript) and not is_read_place(node) and root(node) == name:
-                if not (self._is_filled(value) and self._is_step(node)):
-                    return f"line {node.lineno} changes {name}"
-            if isinstance(node, ast.AugAssign) and root(node.target) == name and not self._is_filled(value):
-                return f"line {node.lineno} changes {name}"
-            if calls_method(node) and root(node.func.value) == name and isinstance(node.func.value, ast.Name):
-                if node.func.attr in CHANGING or (node.func.attr.endswith("_") and node.func.attr[:1] != "_"):
-                    return f"line {node.lineno} changes {name}"
-            if isinstance(node, ast.Call) and unparse(node.func).rpartition(".")[2] in ("shuffle", "copyto"):
-                if any(unparse(a) == name for a in node.args):
-                    return f"line {node.lineno} changes {name}"
-            if isinstance(node, ast.Call) and self._is_filled(value):
-                function = self._tree.function_called(node)
-                ours = function is not None and function.name not in extracted
-                if ours or (isinstance(node.func, ast.Attribute) and node.func.attr in methods):
-                    given = [*node.args, *(k.value for k in node.keywords)]
-                else:
-                    given = [k.value for k in node.keywords if k.arg == "out"]
-                if any(unparse(a) == name for a in given):
-                    return f"line {node.lineno} may change {name}"
-        return None
+    def _is_array(self, value: ast.expr) -> bool:
+        """Whether a value is a new array of numpy's, of numbers."""
+        while calls_method(value, "astype", "copy"):
+            value = value.func.value
+        module, _, function = self._made_by(value)
+        made = module == "numpy" and (function in FILLED or function == "array")
+        return made and not any(isinstance(n, (ast.Constant, ast.Name)) and unparse(n) in OBJECTS for n in walk(value))
+
+    def _made_by(self, value: ast.expr) -> tuple[str, str, str]:
+        qualified = self._tree.qualified(value.func) if isinstance(value, ast.Call) else None
+        return (qualified or "").rpartition(".")
+
+    def _left_alone(self, name: str) -> str | None:
+        """Why what is made the same in each run may be another thing in training."""
+        use = self._unchanged.name(name)
+        return None if use is None else f"line {use.lineno} may change {name}, which is not saved"  # type: ignore[attr-defined]
+
+    def _place_list(self, name: str) -> str | None:
+        """A list or a deque: of numbers it is saved; where it is only reported, it may begin anew."""
+        added = [n for n in self._roles.run_by_training if isinstance(n, ast.Expr) and fills(n, name) and _adds(n)]
+        names = [
+            n.func.value for e in added if isinstance(n := e.value, ast.Call) and isinstance(n.func, ast.Attribute)
+        ]
+        emptied = [
+            n.func.value
+            for n in self._roles.run_by_training
+            if calls_method(n, "clear", "pop", "popleft") and unparse(n.func.value) == name
+        ]
+        numbers = all(
+            self._is_number(e.value.args[-1], frozenset({name})) for e in added if isinstance(e.value, ast.Call)
+        )
+        dicts = any(isinstance(v, ast.Dict) or "dict" in unparse(v) for _, v in self._bindings[name] if v is not None)
+        if numbers and not dicts and self._unchanged.name(name, but=[*names, *emptied]) is None:
+            if added or emptied:
+                self.lists[name] = None
+            return None
+        use = only_reported(self._roles, name)
+        if use is None:
+            self.anew[name] = None
+            return None
+        return f"{name} is not saved, and line {use.lineno} may go by what is in it"  # type: ignore[attr-defined]
+
+    def _is_filled_anew(self, name: str, value: ast.expr) -> bool:
+        """Whether each rollout fills all rows of a buffer, and nothing else changes it: what it held is never read."""
+        stores = [
+            n
+            for n in self._roles.run_by_training
+            if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and unparse(n.value) == name
+        ]
+        filled = bool(stores) and all(self._is_step(n) and self._in_all_rows(n, value) for n in stores)
+        if stores and not filled:
+            return False
+        return self._unchanged.name(name, but=[n.value for n in stores]) is None
+
+    def _in_all_rows(self, node: ast.Subscript, value: ast.expr) -> bool:
+        """Whether an element of a step is bound in each turn of the rollout, which has as many as the buffer rows."""
+        loop = next(x for x in self._tree.loops_around(node) if isinstance(x, ast.For))
+        stmt = next(a for a in self._tree.ancestors(node) if isinstance(a, ast.stmt))
+        whole = stmt in loop.body and not any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in walk(loop))
+        if not (whole and isinstance(loop.iter, ast.Call) and self._tree.names.builtin(loop.iter.func) == "range"):
+            return False
+        bounds = loop.iter.args
+        size = value
+        while calls_method(size):
+            if self._tree.qualified(size.func) is not None:
+                break
+            size = size.func.value
+        if len(bounds) > 2 or (len(bounds) == 2 and unparse(bounds[0]) != "0") or not isinstance(size, ast.Call):
+            return False
+        shape = size.args[0] if size.args else None
+        while isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
+            shape = shape.left
+        rows = shape.elts[0] if isinstance(shape, ast.Tuple) and shape.elts else shape
+        return rows is not None and unparse(rows) == unparse(bounds[-1])
 
     def _is_step(self, node: ast.Subscript) -> bool:
         """Whether an element is that of a step of the rollout, as `obs[step]`."""
@@ -411,23 +577,35 @@ class Lasting:
     def _steps(self, node: ast.AST) -> bool:
         return calls_method(node, "step") and root(node.func.value) in self._environments
 
-    def _in_condition(self, name: str) -> ast.expr | None:
-        """A condition of training that a list takes part in, by more than its length."""
-        for node in self._roles.run_by_training:
-            if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-                if any(isinstance(n, ast.Name) and n.id == name for n in walk(node.test)):
-                    return node.test
-        return None
-
     def _attributes(self) -> Iterator[tuple[ast.AST, str]]:
-        """Attributes that training sets on what is taken for the same in each run, and names that functions set."""
-        same = {*self._bindings, *self._tree.classes, *self._tree.imports}
-        same -= {*self._environments, *self._roles.variant}
+        """Attributes that training sets, but those that are saved, or of objects that are not; names functions set."""
+        functions = {f.name for f in self._tree.of(ast.FunctionDef) if f in self._tree.root.body}
+        fixed = {*self._tree.classes, *self._tree.imports, *functions}
         for node in self._roles.run_by_training:
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and root(node) in same:
-                yield node, f"{unparse(node)} is set in training"
+            if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+                if isinstance(node, ast.Subscript):
+                    if root(node) in fixed:
+                        yield node, f"{unparse(node)} is set in training"
+                elif node.attr not in SAVED and not self._is_of_own(node):
+                    yield node, f"{unparse(node)} is set in training"
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in functions:
+                if not node.attr.startswith("__") and self._roles.is_ours(node.value):
+                    yield node, f"{unparse(node)} is kept by a function, and is not saved"
+            if isinstance(node, ast.Call) and self._tree.names.builtin(node.func) in UNSEEN:
+                yield node, f"{unparse(node.func)}() may change what is not saved"
             if isinstance(node, (ast.Global, ast.Nonlocal)):
                 yield node, f"{', '.join(node.names)} are set in a function"
+
+    def _is_of_own(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is of the object whose method sets it: what that object is decides."""
+        method = next((a for a in self._tree.ancestors(node) if isinstance(a, ast.FunctionDef)), None)
+        inside = method is not None and isinstance(self._tree.parents[method], ast.ClassDef)
+        return inside and method is not None and root(node) == first_parameter(method)
+
+
+def _adds(stmt: ast.Expr) -> bool:
+    """Whether a statement puts one value into a list."""
+    return calls_method(stmt.value, "append", "appendleft", "insert") and bool(stmt.value.args)
 
 
 def access_of(body: list[ast.stmt]) -> frozenset[str]:
