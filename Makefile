@@ -9,7 +9,9 @@ VENV_CUDA ?= .venv-cuda
 TORCH_CUDA := torch==2.11.0
 VERSIONS ?= build/versions
 DEMO := fixtures/gym_classic_discrete.py
-DEMO_OUT := build/demo/gym_classic_discrete.py
+DEMO_OUT := build/demo
+DEMO_PYTHON = $(abspath $(BIN)/python)
+DEMO_ARGS := --total-timesteps 5120
 
 N ?= 10000
 SEED ?= 0
@@ -32,10 +34,16 @@ $(STAMP): pyproject.toml setup.py
 	$(BIN)/pip install --quiet --editable '.[run,envs,plots,test]'
 	touch $@
 
-demo: $(STAMP) ## convert a fixture, run original and converted, show that they agree
-	mkdir -p $(dir $(DEMO_OUT))
-	$(BIN)/lean-convert $(DEMO) -o $(DEMO_OUT) --force
-	$(BIN)/lean-convert verify $(DEMO) $(DEMO_OUT) -- --num-envs 2 --num-steps 128
+demo: $(STAMP) ## convert a fixture, compare what both scripts print, and all that they compute
+	@mkdir -p $(DEMO_OUT)
+	$(BIN)/lean-convert $(DEMO) -o $(DEMO_OUT)/lean.py --force
+	$(BIN)/lean-convert $(DEMO) -o $(DEMO_OUT)/same_order.py --force --quiet --ignore shuffle
+	@cp $(DEMO) $(DEMO_OUT)/original.py
+	cd $(DEMO_OUT) && for run in original same_order; do \
+	  $(DEMO_PYTHON) $$run.py $(DEMO_ARGS) > $$run.out 2> $$run.err || { cat $$run.err; exit 1; }; \
+	  grep -v SPS $$run.out > $$run.txt || exit 1; done
+	cd $(DEMO_OUT) && diff original.txt same_order.txt && echo "the same $$(wc -l < original.txt) lines"
+	$(BIN)/lean-convert verify $(DEMO) $(DEMO_OUT)/lean.py --up-to flags-on -- --num-envs 2 --num-steps 64
 
 test: lint ## lint, then every test that is neither slow nor needs a GPU
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"

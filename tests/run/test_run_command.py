@@ -12,6 +12,7 @@ from running import Runner, quick
 from scripts import script as build
 
 from transformer.run.harness.program import Facts, Program, facts_file, files_of
+from transformer.run.start import ANOTHER_ORDER
 
 LOOK = """\
 import inspect, json, os, sys
@@ -340,6 +341,16 @@ class TestTraining:
         done = runner.run(script, "--eager", script_args=["--seed", "4"])
         assert done.stdout == expected.stdout
         assert done.stdout
+        assert done.stderr.count(ANOTHER_ORDER) == 1
+
+    def test_with_the_minibatches_in_the_same_order_it_prints_the_same(self, runner: Runner) -> None:
+        script = runner.write(build())
+        expected = runner.python(script)
+        assert expected.returncode == 0, expected.stderr
+        done = runner.run(script, "--ignore", "shuffle", "--eager")
+        assert done.stdout == expected.stdout
+        assert done.stdout
+        assert ANOTHER_ORDER not in done.stderr
 
     def test_verify_lets_only_equal_scripts_train(self, runner: Runner) -> None:
         script = runner.write(build({"before_loop": "print('training')"}))

@@ -92,6 +92,31 @@ def test_ignored_transforms_are_left_out(tmp_path: Path) -> None:
     assert "applied" in outcomes.values()
 
 
+def printed(script: Path, *args: str) -> list[str]:
+    """The lines that a script prints, but those on its speed."""
+    done = subprocess.run(
+        [sys.executable, script, *args], cwd=script.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if "SPS" not in line]
+
+
+def test_only_the_order_of_minibatches_changes_what_is_printed(tmp_path: Path) -> None:
+    original, torchs, numpys = (tmp_path / name for name in ("ppo.py", "torchs.py", "numpys.py"))
+    original.write_bytes((golden.FIXTURES / "gym_classic_discrete.py").read_bytes())
+    assert b"--ignore shuffle" in lean_convert(original, "-o", torchs).stdout
+    assert b"--ignore shuffle" not in lean_convert(original, "-o", numpys, "--ignore", "shuffle").stdout
+    batch = 4 * 16
+    args = ["--num-steps", "16", "--total-timesteps", str(20 * batch)]
+    expected = printed(original, *args)
+    assert printed(numpys, *args) == expected
+    other = printed(torchs, *args)
+    steps = [int(line.split()[0].removeprefix("step=")) for line in expected]
+    first = [line for line, step in zip(expected, steps, strict=True) if step <= batch]
+    assert first and other[: len(first)] == first, "before the first minibatch nothing differs"
+    assert other != expected
+
+
 @pytest.mark.slow
 def test_several_fixtures_in_one_call(tmp_path: Path) -> None:
     fixtures = sorted(golden.FIXTURES.glob("*.py"))[:4]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from cases import NoOp, Rewrite, turn
 from scripts import PARTS, edited, script
@@ -446,9 +448,14 @@ NOOPS = [
 ]
 
 
+BY_TORCH = {"drawn by torch, cut by hand", "a sampler", "a sampler that drops the last minibatch"}
+"""Where the order of minibatches stays as it was."""
+
+
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)
 def test_rewrite(rewrite: Rewrite) -> None:
-    rewrite.check("shuffle")
+    another_order = rewrite if rewrite.title in BY_TORCH else replace(rewrite, notes=("--ignore shuffle",))
+    another_order.check("shuffle")
 
 
 RESEED = "def reseed(n):\n    np.random.seed(n)\n\n\n"

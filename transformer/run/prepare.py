@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from transformer.bench.phases import ROLLOUT, UPDATE, find_places
-from transformer.conversion.result import Conversion
+from transformer.conversion.result import Applied, Conversion
 from transformer.diff.blame import Origin, blame
 from transformer.diff.outline import outline
 from transformer.recognition.history import History
@@ -14,6 +14,7 @@ from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.run.harness.program import Facts
 from transformer.syntax.tree import Tree
+from transformer.transforms.update.shuffle import ANOTHER_ORDER
 
 
 def facts_of(conversion: Conversion) -> Facts:
@@ -26,6 +27,9 @@ def facts_of(conversion: Conversion) -> Facts:
         options={name: flag for name, flag in conversion.options if name in conversion.recommended},
         loop=_training_loop(conversion.source),
         counter=_step_counter(conversion.original),
+        another_order=any(
+            isinstance(s.outcome, Applied) and ANOTHER_ORDER in s.outcome.notes for s in conversion.steps
+        ),
     )
 
 

@@ -22,6 +22,10 @@ from transformer.run.payoff import Circumstances, History, after, before, warmed
 
 FILLED = "LEAN_CONVERT_FILLED"
 """The variable that names the temporary cache to a process that begins anew."""
+ANOTHER_ORDER = (
+    "torch draws the permutations of minibatches, not numpy: with one seed, the run differs from the original's from "
+    "the first minibatch on; --ignore shuffle --eager prints what the original prints"
+)
 
 
 class Aside:
@@ -188,6 +192,8 @@ def _train(job: Job, program: Program, started: float) -> None:
     sys.argv[1:1] = [*flags, *workers]
     shown = " ".join([*flags, *workers]) or "flags off"
     job.tell(f"{job.name} runs converted, {shown}; what is executed: {program.text}")
+    if program.facts.another_order:
+        job.tell(ANOTHER_ORDER)
     circumstances, eagerly = (Circumstances.of(f, (*job.args, *workers), cuda=cuda) for f in (flags, ()))
     compiled, eager = history.latest(circumstances), history.latest(eagerly)
 

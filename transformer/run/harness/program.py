@@ -34,6 +34,8 @@ class Facts:
     """The line where the training loop begins; None where it is not known."""
     counter: str | None = None
     """The expression that holds the number of environment steps; None where there is none."""
+    another_order: bool = False
+    """Whether the minibatches of one seed come in another order than the original's."""
 
     @staticmethod
     def from_json(data: bytes) -> Facts:
