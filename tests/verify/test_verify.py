@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
 
+from transformer.cli import main
+from transformer.commands.check_bars import CheckBars
+from transformer.syntax import header
 from transformer.verify import Recording, RunFailed
 from transformer.verify import verify as checking
 from transformer.verify.call_error import CallError
+from transformer.verify.checks import Check
 from transformer.verify.length import Length
 from transformer.verify.lockstep import Function, Lockstep
 from transformer.verify.names import CHECKS, OTHER_ARGUMENTS
 from transformer.verify.recording import Log
 from transformer.verify.run import Run
-from transformer.verify.verify import CannotVerify, Task, verify
+from transformer.verify.show import print_verdict
+from transformer.verify.verify import CannotVerify, NoProgress, Task, verify
 
 CONVERTED = """
 if args.compile:
@@ -237,3 +248,183 @@ def test_an_original_that_gives_nothing_to_compare(
     runs({None: dataclasses.replace(toy_recording, **lacking)})
     with pytest.raises(CannotVerify, match=message):
         verify(task)
+
+
+class Told(NoProgress):
+    """Keeps what it is told, in its order."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+
+    @contextmanager
+    def run(self, name: str, iterations: int | None) -> Iterator[Callable[[int], None]]:
+        self.events.append(("run", name))
+        yield lambda done: None
+
+    def plan(self, lines: Sequence[str]) -> None:
+        self.events.append(("plan", *lines))
+
+    def begin(self, line: str) -> None:
+        self.events.append(("begin", line))
+
+    def finish(self, line: str, checks: Sequence[Check]) -> None:
+        self.events.append(("finish", line, [check.status for check in checks]))
+
+
+def test_a_line_is_told_as_soon_as_its_last_check_has_ended(runs: Callable[..., list[Run]], task: Task) -> None:
+    runs({})
+    told = Told()
+    verify(task, told, then=["1-rank"])
+    another_clock = ("run", "original by another clock")
+    assert told.events == [
+        ("plan", "flags off", "flags on, not compiled", "other arguments", "compiled", "CUDA graphs", "1-rank"),
+        ("run", "original"),
+        ("begin", "flags off"),
+        ("run", "flags-off"),
+        ("finish", "flags off", ["equal"]),
+        ("begin", "flags on, not compiled"),
+        ("run", "flags-on"),
+        ("finish", "flags on, not compiled", ["equal"]),
+        ("begin", "other arguments"),
+        ("finish", "other arguments", []),
+        ("begin", "compiled"),
+        ("run", "compiled"),
+        another_clock,
+        ("finish", "compiled", ["equal"]),
+        ("begin", "CUDA graphs"),
+        ("run", "original, emulated"),
+        ("run", "flags-on-cuda-graphs"),
+        ("run", "cuda-graphs"),
+        another_clock,
+        ("run", "compiled-cuda-graphs"),
+        another_clock,
+        ("finish", "CUDA graphs", ["emulated"] * 3),
+    ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def plain(file: io.StringIO, height: int = 24) -> Console:
+    return Console(file=file, force_terminal=file.isatty(), color_system=None, width=120, height=height)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_lines_appear_while_checks_run(runs: Callable[..., list[Run]], task: Task, terminal: bool) -> None:
+    runs({})
+    shown, lines, verdict = Terminal() if terminal else io.StringIO(), io.StringIO(), io.StringIO()
+    before: dict[str, str] = {}
+
+    class Watched(CheckBars):
+        @contextmanager
+        def run(self, name: str, iterations: int | None) -> Iterator[Callable[[int], None]]:
+            with super().run(name, iterations) as on_iteration:
+                before.setdefault(name, (shown if terminal else lines).getvalue())
+                yield on_iteration
+
+    with Watched(plain(shown), plain(lines)) as bars:
+        verification = verify(task, bars)
+    line = re.compile("flags off +same bits ")
+    assert not line.search(before["flags-off"])
+    assert line.search(before["flags-on"])
+    assert re.search("compiled +within 1e-06 ", before["cuda-graphs"])
+    assert ("check 5 of 5: CUDA graphs" in before["cuda-graphs"]) == bars.shown == terminal
+    print_verdict(verification, plain(verdict), lines_were_told=not bars.shown)
+    assert len(line.findall(lines.getvalue() + verdict.getvalue())) == 1
+    assert verdict.getvalue().splitlines()[-1].startswith("EQUAL on all that can run here.")
+
+
+def test_only_the_last_lines_stand_in_a_low_terminal(runs: Callable[..., list[Run]], task: Task) -> None:
+    runs({})
+    shown = Terminal()
+    with CheckBars(plain(shown, height=4), plain(io.StringIO())) as bars:
+        verify(task, bars)
+    above = [frame.splitlines()[-1] for frame in shown.getvalue().split("\ncheck 5 of 5")[:-1]]
+    assert above
+    assert all(re.search("compiled  within 1e-06", line) for line in above)
+    assert not re.search("same bits.*\ncompiled", shown.getvalue())
+
+
+@pytest.fixture
+def command(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`verify toy.py out.py`, in a folder that holds out.py with the given text."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*options: str, converted: str = CONVERTED) -> Result:
+        Path("out.py").write_text(converted)
+        return CliRunner().invoke(main, ["verify", str(task.original.script), "out.py", *options])
+
+    return call
+
+
+def test_lines_are_no_part_of_json(runs: Callable[..., list[Run]], command: Callable[..., Result]) -> None:
+    runs({})
+    as_text, as_json = command(), command("--format", "json")
+    assert as_text.exit_code == as_json.exit_code == 0
+    assert as_text.stderr == ""
+    assert as_text.stdout.count("flags off  ") == 1
+    assert [check["name"] for check in json.loads(as_json.stdout)["checks"]] == list(SEEN)
+    assert as_json.stderr.splitlines() == as_text.stdout.splitlines()[:-1]
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        (header.quoted(Path("dqn.py")), "dqn.py"),
+        (header.quoted(Path("two words.py")), "two words.py"),
+        (header.quoted(Path("\x1b[2J.py")), "%1B%5B2J.py"),
+        (header.quoted(Path("elsewhere/toy.py")), None),
+        (header.NO_FILE, None),
+        (None, None),
+    ],
+)
+def test_a_header_that_names_another_source(
+    runs: Callable[..., list[Run]], command: Callable[..., Result], source: str | None, named: str | None
+) -> None:
+    runs({})
+    converted = CONVERTED if source is None else header.add(CONVERTED, source)
+    for form in "text", "json":
+        result = command("--format", form, "--up-to", "flags-off", converted=converted)
+        assert result.exit_code == 0, "a script may have been renamed"
+        note = f"Note: out.py says that it was converted from {named}, not from toy.py"
+        assert [line for line in result.stderr.splitlines() if "converted from" in line] == [note] * (named is not None)
+        assert "converted from" not in result.stdout
+
+
+def test_the_screen_of_a_crash(runs: Callable[..., list[Run]], command: Callable[..., Result]) -> None:
+    said = "ValueError: " + "no walk today, " * 12
+    where = 'Traceback (most recent call last):\n  File "toy.py", line 7, in <module>'
+    runs({CONVERTED: RunFailed("the script ended with exit status 1", f"{where}\n{said}")})
+    result = command()
+    assert (result.exit_code, result.stderr) == (2, "")
+    lines = result.stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines[:4]] == [
+        "flags off",
+        "flags on, not compiled",
+        "compiled",
+        "CUDA graphs",
+    ]
+    assert lines[0].split()[2] == "FAILED"
+    assert lines[4:] == [
+        "the converted script out.py failed: the script ended with exit status 1",
+        "Traceback (most recent call last):",
+        '  File "out.py", line 7, in <module>',
+        said,
+    ]
+
+
+def test_the_screen_of_a_check_that_differs(
+    runs: Callable[..., list[Run]], command: Callable[..., Result], toy_recording: Recording
+) -> None:
+    runs({CONVERTED: dataclasses.replace(less(toy_recording), final={})})
+    result = command()
+    assert (result.exit_code, result.stderr) == (1, "")
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[2] == "DIFFERENT"
+    assert lines[4].startswith("This points to: ")
+    assert lines[5].startswith("  print at line 4: ")
+    assert lines[6].endswith("more that may follow from it: -v shows them")
+    assert sum("DIFFERENT" in line for line in lines) == 3, "its line, its table, the verdict"
+    assert lines[-1].startswith("DIFFERENT: flags off   ")

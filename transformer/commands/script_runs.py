@@ -15,6 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEEDED = ("numpy", "torch")
@@ -75,11 +76,12 @@ def script_args(ctx: click.Context) -> tuple[str, ...]:
 class Bars:
     """A progress bar for each run, on standard error, where that is a terminal."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, kind: Callable[..., Progress] | None = None) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
-        self._progress = Progress(*columns, console=console, disable=not console.file.isatty(), transient=True)
+        disable = not console.file.isatty()
+        self._progress = (kind or Progress)(*columns, console=console, disable=disable, transient=True)
 
     def __enter__(self) -> Bars:
         self._progress.start()

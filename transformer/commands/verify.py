@@ -14,9 +14,9 @@ import click
 from rich.console import Console
 
 from transformer.commands import output
+from transformer.commands.check_bars import CheckBars
 from transformer.commands.script_runs import (
     FILE,
-    Bars,
     WithScriptArgs,
     python_option,
     script_args,
@@ -26,7 +26,7 @@ from transformer.commands.selection import together_option
 from transformer.conversion.of_file import convert_script
 from transformer.conversion.result import Conversion, Skipped
 from transformer.conversion.selection import SelectionError
-from transformer.syntax import text
+from transformer.syntax import header, text
 from transformer.verify import plots, show
 from transformer.verify.flags import find_flags
 from transformer.verify.lockstep import EVERY
@@ -150,7 +150,9 @@ def verify(
         except output.OutputError as error:
             _fail(str(error), form)
     run = Run(original, args, python=python, timeout=timeout, processes=nproc)
-    bars = Bars(Console(stderr=True))
+    if converted is not None:
+        _tell_source(original, converted)
+    bars = CheckBars(Console(stderr=True), Console(stderr=form == "json"))
     with terminated_like_interrupted(), bars:
         try:
             source, prefixes = _sources(original, converted, together, each_transform, distribute=nproc is not None)
@@ -172,10 +174,26 @@ def verify(
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
         except (RunFailed, CannotVerify, NoReturns, OSError) as error:
             _fail(str(error), form)
-    _show(verification, require, by_seed, form, verbose)
+    _show(verification, require, by_seed, form, verbose, lines_were_told=not bars.shown)
     if report is not None:
         _write_report(verification, report)
     sys.exit(_exit_code(verification, require, by_seed))
+
+
+def _tell_source(original: Path, converted: Path) -> None:
+    """Say so where a converted script's header names another file than the original that it is compared with.
+
+    That may be the same script by another name: the header holds the name of its source, and no digest of it.
+    """
+    try:
+        found = header.find(text.read(converted).content)
+    except (text.NotText, OSError):  # told where it is read to be run
+        return
+    name = None if found is None else found.source_name
+    if found is None or name is None or found.source == header.quoted(original):
+        return
+    said = name if name.isprintable() else found.source
+    click.echo(f"Note: {converted} says that it was converted from {said}, not from {original.name}", err=True)
 
 
 def _write_report(verification: Verification, folder: Path) -> None:
@@ -220,7 +238,7 @@ def _prefixes(conversion: Conversion) -> Iterator[tuple[str, str]]:
         yield f"after {step.transform.name}", step.after
 
 
-def _by_seed(task: Task, verification: Verification, seeds: int, bars: Bars) -> SeedsResult:
+def _by_seed(task: Task, verification: Verification, seeds: int, bars: CheckBars) -> SeedsResult:
     """Compare whole trainings with all flags that can be used here."""
     flags = find_flags(task.converted)
     checks = ("compile", "cudagraphs") if verification.original.versions["cuda"] else ("compile",)
@@ -232,7 +250,12 @@ def _by_seed(task: Task, verification: Verification, seeds: int, bars: Bars) -> 
 
 
 def _show(
-    verification: Verification, require: tuple[str, ...], by_seed: SeedsResult | None, form: str, verbose: bool
+    verification: Verification,
+    require: tuple[str, ...],
+    by_seed: SeedsResult | None,
+    form: str,
+    verbose: bool,
+    lines_were_told: bool,
 ) -> None:
     if form == "json":
         click.echo(json.dumps(show.as_json(verification, require, by_seed), indent=2))
@@ -240,7 +263,7 @@ def _show(
     console = Console()
     if verbose:
         show.print_verification(verification, console)
-    show.print_verdict(verification, console, require)
+    show.print_verdict(verification, console, require, lines_were_told=lines_were_told)
     if by_seed is not None:
         show.print_seeds(by_seed, console)
 

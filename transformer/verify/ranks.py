@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,10 +19,24 @@ from transformer.verify.options import with_option
 from transformer.verify.record import VALUES_LIMIT, record_run
 from transformer.verify.recording import OptimizerStep, Recording, load
 from transformer.verify.run import Run, RunFailed
-from transformer.verify.verify import ITERATIONS, CannotVerify, NoProgress, Progress, Task, Verification, verify
+from transformer.verify.verify import (
+    ITERATIONS,
+    CannotVerify,
+    CheckProgress,
+    NoProgress,
+    Progress,
+    Task,
+    Timed,
+    Verification,
+    verify,
+)
 
 LONGEST = 600.0
 """Seconds after which ranks that wait for one another count as failed, where no other time is given."""
+
+ONE_RANK = "1-rank"
+BY_HAND = "-by-hand"
+"""Ends the name of the check against one process that averages gradients by hand."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +49,7 @@ class _Shares:
     length: Length
 
 
-def verify_ranks(task: Task, processes: int, progress: Progress | None = None) -> Verification:
+def verify_ranks(task: Task, processes: int, progress: CheckProgress | None = None) -> Verification:
     """Run the checks of one process, then those of several; after one that is not equal, none is run.
 
     Args:
@@ -47,11 +61,23 @@ def verify_ranks(task: Task, processes: int, progress: Progress | None = None) -
         CannotVerify, RunFailed, OSError: as `verify`.
     """
     progress = progress or NoProgress()
-    verification = verify(task, progress)
+    names = _names(task, processes)
+    verification = verify(task, progress, names)
     if verification.verdict() is not None:
         return verification
-    checks = _Ranks(task, processes, progress, verification).climb()
+    checks = Timed(progress)
+    climb = _Ranks(task, processes, progress, verification).climb(names)
+    for _ in checks.through(names):
+        if check := next(climb, None):
+            checks.append(check)
     return replace(verification, checks=(*verification.checks, *checks))
+
+
+def _names(task: Task, processes: int) -> list[str]:
+    """The checks of several processes, in their order."""
+    name = f"{processes}-ranks"
+    names = [ONE_RANK, *([name, f"{name}{BY_HAND}"] if processes > 1 else []), f"{name}-{FLAGS_ON}"]
+    return names + ([f"{name}-{COMPILED}"] if CHECKS.index(task.up_to) >= CHECKS.index(COMPILED) else [])
 
 
 class _Ranks:
@@ -66,16 +92,12 @@ class _Ranks:
         self._stop_after = self._iterations if length.option is None else None
         self._run = replace(length.shortened(task.original, self._iterations), timeout=self._timeout)
 
-    def climb(self) -> Iterator[Check]:
+    def climb(self, names: Sequence[str]) -> Iterator[Check]:
         """The checks, up to the first that is not equal."""
-        name = f"{self._processes}-ranks"
-        checks: list[Callable[[str], Check]] = [self._one_rank]
-        if self._processes > 1:
-            checks += [self._alike, self._by_hand]
-        checks += [self._uncompiled]
-        if CHECKS.index(self._task.up_to) >= CHECKS.index(COMPILED):
-            checks.append(self._compiled)
-        for climb in checks:
+        ends = {BY_HAND: self._by_hand, f"-{FLAGS_ON}": self._uncompiled, f"-{COMPILED}": self._compiled}
+        for name in names:
+            climb = self._one_rank if name == ONE_RANK else self._alike
+            climb = next((check for end, check in ends.items() if name.endswith(end)), climb)
             try:
                 check = climb(name)
             except RunFailed as failure:
@@ -89,9 +111,8 @@ class _Ranks:
         with self._progress.run(name, self._iterations) as on_iteration:
             return record_run(run, iterations=self._stop_after, on_iteration=on_iteration, uncompiled=uncompiled)
 
-    def _one_rank(self, _: str) -> Check:
+    def _one_rank(self, name: str) -> Check:
         """One process that torchrun started, against the original."""
-        name = "1-rank"
         before = self._task.original.source or self._task.original.script.read_text(encoding="utf-8")
         recording = self._record(name, 1)
         recording = without_options(recording, added_options(before, self._task.converted), on=False)
@@ -104,7 +125,6 @@ class _Ranks:
 
     def _by_hand(self, name: str) -> Check:
         """All processes against one that averages their gradients by hand."""
-        name += "-by-hand"
         if self._processes > 2:
             return Check(name, "not run", reason="more than two gradients are added in an order that gloo chooses")
         shares = self._shares()
@@ -118,7 +138,6 @@ class _Ranks:
 
     def _uncompiled(self, name: str) -> Check:
         """The flags on and nothing compiled, against the flags off."""
-        name += f"-{FLAGS_ON}"
         options = find_flags(self._task.converted).options(["compile"])
         if options is None or self._processes == 1:
             return Check(name, "not run", reason="the converted script has no flag for it, or one rank is one process")
@@ -128,7 +147,6 @@ class _Ranks:
 
     def _compiled(self, name: str) -> Check:
         """Compiled functions against eager ones in all processes."""
-        name += f"-{COMPILED}"
         options = find_flags(self._task.converted).options(["compile"])
         if options is None:
             return Check(name, "not run", reason="the converted script has no flag for it")

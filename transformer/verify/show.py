@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -28,23 +28,53 @@ _STYLES = {
 _FINDINGS_SHOWN = 8
 
 
-def print_verdict(verification: Verification, console: Console, required: tuple[str, ...] = ()) -> None:
-    """Print a line for each kind of check, what is wrong with the first that is not equal, and the verdict last."""
-    lines: dict[str, list[Check]] = {}
-    for check in verification.checks:
-        lines.setdefault(line_of(check.name), []).append(check)
+def print_verdict(
+    verification: Verification, console: Console, required: tuple[str, ...] = (), *, lines_were_told: bool = False
+) -> None:
+    """Print a line for each kind of check, what is wrong with the first that is not equal, and the verdict last.
+
+    Args:
+        verification: what is told.
+        console: takes it.
+        required: names of checks that must have run.
+        lines_were_told: the lines were printed as the checks ended, and are not printed again.
+    """
+    if not lines_were_told:
+        lines: dict[str, list[Check]] = {}
+        for check in verification.checks:
+            lines.setdefault(line_of(check.name), []).append(check)
+        console.print(table_of_lines(lines))
+    _print_outcome(verification, console, required)
+
+
+def table_of_lines(lines: Mapping[str, Sequence[Check]], width: int | None = None) -> Table:
+    """A line for each kind of check.
+
+    Args:
+        lines: the checks of each.
+        width: of the longest name, where each line is printed by itself and they are to stand in columns.
+    """
+    apart = width is not None and any(check.status != "not run" for checks in lines.values() for check in checks)
+    said, much, time_taken = _WIDTHS if apart else (None, None, None)
     table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True, min_width=width)
+    table.add_column(overflow="fold", min_width=said)
+    table.add_column(no_wrap=True, min_width=much)
+    table.add_column(justify="right", no_wrap=True, min_width=time_taken)
     for name, checks in lines.items():
         worst = max(checks, key=lambda check: _GRAVITY.index(check.status))
         cells = _outcome(worst, checks)
         seconds = sum(check.seconds for check in checks)
         time = _duration(seconds) if worst.status != "not run" and seconds else ""
         table.add_row(name, Text(cells[0], style=_STYLES[worst.status]), cells[1], time)
-    console.print(table)
+    return table
+
+
+_WIDTHS = len("emulated: no GPU here"), len("allowed 1e-03"), len("99 min 59 s")
+"""Of what is said, of how much, and of the time, where lines are printed one by one; a reason takes all the room."""
+
+
+def _print_outcome(verification: Verification, console: Console, required: tuple[str, ...]) -> None:
     failing = verification.verdict(required)
     if failing is not None and failing.status == "failed":
         console.print(Text(failing.reason, style="red"), soft_wrap=True)
@@ -68,7 +98,7 @@ _GRAVITY = ("not run", "equal", "emulated", "close", "different", "failed")
 """Of the checks of one line, the status that it tells: what has not run does not hide what has."""
 
 
-def _outcome(check: Check, checks: list[Check]) -> tuple[str, str]:
+def _outcome(check: Check, checks: Sequence[Check]) -> tuple[str, str]:
     """What is said of a line: how equal, and how much was compared or what was allowed."""
     if check.status == "not run":
         return f"not run: {check.reason.splitlines()[0]}", ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -29,6 +29,7 @@ from transformer.verify.names import (
     FLAGS_ON,
     OTHER_ARGUMENTS,
     SHORT_EPISODES,
+    line_of,
     of_group,
     with_end,
 )
@@ -67,12 +68,34 @@ class Progress(Protocol):
         """A run begins; within the context, call the result with the number of finished iterations."""
 
 
+class CheckProgress(Progress, Protocol):
+    """Is told of the checks as well, by the lines of the verdict that tell of them."""
+
+    def plan(self, lines: Sequence[str]) -> None:
+        """These lines are to come, in this order."""
+
+    def begin(self, line: str) -> None:
+        """The checks of this line begin."""
+
+    def finish(self, line: str, checks: Sequence[Check]) -> None:
+        """They have ended; `checks` is empty where the script gives none for this line."""
+
+
 class NoProgress:
     """Tells nobody."""
 
     def run(self, name: str, iterations: int | None) -> AbstractContextManager[Callable[[int], None]]:
         """Nothing is shown."""
         return nullcontext(lambda done: None)
+
+    def plan(self, lines: Sequence[str]) -> None:
+        """Nothing is shown."""
+
+    def begin(self, line: str) -> None:
+        """Nothing is shown."""
+
+    def finish(self, line: str, checks: Sequence[Check]) -> None:
+        """Nothing is shown."""
 
 
 @dataclass(frozen=True)
@@ -131,35 +154,53 @@ class Verification:
         return None
 
 
-def verify(task: Task, progress: Progress | None = None) -> Verification:
+def verify(task: Task, progress: CheckProgress | None = None, then: Sequence[str] = ()) -> Verification:
     """Run original and converted script and compare them, check by check; after one that is not equal, none is run.
+
+    Args:
+        task: the scripts, and how to run them.
+        progress: is told of each run and check.
+        then: names of the checks that the caller runs after these.
 
     Raises:
         CannotVerify: the original never steps an optimizer, logs nothing, or is not reproducible.
         RunFailed: the original ended with an error, or ran out of time.
         OSError: the script or the interpreter cannot be read or started.
     """
-    return _Checks(task, progress or NoProgress()).run()
+    return _Checks(task, progress or NoProgress(), then).run()
 
 
-class _Timed(list[Check]):
-    """Checks, each with the time since the one before it."""
+class Timed(list[Check]):
+    """Checks, each with the time since the one before it; progress is told of each line of the verdict."""
 
-    def __init__(self, begun: float) -> None:
+    def __init__(self, progress: CheckProgress) -> None:
         super().__init__()
-        self._last = begun
+        self._progress = progress
+        self._last = time.monotonic()
 
     def append(self, check: Check) -> None:
         """Take in a check that has just ended."""
         before, self._last = self._last, time.monotonic()
         super().append(replace(check, seconds=self._last - before))
 
+    def through(self, names: Sequence[str]) -> Iterator[str]:
+        """The names of checks, in their order; what is appended while one is given belongs to it."""
+        lines = [line_of(name) for name in names]
+        for i, (name, line) in enumerate(zip(names, lines, strict=True)):
+            if line not in lines[:i]:
+                self._progress.begin(line)
+            yield name
+            if line not in lines[i + 1 :]:
+                self._progress.finish(line, [check for check in self if line_of(check.name) == line])
+
 
 class _Checks:
-    def __init__(self, task: Task, progress: Progress) -> None:
+    def __init__(self, task: Task, progress: CheckProgress, then: Sequence[str]) -> None:
         self._task = task
         self._progress = progress
-        self._begun = time.monotonic()
+        self._checks = Timed(progress)
+        self._names = _names(task)
+        progress.plan(list(dict.fromkeys(map(line_of, (*self._names, *then)))))
         self._length = find_length(task.original)
         usual = STEPS if self._length.stepwise else ITERATIONS
         self._usual = _Comparison(task, progress, self._length, task.original, task.iterations or usual)
@@ -167,26 +208,17 @@ class _Checks:
         _check_usable(self._usual.original)
 
     def run(self) -> Verification:
-        checks = _Timed(self._begun)
-        for name, source in (*self._task.prefixes, (FLAGS_OFF, self._task.converted)):
-            checks.append(self._blocked(checks, name) or self._usual.flags_off(name, source))
-        if WORKERS in find_flags(self._task.converted).by_use:
-            checks.append(self._blocked(checks, WORKERS) or self._usual.with_workers())
+        checks = self._checks
         others: list[_Comparison] = []
-        upper = CHECKS[1 : CHECKS.index(self._task.up_to) + 1]
-        for name in upper:
+        for name in checks.through(self._names):
             if name != OTHER_ARGUMENTS:
-                checks.append(self._blocked(checks, name) or self._usual.with_flags(name))
-            elif self._task.other_arguments and self._blocked(checks, "") is None:
+                checks.append(self._blocked(checks, name) or self._usual_check(name))
+            elif self._blocked(checks, "") is None:
                 others = self._others()
                 for comparison in others:
                     if self._blocked(checks, "") is None:
                         for check in self._with_other_arguments(comparison):
                             checks.append(check)
-        if PRECISION in find_flags(self._task.converted).by_use:
-            names = [*PRECISIONS, *(f"{COMPILED}-{p}" for p in PRECISIONS if COMPILED in upper)]
-            for name in names:
-                checks.append(self._blocked(checks, name) or self._usual.with_precision(name))
         return Verification(
             tuple(checks),
             self._usual.original,
@@ -196,6 +228,15 @@ class _Checks:
             _scripts(self._task),
             not_exercised(sites_of(c.original for c in (self._usual, *others))),
         )
+
+    def _usual_check(self, name: str) -> Check:
+        """A check with the arguments that were given."""
+        sources = {**dict(self._task.prefixes), FLAGS_OFF: self._task.converted}
+        if name in sources:
+            return self._usual.flags_off(name, sources[name])
+        if name == WORKERS:
+            return self._usual.with_workers()
+        return self._usual.with_flags(name) if name in CHECKS else self._usual.with_precision(name)
 
     @staticmethod
     def _blocked(checks: list[Check], name: str) -> Check | None:
@@ -259,6 +300,18 @@ class _Checks:
         if others.suffix == SHORT_EPISODES and WORKERS in find_flags(self._task.converted).by_use:
             checks.append(self._blocked(checks, with_end(WORKERS, others.suffix)) or others.with_workers())
         return checks
+
+
+def _names(task: Task) -> list[str]:
+    """The checks to run, in their order, with :data:`OTHER_ARGUMENTS` for those with other arguments."""
+    uses = find_flags(task.converted).by_use
+    upper = CHECKS[1 : CHECKS.index(task.up_to) + 1]
+    names = [*(name for name, _ in task.prefixes), FLAGS_OFF]
+    names += [WORKERS] if WORKERS in uses else []
+    names += [name for name in upper if task.other_arguments or name != OTHER_ARGUMENTS]
+    if PRECISION in uses:
+        names += [*PRECISIONS, *(f"{COMPILED}-{p}" for p in PRECISIONS if COMPILED in upper)]
+    return names
 
 
 def digest(source: str) -> str:
