@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "transformer"
 
 LAYERS = (
-    ("torch_api",),
+    ("facts",),
     ("syntax",),
     ("dataflow",),
     ("recognition",),

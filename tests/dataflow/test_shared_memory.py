@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from transformer.dataflow.memory import changed_in_place, holders, roots, shared
+from transformer.dataflow.memory import changed_in_place, roots, shared
 
 
 def never(value: ast.expr) -> bool:
@@ -59,17 +59,6 @@ def test_what_a_value_may_share(text: str, names: str) -> None:
 )
 def test_names_that_may_share_memory(block: str, names: str) -> None:
     assert shared({"x"}, ast.parse(block).body, never) == set(names.split())
-
-
-def test_what_is_known_to_be_made_is_shared_with_nothing() -> None:
-    body = ast.parse("a = make(x)\nb = take(x)").body
-    assert shared({"x"}, body, lambda value: "make" in ast.unparse(value)) == {"x", "b"}
-    assert holders("x", body, lambda value: "make" in ast.unparse(value)) == {"b"}
-
-
-def test_names_that_hold_a_value() -> None:
-    body = ast.parse("b = [a]\na = x.view(-1)\nc[0] = a\nd = x + 1").body
-    assert holders("x", body, never) == {"a", "b"}
 
 
 @pytest.mark.parametrize(

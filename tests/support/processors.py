@@ -25,7 +25,7 @@ def run_under(capability: str, code: str) -> str:
     Raises:
         AssertionError: it fails, or torch computes with other instructions.
     """
-    paths = (str(TESTS.parent), str(TESTS), str(TESTS / "support"))
+    paths = (str(TESTS.parent), str(TESTS), str(TESTS / "support"), str(TESTS / "facts"))
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability, "OMP_NUM_THREADS": "1"}
     asked = f"import torch\nassert torch.backends.cpu.get_cpu_capability().lower() == {capability!r}\n"
     code = f"import sys\nsys.path[:0] = {paths!r}\n{asked}{code}"

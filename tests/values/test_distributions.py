@@ -5,7 +5,7 @@ import pytest
 from scripts import script
 
 from transformer.conversion.first_state import read, recognise
-from transformer.values.distributions import may_make
+from transformer.values.networks.distributions import may_make
 
 VALUES = (golden.FIXTURES / "deep_q.py").read_text(encoding="utf-8")
 """Learns values alone."""

@@ -13,53 +13,6 @@ from transformer.values.memory import Memory
 
 KEEP = "PAST = []\n\n\ndef keep(x):\n    PAST.append(x)\n\n\n"
 
-KEEPERS = """\
-def glance(x):
-    y = x * 2
-    return y
-
-
-def keeper():
-    return PAST.append
-
-
-hold = keeper()
-push = PAST.append
-sinks = {"a": PAST.append}
-sink = queue.Queue()
-
-
-class Tracker:
-    def __init__(self):
-        self.all, self.sums, self.total = [], None, None
-
-    def see(self, x):
-        self.all.append(x)
-
-    def note(self, x):
-        y = x
-        self.last = y
-
-    def look(self, x):
-        self.count = x * 2
-        self.names.append("x")
-
-    def mean(self, x):
-        if self.sums is None:
-            self.sums = x
-        self.sums = self.sums * 0.9 + x * 0.1
-
-    def sum(self, x):
-        if self.total is None:
-            self.total = x
-        self.total.add_(1)
-
-
-tracker = Tracker()
-
-
-"""
-
 
 def of(value: str, also: str = "", functions: str = "") -> tuple[Memory, ast.expr, list[ast.stmt]]:
     """The memory of the rollout's body, a value that a step computes, and the step's statements."""
@@ -145,42 +98,3 @@ def test_left_alone(value: str, also: str, alone: bool) -> None:
             s.value for s in inside if isinstance(s, ast.Assign) and ast.unparse(s).endswith(f"looked_at = {value}")
         )
     assert memory.is_left_alone(expr, inside) is alone
-
-
-@pytest.mark.parametrize(
-    ("also", "kept"),
-    [
-        ("keep(value)", True),
-        ("keep(*value)", True),
-        ("keeper()(value)", True),
-        ("hold(value)", True),
-        ("push(value)", True),
-        ("[keep(v) for v in value]", True),
-        ("[print(v) for v in value]", False),
-        ("sinks['a'](value)", True),
-        ("sink.push(value)", True),
-        ("tracker.see(value)", True),
-        ("tracker.note(value)", True),
-        ("tracker.see(*value)", True),
-        ("tracker.look(value)", False),
-        ("tracker.mean(value)", False),
-        ("tracker.sum(value)", True),
-        ("glance(value)", False),
-        ("agent.get_value(value)", False),
-        ("print(value)", False),
-        ("value.clone()", False),
-        ("len([value])", False),
-    ],
-)
-def test_calls_that_keep(also: str, kept: bool) -> None:
-    memory, _, _ = of("value", also, KEEP + KEEPERS)
-    call = memory.keeper({"value"})
-    assert (call is not None and ast.unparse(call) in also) is kept
-
-
-def test_what_is_kept_beyond_the_block() -> None:
-    memory, _, _ = of("value", "last = [value]\npast[0] = last", KEEP)
-    names = {"value", *memory.holders("value")}
-    assert "last" in names
-    assert memory.kept_beyond(names, {"past"}) is not None
-    assert memory.kept_beyond(names, {"others"}) is None

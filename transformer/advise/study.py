@@ -8,11 +8,11 @@ from functools import cached_property
 
 from transformer.advise.heat import Heat, Heats, is_network
 from transformer.dataflow.access import access
+from transformer.facts.torch_api import names
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import method, names_in, parameters, statements, walk
 from transformer.syntax.tree import Loop, Scope, Tree
-from transformer.torch_api import names
 from transformer.values.tensors import Tensors, values
 
 TENSOR_METHODS = frozenset("detach cpu cuda clone requires_grad_ pin_memory".split())

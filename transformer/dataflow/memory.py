@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
+from transformer.facts.torch_api import NEW, OTHERWISE, VIEWS
 from transformer.syntax.query import children, pairwise, statements, walk
-from transformer.torch_api import NEW, OTHERWISE, VIEWS
 
 HARMLESS = frozenset(
     "print len float int bool str repr range enumerate zip isinstance type list tuple min max sum sorted abs any all "
@@ -74,19 +74,6 @@ def shared(names: Iterable[str], body: Iterable[ast.stmt], made: Callable[[ast.e
         if more <= found:
             return found
         found |= more
-
-
-def holders(name: str, body: Iterable[ast.stmt], made: Callable[[ast.expr], bool]) -> set[str]:
-    """Other names that a block may bind to the memory of one; `made` is as for `shared`."""
-    found = {name}
-    size = 0
-    assigned = [pair for s in statements(body) if isinstance(s, ast.Assign) for pair in pairwise(s)]
-    while len(found) > size:
-        size = len(found)
-        for target, value in assigned:
-            if not isinstance(target, ast.Subscript) and not made(value) and roots(value) & found:
-                found |= roots(target)
-    return found - {name}
 
 
 def changed_in_place(body: Iterable[ast.stmt]) -> set[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from transformer.facts.torch_api import names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, statements
 from transformer.syntax.tree import Tree
-from transformer.torch_api import names
 
 ALLOCATIONS = frozenset(f"torch.{name}" for name in names("torch", fills="sizes") - {"full"} | {"zeros_like"})
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access, scope_access
+from transformer.facts.torch_api import OF_HOST
 from transformer.syntax.query import names_in, statements, unparse, walk
 from transformer.syntax.tree import Loop, Tree
-from transformer.torch_api import OF_HOST
 
 ON_HOST = ("numpy.", "random.")
 DRAWING = frozenset(("torch.randint", "torch.randperm"))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from transformer.dataflow.access import access
+from transformer.facts.torch_api import JOINS, VIEWS, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, pairwise, parameters, statements
 from transformer.syntax.tree import Scope
-from transformer.torch_api import JOINS, VIEWS, names
 from transformer.values.tensors import Tensors
 
 Kind = Literal["tensor", "array"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.torch_api import names
 from transformer.recognition.roles import Roles
-from transformer.torch_api import names
 from transformer.values.tensors import Tensors, values
 
 SAME_DTYPE = names("tensor", dtype="kept") - names("tensor", rows="broadcast")

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Callable
 from typing import TypeVar
 
+from transformer.facts.torch_api import methods
 from transformer.recognition.buffers import find_allocations, leading_sizes
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import is_number, names_in, statements
-from transformer.torch_api import methods
 from transformer.values.tensors import Tensors, values
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
+from transformer.facts.torch_api import names
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
-from transformer.torch_api import names
 from transformer.values.networks.results import Results
 
 HOST_METHODS = names("tensor", memory="number") | {"numpy"}

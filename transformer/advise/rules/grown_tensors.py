@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
-from transformer.torch_api import JOINS
+from transformer.facts.torch_api import JOINS
 
 FUNCTIONS = frozenset(f"torch.{name}" for name in JOINS - {"stack"})
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
+from transformer.facts.torch_api import names
 from transformer.syntax.query import method, receiver
-from transformer.torch_api import names
 
 FUNCTIONS = names("torch", waits="size")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.torch_api import EXACT_POWERS, OF, OPERATORS
 from transformer.syntax.tree import Tree
-from transformer.torch_api import EXACT_POWERS, OF, OPERATORS
 
 
 def exact_operands(tree: Tree, node: ast.expr) -> list[ast.expr] | None:

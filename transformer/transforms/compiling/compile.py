@@ -21,7 +21,7 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.python_counters import counted
-from transformer.values.distributions import computes_to_check, may_make
+from transformer.values.networks.distributions import computes_to_check, may_make
 from transformer.values.networks.reached import computed_back, unreached
 from transformer.values.reports import is_report
 from transformer.values.tensors import Tensors

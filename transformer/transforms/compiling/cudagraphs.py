@@ -14,7 +14,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.graph_capture import Capture
-from transformer.values.distributions import computes_to_check
+from transformer.values.networks.distributions import computes_to_check
 from transformer.values.replay import is_steady
 
 INFO = TransformInfo(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import optimizers
 from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
 from transformer.recognition.changes import GROWING
@@ -21,7 +22,6 @@ from transformer.syntax.query import calls_method, names_in, parameters, receive
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.torch_api import optimizers
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling import present_rates
 from transformer.values.networks.reached import computed_back, unreached

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable
 
+from transformer.facts.torch_api import optimizers
 from transformer.recognition.learning_rate import LOOKING, SCHEDULERS, SEEING, SHOWING, members
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.name_lookups import is_vars_of_options
 from transformer.syntax.query import bind_arguments, calls_method, walk
-from transformer.torch_api import optimizers
 
 STEPPED = ("zero_grad", "step")
 """What an update may ask of the optimizer while its rate is in a tensor."""

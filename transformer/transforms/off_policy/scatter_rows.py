@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.liveness import Liveness
+from transformer.facts.torch_api import OF
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import is_number, statements, unparse
 from transformer.syntax.rewrite import Edits
-from transformer.torch_api import OF
 from transformer.transforms.base import ALL, Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.values.tensors import Tensors
 

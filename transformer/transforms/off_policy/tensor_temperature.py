@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
+from transformer.facts.torch_api import names
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits
-from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.dtypes import Dtypes
 from transformer.values.tensors import Tensors

@@ -6,12 +6,12 @@ import ast
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.facts.torch_api import OF, OF_TYPE
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import calls_itself, calls_method, first_parameter, names_in, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.torch_api import OF, OF_TYPE
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.off_policy.acting import becomes_numbers
 from transformer.transforms.rollout.policy import deciding_values, is_tensor

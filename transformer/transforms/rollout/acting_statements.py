@@ -10,6 +10,7 @@ import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.facts.torch_api import OF
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.name_lookups import texts_of
@@ -26,7 +27,6 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
-from transformer.torch_api import OF
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import define, top_level
 from transformer.transforms.off_policy.acting import TO_NUMBERS

@@ -9,6 +9,7 @@ from transformer.dataflow.access import NONE, access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
+from transformer.facts.torch_api import names
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -16,11 +17,11 @@ from transformer.syntax.query import calls_method, is_read, names_in, root, stat
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import top_level
 from transformer.values.device.graph_capture import Capture
 from transformer.values.device.on_host import names_entry, recorded
+from transformer.values.effects.world import World
 from transformer.values.networks.results import Results
 from transformer.values.networks.rows import Rowwise
 
@@ -438,6 +439,10 @@ def _check_untouched(
             inner = node.target
         if inner is not None and names_in([inner]) & {step.observation, action}:
             raise Skip(f"line {getattr(node, 'lineno', rollout.lineno)} changes a tensor in place")
+    world = roles.get(World)
+    held = world.changes(world.named(step.observation) | world.named(action), rollout.body, [step.stmt])
+    if held is not None:
+        raise Skip(f"line {held.lineno} {held.what}: the observations or the actions of a step")
 
 
 PURE_METHODS = names("tensor", memory="new") | names("tensor", memory="shared") | names("tensor", memory="number")

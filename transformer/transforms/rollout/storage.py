@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
-from transformer.dataflow.liveness import Liveness, exposed
+from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import roots
+from transformer.facts.torch_api import methods, names
 from transformer.recognition.buffers import (
     Buffer,
     Store,
@@ -29,8 +30,8 @@ from transformer.syntax.query import calls_method, children, is_number, names_in
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.torch_api import methods, names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.effects.world import World
 from transformer.values.memory import Memory
 from transformer.values.networks.results import Results
 from transformer.values.tensors import Tensors, values
@@ -185,7 +186,7 @@ def _obstacle(
         return "its name is bound more than once"
     if not names_in(buffer.stmt.targets) <= {b.name for b in replaced}:
         return "it is allocated together with what stays"
-    kept = _kept(roles, buffer)
+    kept = _kept(roles, buffer, replaced)
     if kept is not None:
         return kept
     for use in _uses(roles, buffer, replaced):
@@ -252,19 +253,11 @@ def _place(store: Store) -> tuple[int, int]:
     return parts.index(store.target), len(parts)
 
 
-def _kept(roles: Roles, buffer: Buffer) -> str | None:
-    """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for under another name."""
-    turn = roles.phases.loop.body
-    memory = Memory(roles, turn)
-    others = memory.holders(buffer.name)
-    again = sorted(others & exposed(turn, roles.counted) & roles.variant)
-    if again:
-        return f"{again[0]} may hold its memory from turn to turn"
-    call = memory.keeper({buffer.name, *others})
-    if call is not None:
-        return f"line {call.lineno} gives it to {ast.unparse(call.func)}(), which may keep it from turn to turn"
-    line = memory.kept_beyond({buffer.name, *others}, exposed(turn, roles.counted))
-    return f"line {line} keeps it from turn to turn" if line is not None else None
+def _kept(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> str | None:
+    """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for elsewhere."""
+    world = roles.get(World)
+    held = world.outlives(world.of(buffer.call), {b.name for b in replaced}, roles.phases.loop.body)
+    return f"line {held.lineno}: {held.what}" if held is not None else None
 
 
 def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:

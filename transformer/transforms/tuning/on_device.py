@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from transformer.facts.torch_api import OF_TYPE, names
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import calls_method, children, parameters, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.torch_api import OF_TYPE, names
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.waits import of_torch_function, parts_of
 

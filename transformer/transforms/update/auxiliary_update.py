@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import changed_in_place
+from transformer.facts.torch_api import names
 from transformer.recognition.history import Function, History
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import children, method, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop, Tree
-from transformer.torch_api import names
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import extract, signature
 from transformer.values.tensors import Tensors, inlined

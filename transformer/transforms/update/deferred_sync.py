@@ -10,14 +10,15 @@ from itertools import takewhile
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.memory import HARMLESS, is_in_place
+from transformer.facts.torch_api import OF, REDUCES, names
 from transformer.state import State
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.names import singular
 from transformer.syntax.query import TRY, calls_method, children, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Loop
-from transformer.torch_api import OF, REDUCES, names
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.effects.world import World
 from transformer.values.memory import Memory
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.reports import REPORTS, is_report
@@ -179,6 +180,9 @@ class Deferral:
         """A list that starts empty, grows only by new tensors' numbers, and is read only after the minibatches."""
         definitions = list(self.state.roles.assignments(name))
         if not definitions or not all(isinstance(v, ast.List) and not v.elts for _, v in definitions):
+            return False
+        world = self.state.roles.get(World)
+        if any(world.other_names(world.of(v), name) is not None for _, v in definitions):
             return False
         growing: list[ast.expr] = []
         for stmt in statements(self.state.roles.scope.body):

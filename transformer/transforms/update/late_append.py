@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import REDUCES
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import TRY, calls_method, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
-from transformer.torch_api import REDUCES
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.access import access
+from transformer.facts.torch_api import DRAWING
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
@@ -13,8 +14,8 @@ from transformer.state import State
 from transformer.syntax.query import bind_arguments, calls_method, copied, is_number, names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
-from transformer.torch_api import DRAWING
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.effects.world import World
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -82,6 +83,7 @@ def apply(state: State) -> Rewrite:
     if sampled is not None:
         return sampled
     found = _match(roles)
+    _check_kept(roles, found)
     if found.shuffle is not None:
         _check_not_seeded(roles)
     grids = _check_uses(roles, found)
@@ -347,6 +349,24 @@ def _source(roles: Roles, loop: ast.For, indices: str) -> tuple[ast.stmt | None,
                 return stmt, definition, value.args[0]
             raise Skip(f"{indices} is not numpy.arange(batch size)")
     raise Skip(f"no numpy shuffle of {indices} was found just above the minibatch loop")
+
+
+def _check_kept(roles: Roles, found: Pattern) -> None:
+    """The minibatches are cut at once: their size, and the indices, must stay what they are while they are used.
+
+    Raises:
+        Skip: a minibatch may change one of them.
+    """
+    world, rest = roles.get(World), [s for s in found.loop.body if s not in found.slices]
+    for node in (found.chunk, found.size):
+        held = world.resets(node, rest)
+        if held is not None:
+            raise Skip(f"line {held.lineno} {held.what} inside the minibatch loop")
+    held = world.changes(world.named(found.indices), rest)
+    if held is not None:
+        raise Skip(f"line {held.lineno} {held.what}: {found.indices}, inside the minibatch loop")
+    if any(found.indices in access(s).binds for s in statements(rest)):
+        raise Skip(f"{found.indices} is bound again inside the minibatch loop")
 
 
 def _check_same(roles: Roles, size: ast.expr, definition: ast.stmt, loop: ast.For) -> None:

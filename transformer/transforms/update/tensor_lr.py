@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from transformer.dataflow.access import access
 from transformer.dataflow.bindings import bound_to
+from transformer.facts.torch_api import optimizers
 from transformer.recognition import kept_optimizers
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
@@ -16,7 +17,6 @@ from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.torch_api import optimizers
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.liveness import exposed
+from transformer.facts.torch_api import NEW, VIEWS
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -25,7 +26,6 @@ from transformer.syntax.query import (
     unparse,
     walk,
 )
-from transformer.torch_api import NEW, VIEWS
 from transformer.values.checkpoints.unchanged import Unchanged, fills, only_reported
 from transformer.values.reports import is_logger
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from transformer import torch_api
+from transformer.facts import torch_api
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_method, unparse
 from transformer.syntax.tree import Tree

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from transformer.facts.torch_api import names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import children, is_number, statements
 from transformer.syntax.tree import Tree
-from transformer.torch_api import names
 from transformer.values.tensors import Tensors, values
 
 MAKES = ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.as_tensor", "torch.from_numpy")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from transformer.facts.torch_api import OF_HOST, names
 from transformer.syntax.query import calls_method, children, walk
 from transformer.syntax.tree import Tree
-from transformer.torch_api import OF_HOST, names
 
 READS = names("tensor", "torch", waits=("value", "size"))
 """Methods, and functions of torch, that wait for a tensor's values: they return them, or as many as these say."""

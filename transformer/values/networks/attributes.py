@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
+from transformer.facts.torch_api import layers, names
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, children, parameters, root, statements, walk
-from transformer.torch_api import layers, names
 
 Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
 """A registered module or a parameter; an immutable value of the host; the list, array or iterator around either; one

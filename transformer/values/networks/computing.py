@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD
+from transformer.facts.torch_api import OF_TYPE, OTHERWISE, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
     bind_arguments,
@@ -19,7 +20,6 @@ from transformer.syntax.query import (
     walk,
 )
 from transformer.syntax.tree import Scope
-from transformer.torch_api import OF_TYPE, OTHERWISE, names
 from transformer.values.networks.attributes import CONTAINERS, MODULE, NUMBER, Frame, Unknown, Values, kept_by
 from transformer.values.networks.sealed import (
     FUNCTIONS,

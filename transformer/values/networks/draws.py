@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
+from transformer.facts.torch_api import names
 from transformer.syntax.query import parameters, statements, walk
 from transformer.syntax.tree import Tree
-from transformer.torch_api import names
 from transformer.values.networks.attributes import kept_by
 
 NORMAL = "{torch}.randn_like({x}.loc).mul_({x}.scale).add_({x}.loc).detach()"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.torch_api import names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, walk
 from transformer.syntax.tree import Tree
-from transformer.torch_api import names
 from transformer.values.networks.results import Results
 
 REORDERS = names("tensor", reorders=True)

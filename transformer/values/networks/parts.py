@@ -14,10 +14,10 @@ from functools import partial
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
+from transformer.facts.torch_api import names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import calls_itself, calls_method, is_read, parameters, root, statements, walk
 from transformer.syntax.tree import Scope
-from transformer.torch_api import names
 from transformer.values.networks.attributes import (
     MODULE,
     NONE,

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import without_gradients
+from transformer.facts.torch_api import OF, names
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, root, statements, unparse, walk
-from transformer.torch_api import OF, names
 
 WAYS = 64
 """So many ways through the conditions of an update are gone through."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.memory import may_be_given, roots
+from transformer.facts.torch_api import NEW, REDUCES, VIEWS, layers, names
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -16,7 +17,6 @@ from transformer.syntax.query import (
     statements,
     walk,
 )
-from transformer.torch_api import NEW, REDUCES, VIEWS, layers, names
 
 NEW_OF_TORCH = names("torch", memory="new")
 NEW_OF_FUNCTIONAL = names("functional", memory="new")

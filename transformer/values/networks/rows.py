@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.torch_api import OF, layers, methods, names
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import statements, walk
-from transformer.torch_api import OF, layers, methods, names
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import kept_by
 

@@ -10,11 +10,11 @@ import ast
 from collections.abc import Collection, Iterable
 
 from transformer.dataflow.access import scope_access
+from transformer.facts.torch_api import OF, OTHERWISE, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import BY_NAME, is_vars_of_options
 from transformer.syntax.query import first_parameter, parameters, root, walk
 from transformer.syntax.tree import Tree
-from transformer.torch_api import OF, OTHERWISE, names
 from transformer.values.networks.attributes import kept_by
 
 METHODS = names("tensor", memory=("new", "shared"), waits="") - {"cuda"} | OF["distribution"].keys()

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.facts.torch_api import names
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES
 from transformer.syntax.query import asked_name, bind_arguments, root, statements, walk, without_methods
 from transformer.syntax.tree import Scope
-from transformer.torch_api import names
 from transformer.values.networks.attributes import Unknown
 from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
+from transformer.facts.torch_api import OF, layers
 from transformer.recognition.changes import foreign_base
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import walk
-from transformer.torch_api import OF, layers
 from transformer.values.device.graph_capture import SAMPLED
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, kept_by
 

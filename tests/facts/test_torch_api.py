@@ -18,7 +18,7 @@ from processors import CAPABILITIES, run_under
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from transformer.torch_api import (
+from transformer.facts.torch_api import (
     CHECKED_ALONE,
     DRAWING,
     EXACT_POWERS,

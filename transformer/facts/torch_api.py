@@ -2,7 +2,7 @@
 
 A row holds for each of its names, for each kind of thing that the names belong to. Modules and optimizers, which are
 made first and called later, have tables of their own. What is in no row is not known, and
-must not be taken for harmless. `tests/test_torch_api.py` calls what stands here and looks at what comes out.
+must not be taken for harmless. `tests/facts/test_torch_api.py` calls what stands here and looks at what comes out.
 """
 
 from __future__ import annotations
@@ -273,6 +273,12 @@ OF_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
 """Functions that make a tensor of what the host holds, by their whole names."""
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
+ARRAYS_LACK = frozenset(
+    "bool byte clone contiguous cpu cuda detach double float half int long short to unsqueeze".split()
+)
+"""Methods of tensors that arrays do not have."""
+MEMORY_LACKS = frozenset("append extend get items keys pop popitem setdefault update".split())
+"""Methods of containers that neither tensors nor arrays have."""
 OF_TYPE = {
     "torch.FloatTensor": "float32",
     "torch.DoubleTensor": "float64",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from transformer.facts.torch_api import CHECKED_ALONE
 from transformer.recognition.roles import Roles
 from transformer.syntax.tree import Tree
-from transformer.torch_api import CHECKED_ALONE
 
 MODULE = "torch.distributions."
 NOT_MADE = frozenset(["Distribution"])

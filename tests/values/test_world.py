@@ -1,0 +1,263 @@
+"""What holds an object from turn to turn, under which other name, and what changes it: seen by the effects of code."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from scripts import PARTS, script
+
+from transformer.conversion.first_state import read, recognise
+from transformer.recognition.buffers import find_buffers
+from transformer.recognition.roles import Roles
+from transformer.values.effects.world import World
+
+DEFINED = """\
+PAST = []
+PREVIOUS = {}
+
+
+def keep(x):
+    PAST.append(x)
+
+
+def glance(x):
+    y = x * 2
+    return y
+
+
+def remember(x, seen=[]):
+    seen.append(x)
+
+
+def keeper():
+    return PAST.append
+
+
+def counted(x):
+    counted.last = x
+
+
+hold = keeper()
+push = PAST.append
+sinks = {"a": PAST.append}
+sink = queue.Queue()
+
+
+class Tracker:
+    newest = None
+
+    def __init__(self):
+        self.all, self.sums, self.total = [], None, None
+
+    def see(self, x):
+        self.all.append(x)
+
+    def note(self, x):
+        y = x
+        self.last = y
+
+    def look(self, x):
+        self.count = x * 2
+
+    def first(self, x):
+        if self.sums is None:
+            self.sums = x
+        else:
+            self.sums = self.sums * 0.9 + x
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def __setitem__(self, key, x):
+        self.all += [x]
+
+
+tracker = Tracker()
+
+"""
+
+
+FLATTEN = f"{PARTS['flatten']}\nb_values = values.reshape(-1)"
+
+
+def roles_of(parts: dict[str, str]) -> Roles:
+    return recognise(
+        read(script({"functions": DEFINED, "stdlib": "import collections\nimport queue", **parts}), 120)
+    ).roles
+
+
+def outlives(line: str, held: str = "values") -> bool:
+    """Whether a line below the advantages lets a buffer's memory outlive the turn."""
+    roles = roles_of({"flatten": f"{FLATTEN}\n{line}"})
+    world = roles.get(World)
+    buffer = next(b for b in find_buffers(roles) if b.name == held)
+    return world.outlives(world.of(buffer.call), {held}, roles.phases.loop.body) is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "keep(b_values)",
+        "keep(*[b_values])",
+        "keeper()(values)",
+        "hold(b_values)",
+        "push(values[0])",
+        "sinks['a'](b_values)",
+        "sink.put(b_values)",
+        "[keep(v) for v in values]",
+        "tracker.see(b_values)",
+        "tracker.note(values.view(-1))",
+        "remember(b_values)",
+        "counted(b_values)",
+        "Tracker.newest = b_values",
+        "setattr(tracker, 'newest', b_values)",
+        "vars(tracker)['newest'] = b_values",
+        "tracker[0] = b_values",
+        "args.values = b_values",
+        "keep.values = b_values",
+        "torch.values = b_values",
+        "agent.values = values.detach()",
+        "agent.register_buffer('values', b_values)",
+        "for key, t in (('a', b_values),): PREVIOUS[key] = t",
+        "PREVIOUS.update(a=b_values)",
+        "PREVIOUS.update({'a': [b_values]})",
+        "PREVIOUS.setdefault('a', b_values)",
+        "PREVIOUS |= {'a': b_values}",
+        "for PAST[0] in (b_values,): pass",
+        "PAST += list(values)",
+        "PAST.extend(v for v in values)",
+        "PAST[:0] = [b_values]",
+        "with torch.no_grad() as PREVIOUS['mode'], Tracker() as tracker.inner: tracker.inner.kept = b_values",
+        "[PAST.append(x) for x in (b_values,)]",
+        "list(map(PAST.append, values))",
+        "PREVIOUS['a'] = (lambda: b_values)\nPREVIOUS['a']()",
+        "PREVIOUS['a'] = dict(x=(y := b_values))",
+        "globals()['old'] = b_values",
+        "PREVIOUS['a'] = b_values if args.seed else None",
+        "PREVIOUS['a'] = None or b_values",
+        "PREVIOUS['a'] = b_values.cpu().numpy()",
+        "PREVIOUS['a'] = torch.as_tensor(b_values)",
+        "PREVIOUS['a'] = collections.ChainMap({'v': b_values})",
+        "PREVIOUS['a'] = iter([b_values])",
+        "PREVIOUS['a'], _ = b_values, 0",
+        "PREVIOUS['a'], *_ = values",
+        "optimizer.param_groups[0]['v'] = b_values",
+        "envs.values = b_values",
+    ],
+)
+def test_what_keeps_a_buffer(line: str) -> None:
+    assert outlives(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "glance(b_values)",
+        "print(b_values)",
+        "PAST.append(b_values.mean())",
+        "PAST.append(b_values.clone())",
+        "PREVIOUS['a'] = b_values * 2",
+        "PREVIOUS['a'] = b_values.mean().item()",
+        "PREVIOUS['a'] = b_values.cpu().numpy().copy()",
+        "PREVIOUS['a'] = np.var(b_values.cpu().numpy())",
+        "tracker.look(b_values)",
+        "tracker.first(b_values)",
+        "here = {'a': b_values}\nprint(len(here))",
+        "here = [v for v in values]",
+        "agent.get_value(b_obs)",
+        "with torch.no_grad():\n    late = agent.get_value(b_obs)\n    b_values.copy_(late.view(-1))",
+        "PREVIOUS['a'] = [float(v) for v in b_values]",
+        "here = Tracker()\nhere.see(b_values)",
+        "values.newest = 1",
+    ],
+)
+def test_what_keeps_no_buffer(line: str) -> None:
+    assert not outlives(line)
+
+
+def test_a_variable_that_is_read_before_it_is_bound_keeps_a_buffer() -> None:
+    roles = roles_of({"flatten": f"{FLATTEN}\nold = b_values", "head": "print(old)", "before_loop": "old = None"})
+    world = roles.get(World)
+    buffer = next(b for b in find_buffers(roles) if b.name == "values")
+    held = world.outlives(world.of(buffer.call), {"values"}, roles.phases.loop.body)
+    assert held is not None and held.what == "old may hold it from turn to turn"
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("ours = []", False),
+        ("ours = other = []", True),
+        ("other = ours = []", True),
+        ("tracker.ours = ours = []", True),
+        ("PREVIOUS['a'] = ours = []", True),
+        ("(other := [])\nours = other", True),
+        ("ours = []\nPAST.append(ours)", True),
+        ("ours = []\nprint(ours)", False),
+        ("ours = []\nglance(ours)", False),
+        ("ours = []\nours = [*ours]", False),
+    ],
+)
+def test_second_names(line: str, same: bool) -> None:
+    roles = roles_of({"flatten": f"{FLATTEN}\n{line}"})
+    world = roles.get(World)
+    made = next(n for n in roles.tree.of(ast.List) if not n.elts and n.lineno > roles.phases.loop.lineno)
+    assert (world.other_names(world.of(made), "ours") is not None) is same
+
+
+CHANGES = {
+    "ca = action.cpu().numpy()\nnp.clip(ca, 0, 1, out=ca)": True,
+    "action.view(-1).fill_(1)": True,
+    "action.detach()[0] = 1": True,
+    "action[0] += 1": True,
+    "spoil(action)": True,
+    "[spoil][0](action)": True,
+    "for f in [spoil]: f(action.data)": True,
+    "np.put(action.numpy(), 0, 1)": True,
+    "sink.put(action)": True,
+    "action.apply_(float)": True,
+    "ca = action.cpu().numpy().copy()\nnp.clip(ca, 0, 1, out=ca)": False,
+    "action.clone().fill_(1)": False,
+    "torch.clamp(action, 0, 1)": False,
+    "print(action)": False,
+    "glance(action)": False,
+    "other = action + 1\nother[0] = 2": False,
+}
+
+
+@pytest.mark.parametrize(("line", "changed"), CHANGES.items(), ids=list(CHANGES))
+def test_what_changes_an_action(line: str, changed: bool) -> None:
+    parts = {"record": f"{PARTS['record']}\n{line}"}
+    roles = roles_of({**parts, "functions": DEFINED + "\ndef spoil(x):\n    x[0] = 1\n\n"})
+    assert roles.rollout is not None
+    held = roles.get(World).changes(roles.get(World).named("action"), roles.rollout.body)
+    assert (held is not None) is changed
+
+
+RESETS = {
+    "args.minibatch_size //= 2": True,
+    "if entropy.mean() > 1: args.minibatch_size = 2": True,
+    "setattr(args, 'minibatch_size', 2)": True,
+    "vars(args)['minibatch_size'] = 2": True,
+    "smaller(args)": True,
+    "sink.put(args)": True,
+    "args.learning_rate = 1": False,
+    "print(args.minibatch_size)": False,
+    "glance(args)": False,
+}
+
+
+@pytest.mark.parametrize(("line", "reset"), RESETS.items(), ids=list(RESETS))
+def test_what_gives_an_option_another_value(line: str, reset: bool) -> None:
+    smaller = "\ndef smaller(options):\n    options.minibatch_size = 1\n\n"
+    roles = roles_of({"metrics": f"{PARTS['metrics']}\n{line}", "functions": DEFINED + smaller})
+    sizes = (n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "args.minibatch_size")
+    size = next(n for n in sizes if isinstance(n.ctx, ast.Load))
+    loop = roles.minibatch_loop
+    assert loop is not None
+    assert (roles.get(World).resets(size, loop.body) is not None) is reset

@@ -1,0 +1,117 @@
+"""Which variable a name is: the scope that it belongs to, as Python decides it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TypeAlias
+
+from transformer.dataflow.access import block_names
+from transformer.syntax.query import children, parameters
+from transformer.syntax.tree import Tree
+
+Owner: TypeAlias = (
+    "ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | "
+    "ast.DictComp | ast.GeneratorExp"
+)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Variables:
+    """The scopes of a file, and what each binds."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._root = tree.root
+        self._parent: dict[Owner, Owner] = {}
+        self._bound: dict[Owner, set[str]] = {}
+        self._global: dict[Owner, set[str]] = {}
+        self._nonlocal: dict[Owner, set[str]] = {}
+        self._enter(tree.root, None)
+        self._visit_all(tree.root.body, tree.root)
+        for owner, names in self._global.items():
+            self._bound[owner] -= names
+            self._bound[self._root] |= names
+        for owner, names in self._nonlocal.items():
+            self._bound[owner] -= names
+
+    def owner(self, name: str, scope: Owner) -> Owner | None:
+        """The scope whose variable a name is where `scope` uses it; None for a builtin, or what nothing binds."""
+        if name in self._global.get(scope, ()):
+            return self._root
+        first, found = scope, scope
+        while True:
+            if name in self._bound[found] and (found is first or not isinstance(found, ast.ClassDef)):
+                return found
+            if found not in self._parent:
+                return None
+            found = self._parent[found]
+            if name in self._global.get(found, ()) and not isinstance(found, ast.ClassDef):
+                return self._root
+
+    def parent(self, scope: Owner) -> Owner | None:
+        """The scope around a scope; None for the module's."""
+        return self._parent.get(scope)
+
+    def names(self, owner: Owner) -> frozenset[str]:
+        """The variables of a scope."""
+        return frozenset(self._bound[owner])
+
+    def _enter(self, owner: Owner, parent: Owner | None) -> None:
+        self._bound[owner], self._global[owner], self._nonlocal[owner] = set(), set(), set()
+        if parent is not None:
+            self._parent[owner] = parent
+
+    def _visit_all(self, nodes: list[ast.stmt] | list[ast.expr], scope: Owner) -> None:
+        for node in nodes:
+            self._visit(node, scope)
+
+    def _binder(self, scope: Owner) -> Owner:
+        """Where a walrus binds: not in the comprehensions around it."""
+        while isinstance(scope, _COMPREHENSIONS):
+            scope = self._parent[scope]
+        return scope
+
+    def _visit(self, node: ast.AST, scope: Owner) -> None:
+        bound = self._bound[scope]
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            if not isinstance(node, ast.Lambda):
+                bound.add(node.name)
+            for part in children(node):
+                inside = part in (node.body if isinstance(node.body, list) else [node.body])
+                if not inside and not isinstance(part, ast.arguments):
+                    self._visit(part, scope)
+            self._enter(node, scope)
+            if not isinstance(node, ast.ClassDef):
+                self._bound[node] |= set(parameters(node))
+                given = (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None))
+                self._visit_all(list(given), scope)
+            for part in node.body if isinstance(node.body, list) else [node.body]:
+                self._visit(part, node)
+            return
+        if isinstance(node, _COMPREHENSIONS):
+            self._visit(node.generators[0].iter, scope)
+            self._enter(node, scope)
+            for part in children(node):
+                if part is node.generators[0]:
+                    self._visit_all([node.generators[0].target, *node.generators[0].ifs], node)
+                else:
+                    self._visit(part, node)
+            return
+        if isinstance(node, ast.NamedExpr):
+            self._bound[self._binder(scope)].add(node.target.id)
+            self._visit(node.value, scope)
+            return
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound.update((a.asname or a.name).split(".")[0] for a in node.names)
+        elif isinstance(node, ast.Global):
+            self._global[scope].update(node.names)
+        elif isinstance(node, ast.Nonlocal):
+            self._nonlocal[scope].update(node.names)
+        if isinstance(node, ast.stmt):
+            bound |= block_names(node)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            bound.add(node.rest)
+        for part in children(node):
+            self._visit(part, scope)

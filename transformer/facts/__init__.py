@@ -1,0 +1,1 @@
+"""What is known of Python, and of libraries beside torch and numpy: a row per name, and nothing known without one."""

@@ -1,0 +1,1421 @@
+"""Runs a file in the abstract: what each expression may be, and what each statement reads, changes and keeps.
+
+Every function is run in the context of the calls that lead to it. The file is run again until nothing new is found, so
+that recursion and loops need no bound. Three rules make the answers err on the safe side:
+
+- What is called and has no row among the facts is *unknown*: it gets hold of its arguments, and of all that can be
+  reached through them; it may change all that anything unknown ever got hold of; functions among these may be called.
+- A view is the memory that it is a view of. An operator's result is new, but for what containers hold.
+- What is unpacked, iterated over or indexed may be whatever its container holds.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from transformer.dataflow.variables import Owner, Variables
+from transformer.facts import libraries, python, torch_api
+from transformer.facts.torch_api import OTHERWISE
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import pairwise
+from transformer.values.effects.objects import (
+    EVERY,
+    GIVEN,
+    INSIDE,
+    ITEMS,
+    NOTHING,
+    UNKNOWN,
+    Context,
+    Heap,
+    Thing,
+    Things,
+    Variable,
+)
+
+MOST = 60_000
+"""Where more is found than this, the run ends and nothing is known: scripts have some thousands."""
+LONGEST = 2
+"""So many calls tell contexts of a function apart; what is reached through more is told apart by the last ones."""
+MEMORY = ("tensor", "array")
+_HELD_BY_CALLER = (ast.FunctionDef, ast.Lambda)
+
+
+class Effect(NamedTuple):
+    """Something that happens at a node."""
+
+    kind: str
+    """changes: a thing's own memory, or what a container holds. changes all: that, and what it holds. stores: an
+    attribute of a thing. binds: a variable. unknown: anything may happen to all that unknown code got hold of."""
+    thing: Thing | None = None
+    what: str = ""
+    variable: Variable | None = None
+
+
+class Frame(NamedTuple):
+    """A function's body, or the module's, in one context."""
+
+    owner: Owner
+    context: Context
+
+
+class Interpreter:
+    """One run over the file of a script. Nothing is asked of it before it has finished."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._tree = roles.tree
+        self._roles = roles
+        self.variables = Variables(roles.tree)
+        self.heap = Heap()
+        self.effects: dict[Frame, dict[ast.AST, set[Effect]]] = {}
+        """By frame and by node, what happens there, but for what called functions do."""
+        self.calls: dict[Frame, dict[ast.AST, set[Frame]]] = {}
+        """By frame and by node, the bodies of this file that may be run there."""
+        self.values: dict[tuple[ast.AST, Context], Things] = {}
+        """What each expression may be, by context."""
+        self._returned: dict[Frame, set[Thing]] = {}
+        self._made_in: dict[Frame, dict[Owner, Context]] = {}
+        """Of each function, by where it was made: the contexts of the scopes around it."""
+        self._outer: dict[tuple[Frame, Owner], Context] = {}
+        """Of each frame: the contexts of the scopes around its function."""
+        self._all_is_known = False
+        self.gave_up = False
+        """Whether too much was found to go on: then anything may be anything."""
+        self._frames: list[Frame] = []
+        """All bodies that are run, in the order in which calls of them were found."""
+        self._known: set[Frame] = set()
+        self.reads: set[tuple[Variable, Owner]] = set()
+        """The variables that are read, each with the scope whose code reads it."""
+        self._steps = frozenset(roles.env_steps)
+        self.module = Frame(roles.tree.root, ())
+        self._frame = self.module
+        self._scope: Owner = roles.tree.root
+        self._found(self.module)
+        self._run_until_nothing_is_new()
+
+    # --- running ---------------------------------------------------------------------------------------------
+
+    def _run_until_nothing_is_new(self) -> None:
+        for self._all_is_known in (False, True):  # what nothing has been found for yet may still be found
+            version = -1
+            while version != self.heap.version and not self.gave_up:
+                version = self.heap.version
+                for frame in self._frames:  # grows
+                    self._run_frame(frame)
+                    self.gave_up |= self.heap.version > MOST
+                    if self.gave_up:
+                        return
+                self._call_back()
+
+    def _call_back(self) -> None:
+        """Run what unknown code may call: the functions, and the methods of objects, that it got hold of."""
+        for thing in sorted(self.heap.reach([UNKNOWN]), key=in_order):
+            for function in self._functions_of(thing):
+                self._apply(function, [], {}, None, everything=True)
+
+    def _functions_of(self, thing: Thing) -> Iterator[Thing]:
+        """What code that got hold of a thing may call: the function that it is, or the methods of its class."""
+        if thing.kind in ("function", "bound"):
+            yield thing
+        elif thing.kind == "instance":
+            for cls in self._classes(thing.of[0]):
+                for name in sorted(self.heap.attributes.get(cls, ())):
+                    for member in sorted(self.heap.held[cls, name], key=in_order):
+                        if member.kind == "function":
+                            yield self.heap.thing("bound", of=(member, thing))
+
+    def _run_block(self, body: Sequence[ast.stmt]) -> None:
+        for stmt in body:
+            self._run(stmt)
+
+    def _effect(self, node: ast.AST, effect: Effect) -> None:
+        found = self.effects.setdefault(self._frame, {}).setdefault(node, set())
+        if effect not in found:
+            found.add(effect)
+            self.heap.version += 1
+
+    def _changes(self, things: Iterable[Thing], node: ast.AST, *, deep: bool = False) -> None:
+        """Things are changed in place; `deep`: and all that can be got at through them, as it always is of `made`."""
+        for thing in things:
+            if thing.kind not in ("function", "bound", "method", "library"):
+                self._effect(node, Effect("changes all" if deep or thing.kind == "made" else "changes", thing))
+
+    def _unknown(self, things: Iterable[Thing], node: ast.AST) -> Things:
+        """Unknown code gets hold of things, and runs."""
+        held = (t for t in things if t.kind != "library" and t is not UNKNOWN)
+        self.heap.put((UNKNOWN, ITEMS), held, node)
+        self._effect(node, Effect("unknown"))
+        return frozenset([UNKNOWN])
+
+    def _run(self, stmt: ast.stmt) -> None:
+        """Run a statement and the blocks inside it."""
+        if isinstance(stmt, ast.Assign):
+            for target, value in pairwise(stmt):
+                self._bind(target, self._of(value), value)
+        elif isinstance(stmt, ast.AnnAssign):
+            if stmt.value is not None:
+                self._bind(stmt.target, self._of(stmt.value), stmt.value)
+        elif isinstance(stmt, ast.AugAssign):
+            self._augment(stmt)
+        elif isinstance(stmt, ast.Expr):
+            self._of(stmt.value)
+        elif isinstance(stmt, ast.Return):
+            if stmt.value is not None:
+                self._give_back(self._of(stmt.value))
+        elif isinstance(stmt, (ast.For, ast.AsyncFor)):
+            self._bind(stmt.target, self._items(self._of(stmt.iter), stmt.iter), stmt.iter, unpacked=True)
+        elif isinstance(stmt, (ast.While, ast.If)):
+            self._of(stmt.test)
+        elif isinstance(stmt, (ast.With, ast.AsyncWith)):
+            for item in stmt.items:
+                entered = self._enter(self._of(item.context_expr), item.context_expr)
+                if item.optional_vars is not None:
+                    self._bind(item.optional_vars, entered, item.context_expr, unpacked=True)
+        elif isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._define(stmt)
+        elif isinstance(stmt, ast.ClassDef):
+            self._define_class(stmt)
+        elif isinstance(stmt, (ast.Import, ast.ImportFrom)):
+            self._import(stmt)
+        elif isinstance(stmt, ast.Delete):
+            for target in stmt.targets:
+                self._delete(target)
+        elif isinstance(stmt, ast.Raise):
+            self._unknown(self._all_of([*filter(None, (stmt.exc, stmt.cause))]), stmt)
+        elif isinstance(stmt, ast.Assert):
+            self._all_of([*filter(None, (stmt.test, stmt.msg))])
+        elif isinstance(stmt, ast.Match):
+            subject = frozenset(self.heap.reach(self._of(stmt.subject)))
+            for case in stmt.cases:
+                self._match(case.pattern, subject)
+                if case.guard is not None:
+                    self._of(case.guard)
+        for handler in getattr(stmt, "handlers", ()):
+            if handler.type is not None:
+                self._of(handler.type)
+            if handler.name:
+                self._set(handler.name, frozenset([UNKNOWN]), handler)
+        if not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for name in ("body", "orelse", "finalbody"):
+                self._run_block(getattr(stmt, name, []))
+            for part in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
+                self._run_block(part.body)
+
+    def _augment(self, stmt: ast.AugAssign) -> None:
+        target = stmt.target
+        old = self._load_name(target) if isinstance(target, ast.Name) else self._of(target)
+        value = self._of(stmt.value)
+        self._changes(old, stmt)
+        for thing in old:
+            if thing.kind in python.CONTAINERS or thing.kind in ("made", "instance"):
+                self.heap.put((thing, ITEMS), self._items(value, stmt.value), stmt)
+            elif thing is UNKNOWN and not all(t.kind in MEMORY for t in value):
+                self._unknown(self.heap.reach(value), stmt)
+        given = frozenset(t for t in old | value if t.kind == "instance")
+        called = self._special(given, ("__iadd__", "__add__", "__radd__"), [value | old], stmt)
+        new = self._operated([old, value], stmt)
+        self._bind(target, old | new | called, stmt.value)
+
+    def _give_back(self, things: Things) -> None:
+        held = self._returned.setdefault(self._frame, set())
+        if not things <= held:
+            held |= things
+            self.heap.version += 1
+
+    def _match(self, pattern: ast.pattern, subject: Things) -> None:
+        for part in ast.walk(pattern):
+            if isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name:
+                self._set(part.name, subject, part)
+            elif isinstance(part, ast.MatchMapping) and part.rest:
+                self._set(part.rest, subject, part)
+            elif isinstance(part, (ast.MatchValue, ast.MatchClass)):
+                self._of(part.value if isinstance(part, ast.MatchValue) else part.cls)
+
+    def _enter(self, entered: Things, node: ast.expr) -> Things:
+        given = frozenset(t for t in entered if t.kind == "instance")
+        self._special(given, ("__exit__",), [frozenset([UNKNOWN])], node)
+        return entered | self._special(given, ("__enter__",), [], node)
+
+    # --- names and targets -----------------------------------------------------------------------------------
+
+    def _context_of(self, owner: Owner) -> Context:
+        """The context of a scope's variables, as the running code sees them."""
+        if owner is self._tree.root or isinstance(owner, ast.ClassDef):
+            return ()
+        if isinstance(owner, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) or owner is self._frame.owner:
+            return self._frame.context
+        return self._outer.get((self._frame, owner), ())
+
+    def _variable(self, name: str) -> Variable | None:
+        owner = self.variables.owner(name, self._scope)
+        return None if owner is None else Variable(owner, self._context_of(owner), name)
+
+    def _set(self, name: str, things: Things, node: ast.AST) -> None:
+        variable = self._variable(name)
+        assert variable is not None, name
+        if isinstance(variable.owner, ast.ClassDef):
+            self.heap.put((self._class(variable.owner), name), things, node)
+            return
+        self._effect(node, Effect("binds", None, name, variable))
+        self.heap.put(variable, things, node)
+
+    def _load_name(self, node: ast.Name) -> Things:
+        variable = self._variable(node.id)
+        if variable is None:
+            if hasattr(builtins, node.id):
+                return frozenset([self.heap.thing("library", name=f"builtins.{node.id}")])
+            return frozenset([UNKNOWN])
+        if isinstance(variable.owner, ast.ClassDef):
+            return self.heap.attribute(self._class(variable.owner), node.id)
+        self.reads.add((variable, self._scope))
+        return self.heap.get(variable)
+
+    def _bind(self, target: ast.expr, things: Things, value: ast.expr, *, unpacked: bool = False) -> None:
+        """Give a target what it may be; `value` is where that comes from, whose parts are known unless `unpacked`."""
+        if isinstance(target, ast.Name):
+            self._set(target.id, things, target)
+        elif isinstance(target, ast.Starred):
+            kept = self.heap.thing("list", target, self._frame.context)
+            self.heap.put((kept, ITEMS), things, target)
+            self._bind(target.value, frozenset([kept]), value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            starred = any(isinstance(t, ast.Starred) for t in target.elts)
+            for place, part in enumerate(target.elts):
+                self._bind(part, self._part(things, place, len(target.elts), starred, value), value, unpacked=True)
+        elif isinstance(target, ast.Attribute):
+            self._store(self._of(target.value), target.attr, things, target)
+        elif isinstance(target, ast.Subscript):
+            holder = self._of(target.value)
+            index = self._of(target.slice)
+            self._put_into(holder, index, things, target)
+
+    def _part(self, things: Things, place: int, count: int, starred: bool, node: ast.expr) -> Things:
+        """What unpacking gives at one place of several."""
+        found: set[Thing] = set()
+        for thing in things:
+            exact = self.heap.get((thing, f"#{place}"))
+            if thing.kind == "tuple" and thing.node is not None and not starred and _size(thing.node) == count:
+                found |= exact
+            else:
+                found |= self._items(frozenset([thing]), node)
+        return frozenset(found)
+
+    def _store(self, holders: Things, name: str, things: Things, node: ast.AST) -> None:
+        for holder in holders:
+            self._effect(node, Effect("stores", holder, name))
+            if holder is UNKNOWN:
+                self._unknown(things, node)
+            else:
+                self.heap.put((holder, name), things, node)
+            if holder.kind == "instance":
+                setters = self._found_in_class(holder, name)
+                for member in setters:
+                    if member.kind == "function" and _is_property(member.node):
+                        self._apply(self.heap.thing("bound", of=(member, holder)), [things], {}, node)
+                self._special(frozenset([holder]), ("__setattr__",), [NOTHING, things], node)
+            elif holder.kind in MEMORY:  # `x.data = y`: what is not an attribute of its own is its memory
+                self._changes([holder], node)
+
+    def _put_into(self, holders: Things, index: Things, things: Things, node: ast.AST) -> None:
+        self._changes(holders, node)
+        for holder in holders:
+            if holder.kind in MEMORY:
+                continue  # elements are copied
+            if holder is UNKNOWN:
+                self._unknown(things | index, node)
+            else:
+                self.heap.put((holder, ITEMS), things | index, node)
+                if holder.kind == "instance":
+                    self._special(frozenset([holder]), ("__setitem__",), [index, things], node)
+
+    def _delete(self, target: ast.expr) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for part in target.elts:
+                self._delete(part)
+        elif isinstance(target, ast.Name):
+            self._set(target.id, NOTHING, target)
+        elif isinstance(target, ast.Attribute):
+            self._store(self._of(target.value), target.attr, NOTHING, target)
+        elif isinstance(target, ast.Subscript):
+            self._put_into(self._of(target.value), self._of(target.slice), NOTHING, target)
+
+    def _import(self, stmt: ast.Import | ast.ImportFrom) -> None:
+        for alias in stmt.names:
+            name = (alias.asname or alias.name).split(".")[0]
+            if alias.name == "*":
+                continue
+            if isinstance(stmt, ast.Import):
+                whole = alias.name if alias.asname else name
+            else:
+                whole = f"{'.' * stmt.level}{stmt.module or ''}.{alias.name}"
+            self._set(name, frozenset([self.heap.thing("library", name=whole)]), stmt)
+
+    # --- definitions -----------------------------------------------------------------------------------------
+
+    def _define(self, stmt: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        function = self._function(stmt)
+        made: Things = frozenset([function])
+        for decorator in reversed(stmt.decorator_list):
+            if _is_transparent(self._tree.qualified(_called(decorator)) or _text(decorator)):
+                self._of(decorator)
+                continue
+            made = self._call_things(self._of(decorator), [made], {}, decorator) | made
+        self._set(stmt.name, made, stmt)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Thing:
+        function = self.heap.thing("function", node, self._frame.context)
+        args = node.args
+        late = [*args.posonlyargs, *args.args][-len(args.defaults) :] if args.defaults else []
+        pairs = [*zip(late, args.defaults, strict=False), *zip(args.kwonlyargs, args.kw_defaults, strict=False)]
+        for parameter, default in pairs:
+            if default is not None:
+                self.heap.put((function, f"default {parameter.arg}"), self._of(default), default)
+        # What its body reads from around it are the variables of the contexts that it is made in.
+        around = self._made_in.setdefault(Frame(node, function.context), {})
+        around.update((owner, self._context_of(owner)) for owner in self._around())
+        return function
+
+    def _around(self) -> Iterator[Owner]:
+        scope: Owner | None = self._scope
+        while scope is not None and scope is not self._tree.root:
+            yield scope
+            scope = self.variables.parent(scope)
+
+    def _class(self, node: ast.ClassDef) -> Thing:
+        return self.heap.thing("class", node)
+
+    def _define_class(self, stmt: ast.ClassDef) -> None:
+        cls = self._class(stmt)
+        for base in stmt.bases:
+            self.heap.put((cls, "bases"), self._of(base), base)
+        for keyword in stmt.keywords:
+            self._unknown(self._of(keyword.value), keyword)
+        scope, self._scope = self._scope, stmt
+        self._run_block(stmt.body)
+        self._scope = scope
+        made: Things = frozenset([cls])
+        for decorator in reversed(stmt.decorator_list):
+            if libraries.role(self._tree.qualified(_called(decorator)) or "") != "bases":
+                made = self._call_things(self._of(decorator), [made], {}, decorator) | made
+        self._set(stmt.name, made, stmt)
+
+    def _classes(self, cls: Thing) -> list[Thing]:
+        """A class and its bases in this file, the nearest first."""
+        found = [cls]
+        for one in found:  # grows
+            found += sorted(
+                (b for b in self.heap.get((one, "bases")) if b.kind == "class" and b not in found), key=in_order
+            )
+        return found
+
+    def _foreign_bases(self, cls: Thing) -> list[Thing]:
+        bases = (b for one in self._classes(cls) for b in self.heap.get((one, "bases")))
+        return sorted((b for b in bases if b.kind != "class"), key=in_order)
+
+    def _found_in_class(self, instance: Thing, name: str) -> Things:
+        for cls in self._classes(instance.of[0]):
+            found = self.heap.get((cls, name))
+            if found:
+                return found
+        return NOTHING
+
+    # --- expressions -----------------------------------------------------------------------------------------
+
+    def _all_of(self, nodes: Iterable[ast.expr]) -> Things:
+        return frozenset(t for node in nodes for t in self._of(node))
+
+    def _of(self, node: ast.expr) -> Things:
+        """What an expression may be. Numbers, texts and None are no things."""
+        found = self._evaluate(node)
+        self.values[node, self._frame.context] = found | self.values.get((node, self._frame.context), NOTHING)
+        return found
+
+    def _evaluate(self, node: ast.expr) -> Things:
+        context = self._frame.context
+        if isinstance(node, ast.Constant):
+            return NOTHING
+        if isinstance(node, ast.Name):
+            return self._load_name(node)
+        if isinstance(node, ast.Attribute):
+            return self._load(self._of(node.value), node.attr, node)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Subscript):
+            return self._element(self._of(node.value), node)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            kind = "tuple" if isinstance(node, ast.Tuple) else "list" if isinstance(node, ast.List) else "set"
+            made = self.heap.thing(kind, node, context)
+            for place, part in enumerate(node.elts):
+                if isinstance(part, ast.Starred):
+                    self.heap.put((made, ITEMS), self._items(self._of(part.value), part), part)
+                    continue
+                things = self._of(part)
+                self.heap.put((made, ITEMS), things, part)
+                if kind == "tuple":
+                    self.heap.put((made, f"#{place}"), things, part)
+            return frozenset([made])
+        if isinstance(node, ast.Dict):
+            made = self.heap.thing("dict", node, context)
+            for key, value in zip(node.keys, node.values, strict=True):
+                things = self._of(value)
+                if key is None:
+                    self.heap.put((made, ITEMS), self._items(things, value), value)
+                else:
+                    self.heap.put((made, ITEMS), self._of(key) | things, value)
+            return frozenset([made])
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            return self._comprehension(node)
+        if isinstance(node, ast.BinOp):
+            sides = [self._of(node.left), self._of(node.right)]
+            called = self._operator(sides, node)
+            return self._operated(sides, node) | called
+        if isinstance(node, ast.UnaryOp):
+            operand = self._of(node.operand)
+            if isinstance(node.op, ast.Not):
+                return NOTHING
+            called = self._special(operand, ("__neg__", "__pos__", "__invert__"), [], node)
+            return called | (operand if isinstance(node.op, ast.UAdd) else self._operated([operand], node))
+        if isinstance(node, ast.Compare):
+            sides = [self._of(node.left), *map(self._of, node.comparators)]
+            called = self._operator(sides, node)
+            return self._operated(sides, node) | called
+        if isinstance(node, ast.BoolOp):
+            return self._all_of(node.values)
+        if isinstance(node, ast.IfExp):
+            self._of(node.test)
+            return self._of(node.body) | self._of(node.orelse)
+        if isinstance(node, ast.NamedExpr):
+            things = self._of(node.value)
+            self._set(node.target.id, things, node)
+            return things
+        if isinstance(node, ast.Lambda):
+            return frozenset([self._function(node)])
+        if isinstance(node, ast.Starred):
+            return self._items(self._of(node.value), node.value)
+        if isinstance(node, ast.JoinedStr):
+            for part in node.values:
+                if isinstance(part, ast.FormattedValue):
+                    self._special(self._of(part.value), ("__str__", "__repr__", "__format__"), [], part)
+                    if part.format_spec is not None:
+                        self._of(part.format_spec)
+            return NOTHING
+        if isinstance(node, ast.Slice):
+            self._all_of(filter(None, (node.lower, node.upper, node.step)))
+            return NOTHING
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            things = self._of(node.value) if node.value is not None else NOTHING
+            given = self._items(things, node) if isinstance(node, ast.YieldFrom) else things
+            self._give_back(given)
+            return frozenset([UNKNOWN])
+        parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        return self._unknown(self._all_of(parts), node)
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Things:
+        kind = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict"}.get(type(node), "iterator")
+        made = self.heap.thing(kind, node, self._frame.context)
+        scope = self._scope
+        for place, generator in enumerate(node.generators):
+            self._scope = node if place else scope
+            things = self._items(self._of(generator.iter), generator.iter)
+            self._scope = node
+            self._bind(generator.target, things, generator.iter, unpacked=True)
+            for test in generator.ifs:
+                self._of(test)
+        self._scope = node
+        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        for part in parts:
+            self.heap.put((made, ITEMS), self._of(part), part)
+        self._scope = scope
+        return frozenset([made])
+
+    def _operator(self, sides: Sequence[Things], node: ast.AST) -> Things:
+        """What operators of this file's classes return."""
+        given = frozenset(t for side in sides for t in side)
+        instances = frozenset(t for t in given if t.kind == "instance")
+        if not instances:
+            return NOTHING
+        return self._special(instances, _OPERATORS, [given], node)
+
+    def _operated(self, sides: Sequence[Things], node: ast.AST) -> Things:
+        """An operator's result: new memory; of containers, a container of what they hold. A number is no thing."""
+        given = [t for side in sides for t in side]
+        holds = frozenset(
+            held
+            for t in given
+            if t.kind in (*python.CONTAINERS, "made", "instance")
+            for held in self._items(frozenset([t]), node)
+        )
+        kinds = {t.kind for t in given}
+        if not kinds:
+            return NOTHING
+        kind = "tensor" if "tensor" in kinds else "array" if "array" in kinds else None
+        if kind is None and kinds <= {"options", "library"}:
+            return NOTHING
+        containers = sorted(kinds & python.CONTAINERS)
+        made = self.heap.thing(kind or (containers[0] if containers else "made"), node, self._frame.context)
+        found = {made}
+        if containers and kind is not None:
+            found.add(self.heap.thing(containers[0], node, self._frame.context))
+        for one in found:
+            if one.kind not in MEMORY:
+                self.heap.put((one, ITEMS), holds, node)
+        return frozenset(found)
+
+    def _element(self, things: Things, node: ast.Subscript) -> Things:
+        index = self._of(node.slice)
+        found: set[Thing] = set()
+        for thing in things:
+            if thing.kind in MEMORY:
+                copies = bool(index) and all(t.kind in (*MEMORY, "list") for t in index)
+                found.add(self.heap.thing(thing.kind, node, self._frame.context) if copies else thing)
+            elif (
+                thing.kind == "tuple"
+                and thing.node is not None
+                and _size(thing.node) is not None
+                and isinstance(node.slice, ast.Constant)
+                and isinstance(node.slice.value, int)
+                and 0 <= node.slice.value < (_size(thing.node) or 0)
+            ):
+                found |= self.heap.get((thing, f"#{node.slice.value}"))
+            elif thing.kind in python.CONTAINERS and isinstance(node.slice, ast.Slice):
+                found.add(thing)  # a new container of the same things, which may be taken for the old one
+            else:
+                found |= self._items(frozenset([thing]), node)
+                if thing.kind == "instance":
+                    found |= self._special(frozenset([thing]), ("__getitem__",), [index], node)
+        return frozenset(found)
+
+    def _items(self, things: Things, node: ast.AST) -> Things:
+        """What iterating over things, unpacking them or indexing them gives."""
+        found: set[Thing] = set()
+        for thing in things:
+            if thing.kind in MEMORY or thing.kind in ("made", "unknown"):
+                found.add(thing)  # a view, or part of it
+            found |= self.heap.get((thing, ITEMS)) | self.heap.get((thing, EVERY))
+            if thing.kind == "made":
+                found |= {t for name in (INSIDE, GIVEN) for t in self.heap.get((thing, name)) if t.kind in MEMORY}
+            if thing.kind == "instance":
+                found |= self._special(frozenset([thing]), ("__iter__", "__next__", "__getitem__"), [NOTHING], node)
+                found |= self.heap.attribute(thing, EVERY)
+        return frozenset(found)
+
+    def _load(self, things: Things, name: str, node: ast.AST) -> Things:
+        """What an attribute of things may be."""
+        found: set[Thing] = set()
+        for thing in things:
+            found |= self.heap.attribute(thing, name)
+            if thing.kind == "library":
+                longer = f"{thing.name}.{name}"  # in a loop, `x = x.parent` has no end
+                found.add(UNKNOWN if longer.count(".") > _DEEPEST else self.heap.thing("library", name=longer))
+            elif thing.kind == "instance":
+                found |= self._member(thing, name, node)
+            elif thing.kind == "class":
+                for cls in self._classes(thing):
+                    found |= self.heap.get((cls, name))
+                if self._foreign_bases(thing) or name.startswith("__"):
+                    found.add(self.heap.thing("method", name=name, of=(thing,)))
+            elif thing.kind in MEMORY:
+                if name in _OF_MEMORY:
+                    continue
+                found.add(self.heap.thing("method", name=name, of=(thing,)))
+                if torch_api.OF["tensor" if thing.kind == "tensor" else "array"].get(name) is None:
+                    found.add(thing)  # `x.T`, `x.data`, `x.grad`: memory of its own, or of the same place
+            elif thing.kind in ("function", "bound"):
+                if name in ("__dict__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__", "__wrapped__"):
+                    found |= self._unknown([thing], node)
+            elif thing.kind == "options":
+                pass  # numbers and texts, beside what this file stores
+            elif thing.kind == "made":
+                found |= {thing, self.heap.thing("method", name=name, of=(thing,))}
+                found |= {t for name in (INSIDE, GIVEN) for t in self.heap.get((thing, name)) if t.kind in MEMORY}
+            elif thing is UNKNOWN:
+                found.add(thing)
+            elif thing.kind in python.CONTAINERS:
+                if python.has(thing.kind, name):
+                    found.add(self.heap.thing("method", name=name, of=(thing,)))
+            elif thing.kind == "method" and thing.name != "super":
+                found |= {*thing.of}  # `x.step.__self__`
+            else:
+                found.add(self.heap.thing("method", name=name, of=(thing,)))
+        return frozenset(found)
+
+    def _member(self, instance: Thing, name: str, node: ast.AST) -> Things:
+        """What an attribute of an object of this file's classes may be, but for what is stored in the object."""
+        if name == "__class__":
+            return frozenset([instance.of[0]])
+        if name == "__dict__":
+            return frozenset([instance])
+        members, found = self._found_in_class(instance, name), set[Thing]()
+        for member in members:
+            if member.kind != "function":
+                found.add(member)
+                if member.kind not in MEMORY and member.kind not in python.CONTAINERS:
+                    continue
+            elif _is_property(member.node):
+                found |= self._apply(self.heap.thing("bound", of=(member, instance)), [], {}, node)
+            elif _has_decorator(member.node, "staticmethod"):
+                found.add(member)
+            elif _has_decorator(member.node, "classmethod"):
+                found.add(self.heap.thing("bound", of=(member, instance.of[0])))
+            else:
+                found.add(self.heap.thing("bound", of=(member, instance)))
+        nowhere = not members and not self.heap.get((instance, name))
+        if nowhere and self._foreign_bases(instance.of[0]) and (self._all_is_known or libraries.of_modules(name)):
+            found.add(self.heap.thing("method", name=name, of=(instance,)))
+        found |= self._special(frozenset([instance]), ("__getattr__", "__getattribute__"), [NOTHING], node)
+        return frozenset(found)
+
+    def _special(self, things: Iterable[Thing], names: Iterable[str], given: list[Things], node: ast.AST) -> Things:
+        """What methods of these names of this file's classes return, where the objects have them."""
+        found: set[Thing] = set()
+        for thing in things:
+            if thing.kind != "instance":
+                continue
+            for name in names:
+                for member in self._found_in_class(thing, name):
+                    if member.kind == "function":
+                        found |= self._apply(self.heap.thing("bound", of=(member, thing)), given, {}, node)
+        return frozenset(found)
+
+    # --- calls -----------------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call) -> Things:
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and self._variable("super") is None:
+            return self._super(node)
+        callees = self._of(node.func)
+        given: list[Things] = []
+        spread: set[Thing] = set()
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                spread |= self._items(self._of(argument.value), argument)
+            else:
+                given.append(self._of(argument))
+        named: dict[str, Things] = {}
+        for keyword in node.keywords:
+            things = self._of(keyword.value)
+            if keyword.arg is None:
+                spread |= self._items(things, keyword.value)
+            else:
+                named[keyword.arg] = things
+        if not callees and isinstance(node.func, ast.Attribute):
+            options = frozenset(t for t in self._of(node.func.value) if t.kind == "options")
+            if options:  # a parser's methods
+                return options
+        if not callees:  # a number, or nothing that is known
+            if not self._all_is_known:
+                return NOTHING
+            return self._unknown([t for a in (*given, *named.values(), spread) for t in a], node)
+        return self._call_things(callees, given, named, node, frozenset(spread))
+
+    def _super(self, node: ast.Call) -> Things:
+        """`super()`: the object itself, whose class is the next one; told apart by the method that is looked up."""
+        for argument in node.args:
+            self._of(argument)
+        function = self._frame.owner
+        owner = self._tree.parents.get(function)
+        if not isinstance(owner, ast.ClassDef) or not isinstance(function, ast.FunctionDef):
+            return frozenset([UNKNOWN])
+        first = [*function.args.posonlyargs, *function.args.args][:1]
+        selves = self.heap.get(Variable(function, self._frame.context, first[0].arg)) if first else NOTHING
+        cls = self._class(owner)
+        return frozenset(self.heap.thing("method", owner, (), "super", (s, cls)) for s in selves)
+
+    def _call_things(
+        self,
+        callees: Iterable[Thing],
+        given: list[Things],
+        named: dict[str, Things],
+        node: ast.AST,
+        spread: Things = NOTHING,
+    ) -> Things:
+        found: set[Thing] = set()
+        of_made = {t.of[0] for t in callees if t.kind == "method" and t.of[0].kind == "made"}
+        for callee in sorted({*callees} - of_made, key=in_order):
+            found |= self._call_one(callee, given, named, node, spread)
+        return frozenset(found)
+
+    def _call_one(
+        self, callee: Thing, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        if callee.kind in ("function", "bound"):
+            return self._apply(callee, given, named, node, spread)
+        if callee.kind == "class":
+            return self._instantiate(callee, given, named, node, spread)
+        if callee.kind == "instance":
+            called = self._special([callee], ("__call__",), [*given], node)
+            if self._found_in_class(callee, "__call__"):
+                return self._with_named(callee, "__call__", given, named, node, spread) | called
+            if self._is_module(callee.of[0]):
+                return self._with_named(callee, "forward", given, named, node, spread)
+            return self._unknown([callee, *arguments], node)
+        if callee.kind == "library":
+            return self._call_library(callee.name, given, named, node, spread)
+        if callee.kind == "method":
+            return self._call_method(callee.of[0], callee, given, named, node, spread)
+        if callee.kind == "made":
+            if libraries.role(callee.name) in ("plain", "reports"):
+                return NOTHING
+            if callee.name.startswith("torch.nn."):
+                return self._call_layer(callee, arguments, node)
+            return self._held_by_result([callee, *arguments], node, callee.name, keeper=callee)
+        if callee.kind in (*MEMORY, *python.CONTAINERS, "options"):
+            return NOTHING  # it cannot be called: another thing is, which the expression may be too
+        return self._unknown([callee, *arguments], node)
+
+    def _with_named(
+        self, instance: Thing, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        found: set[Thing] = set()
+        for member in self._found_in_class(instance, name):
+            if member.kind == "function":
+                found |= self._apply(self.heap.thing("bound", of=(member, instance)), given, named, node, spread)
+            else:
+                found |= self._call_one(member, given, named, node, spread)
+        return frozenset(found)
+
+    def _is_module(self, cls: Thing) -> bool:
+        bases = self._foreign_bases(cls)
+        return bool(bases) and all(b.kind == "library" and _role(b.name) in ("tensors", "bases") for b in bases)
+
+    def _apply(
+        self,
+        function: Thing,
+        given: list[Things],
+        named: dict[str, Things],
+        node: ast.AST | None,
+        spread: Things = NOTHING,
+        *,
+        everything: bool = False,
+    ) -> Things:
+        """Run a function of this file. Called back by unknown code (`everything`), all its parameters are unknown."""
+        if function.kind == "bound":
+            function, instance = function.of
+            given = [frozenset([instance]), *given]
+        definition = function.node
+        if not isinstance(definition, (ast.FunctionDef, ast.Lambda)):
+            things = [t for a in (*given, *named.values(), spread) for t in a]
+            return self._unknown([function, *things], node or self._tree.root)
+        context = () if node is None else (*self._frame.context, node)[-LONGEST:]
+        if node is None:
+            context = (self._tree.root,)
+        frame = Frame(definition, context)
+        for owner, outer in self._made_in.get(Frame(definition, function.context), {}).items():
+            self._outer[frame, owner] = outer
+        self._give_parameters(definition, frame, function, given, named, spread, everything)
+        if node is not None:
+            calls = self.calls.setdefault(self._frame, {}).setdefault(node, set())
+            if frame not in calls:
+                calls.add(frame)
+                self.heap.version += 1
+        self._found(frame)
+        returned = frozenset(self._returned.get(frame, ()))
+        if _yields(definition):
+            made = self.heap.thing("iterator", definition, context)
+            self.heap.put((made, ITEMS), returned, definition)
+            return frozenset([made])
+        return returned
+
+    def _give_parameters(
+        self,
+        definition: ast.FunctionDef | ast.Lambda,
+        frame: Frame,
+        function: Thing,
+        given: list[Things],
+        named: dict[str, Things],
+        spread: Things,
+        everything: bool,
+    ) -> None:
+        args, put = definition.args, self.heap.put
+        positional = [*args.posonlyargs, *args.args]
+        rest: set[Thing] = set(spread)
+        for place, things in enumerate(given):
+            if place < len(positional):
+                put(Variable(definition, frame.context, positional[place].arg), things, definition)
+            else:
+                rest |= things
+        names = {p.arg for p in (*positional, *args.kwonlyargs)}
+        others: set[Thing] = set(spread)
+        for name, things in named.items():
+            if name in names:
+                put(Variable(definition, frame.context, name), things, definition)
+            else:
+                others |= things
+        extra = (frozenset([UNKNOWN]) if everything else NOTHING) | spread
+        for parameter in (*positional, *args.kwonlyargs):
+            variable = Variable(definition, frame.context, parameter.arg)
+            first = parameter in positional[:1] and bool(given)
+            if extra and not (everything and first and given[0] != frozenset([UNKNOWN])):
+                put(variable, extra, definition)
+            put(variable, self.heap.get((function, f"default {parameter.arg}")), definition)
+        for star, kind, more in ((args.vararg, "tuple", rest), (args.kwarg, "dict", others)):
+            if star is not None:
+                made = self.heap.thing(kind, star, frame.context)
+                put((made, ITEMS), more | extra, definition)
+                put(Variable(definition, frame.context, star.arg), [made], definition)
+
+    def _found(self, frame: Frame) -> None:
+        """A body is run, from now on."""
+        if frame not in self._known:
+            self._known.add(frame)
+            self._frames.append(frame)
+            self.heap.version += 1
+
+    def _run_frame(self, frame: Frame) -> None:
+        """Run a function's body, or the module's."""
+        self._frame, self._scope = frame, frame.owner
+        body = frame.owner.body  # type: ignore[union-attr]
+        if isinstance(body, list):
+            self._run_block(body)
+        else:
+            self._give_back(self._of(body))
+
+    def _instantiate(
+        self, cls: Thing, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        made = self.heap.thing("instance", node, self._frame.context, of=(cls,))
+        arguments = frozenset(t for a in (*given, *named.values(), spread) for t in a)
+        constructors = self._found_in_class(made, "__init__")
+        for constructor in constructors:
+            if constructor.kind == "function":
+                self._apply(self.heap.thing("bound", of=(constructor, made)), given, named, node, spread)
+            else:
+                self._unknown([made, *arguments], node)
+        if not constructors:  # that of a base, of a dataclass, of a named tuple
+            for name, things in named.items():
+                self.heap.put((made, name), things, node)
+            unnamed = frozenset(t for a in (*given, spread) for t in a)
+            if unnamed:
+                self.heap.put((made, EVERY), unnamed, node)
+            self._foreign_constructor(made, arguments, node)
+        found = {made}
+        for creator in self._found_in_class(made, "__new__"):
+            found |= self._unknown([creator, made, *arguments], node)
+        self._special([made], ("__post_init__",), [], node)
+        return frozenset(found)
+
+    def _foreign_constructor(self, made: Thing, arguments: Iterable[Thing], node: ast.AST) -> None:
+        """What constructors of bases that are not of this file do: they keep what they are given in the object."""
+        self.heap.put((made, EVERY), [t for t in arguments if t is not made], node)
+        for base in self._foreign_bases(made.of[0]):
+            known = base.kind == "library" and (
+                _role(base.name) in ("tensors", "bases", "environments") or base.name.startswith("builtins.")
+            )
+            if not known:
+                self._unknown([made, *arguments], node)
+
+    def _call_method(
+        self,
+        receiver: Thing,
+        method: Thing,
+        given: list[Things],
+        named: dict[str, Things],
+        node: ast.AST,
+        spread: Things,
+    ) -> Things:
+        """A method that is not of this file."""
+        name = method.name
+        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        if node in self._steps and receiver.kind not in MEMORY:
+            return self._step_environment(receiver, arguments, node)
+        if receiver.kind == "method" and receiver.name == "super":
+            return self._call_super(receiver, name, given, named, node, spread)
+        if receiver.kind == "tensor" or receiver.kind == "array":
+            return self._call_on_memory(receiver, name, given, named, node, spread)
+        if receiver.kind in python.CONTAINERS:
+            if not python.has(receiver.kind, name):
+                return NOTHING  # a list has no such method: what is called is another thing that this may be, too
+            row = python.does(receiver.kind, name)
+            if row is None:
+                return self._unknown([receiver, *arguments], node)
+            return self._by_row(row, receiver, given, named, node, spread)
+        if receiver.kind == "instance" and self._is_module(receiver.of[0]):
+            return self._call_of_module(receiver, name, arguments, node)
+        if receiver.kind == "made":
+            if _role(receiver.name) in ("plain", "reports"):
+                return NOTHING
+            if receiver.name == _OF_ENVIRONMENT and (name in torch_api.OF["tensor"] or name in torch_api.OF["array"]):
+                return self._call_on_memory(receiver, name, given, named, node, spread)
+            looks = python.does("dict", name) if receiver.name == _OF_ENVIRONMENT else None
+            if looks is not None and not looks.writes:  # infos are dictionaries
+                return self._items(frozenset([receiver]), node) | frozenset(arguments)
+            if receiver.name.startswith("torch.distributions.") and name in torch_api.OF["distribution"]:
+                return frozenset([self.heap.thing("tensor", node, self._frame.context)])
+            if receiver.name != _OF_ENVIRONMENT and _role(receiver.name) == "environments":
+                self.heap.put((receiver, INSIDE), arguments, node)
+                return self._of_environment(receiver, arguments, node)
+            return self._held_by_result([receiver, *arguments], node, receiver.name, keeper=receiver)
+        return self._unknown([receiver, *arguments], node)
+
+    def _call_super(
+        self, receiver: Thing, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        instance, cls = receiver.of
+        found: set[Thing] = set()
+        for base in self._classes(cls)[1:]:
+            members = self.heap.get((base, name))
+            for member in members:
+                if member.kind == "function":
+                    found |= self._apply(self.heap.thing("bound", of=(member, instance)), given, named, node, spread)
+            if members:
+                return frozenset(found)
+        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        if instance.kind != "instance":
+            return self._unknown([instance, *arguments], node)
+        if name in ("__init__", "__post_init__", "__init_subclass__"):
+            self._foreign_constructor(instance, arguments, node)
+            return NOTHING
+        if self._is_module(instance.of[0]):
+            return self._call_of_module(instance, name, arguments, node)
+        if name == "__setattr__" or name == "__getattr__":
+            self.heap.put((instance, EVERY), arguments, node)
+            return self.heap.attribute(instance, EVERY)
+        return self._unknown([instance, *arguments], node)
+
+    def _call_of_module(self, module: Thing, name: str, arguments: list[Thing], node: ast.AST) -> Things:
+        """A method of torch's base class of modules: what it is given stays in the module, and comes out of it."""
+        row = libraries.of_modules(name)
+        if row is None or row.keeps:
+            self.heap.put((module, EVERY), arguments, node)
+        if row is None or row.changes:
+            self._changes([module], node, deep=True)
+        for argument in arguments:
+            if argument.kind in ("function", "bound"):
+                self._apply(argument, [frozenset([module])], {}, node)
+        if row is not None and row.gives != "a view":
+            return frozenset([module]) if row.gives == "itself" else NOTHING
+        made = self.heap.thing("made", node, self._frame.context, "torch")
+        self.heap.put((made, INSIDE), [module, *arguments], node)
+        return frozenset([made]) if row is not None else frozenset([made, module])
+
+    def _call_on_memory(
+        self, receiver: Thing, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        lacking = torch_api.MEMORY_LACKS | (torch_api.ARRAYS_LACK if receiver.kind == "array" else frozenset())
+        if receiver.kind in MEMORY and name in lacking:
+            return NOTHING  # another thing is what this method is called on
+        kinds: tuple[torch_api.Kind, ...]
+        kinds = ("array",) if receiver.kind == "array" else ("tensor", "array")  # `x.numpy()` is x's memory
+        row = next((r for k in kinds if (r := torch_api.OF[k].get(name)) is not None), None)
+        into = [t for key, things in named.items() if key == "out" for t in things]
+        self._changes(into, node)
+        kind = "array" if name == "numpy" or receiver.kind == "array" else "tensor"
+        new = frozenset([self.heap.thing(kind, node, self._frame.context)])
+        given_back = frozenset([receiver, *(t for t in arguments if t.kind in MEMORY)])
+        if row is not None and not _spreads_names(node):
+            if row.memory == "number":
+                return NOTHING
+            if row.memory == "in place":
+                self._changes([receiver], node)
+                return frozenset([receiver])
+            if row.memory == "shared":
+                return frozenset([receiver, *into]) | new
+            otherwise = {k for k in named if k in OTHERWISE}
+            return new | (given_back if otherwise else NOTHING)
+        if name == "backward":
+            self._effect(node, Effect("changes", receiver, "gradients"))
+            return NOTHING
+        # not known: it may change what it is given, and return it; methods of tensors and arrays keep nothing
+        self._changes([receiver, *arguments], node)
+        for argument in arguments:
+            if argument.kind in ("function", "bound"):
+                self._apply(argument, [given_back | new], {}, node)
+                self.heap.put((receiver, EVERY), [argument], node)
+        return new | given_back | frozenset(arguments)
+
+    def _step_environment(self, receiver: Thing, arguments: list[Thing], node: ast.AST) -> Things:
+        """An environment's step: it reads its actions, and returns what it may change at the next one.
+
+        It keeps its actions, too, where it is not made by a library that is known, or where wrappers of this file may
+        be given them.
+        """
+        known = receiver.kind == "made" and libraries.role(receiver.name) == "environments"
+        if not known or self._has_own_environments:
+            self.heap.put((UNKNOWN, ITEMS), arguments, node)
+        if receiver.kind == "instance":  # a class of this file has no step() of its own here: its base has
+            self._unknown([receiver], node)
+        return self._of_environment(receiver, arguments, node)
+
+    def _of_environment(self, receiver: Thing, arguments: list[Thing], node: ast.AST) -> Things:
+        """What an environment returns, and may change when it is called again; it may be what it is given."""
+        made = self.heap.thing("made", node, self._frame.context, _OF_ENVIRONMENT)
+        self.heap.put((made, GIVEN), arguments, node)
+        if receiver.kind == "made":
+            self.heap.put((receiver, INSIDE), [made], node)
+            self._changes([receiver], node)
+        return frozenset([made])
+
+    @property
+    def _has_own_environments(self) -> bool:
+        """Whether a class of this file has a step() that unknown code may call."""
+        return any(t.kind == "instance" and self._found_in_class(t, "step") for t in self.heap.reach([UNKNOWN]))
+
+    def _by_row(
+        self,
+        row: python.Does,
+        receiver: Thing | None,
+        given: list[Things],
+        named: dict[str, Things],
+        node: ast.AST,
+        spread: Things,
+    ) -> Things:
+        everything = frozenset(t for a in (*given, *named.values(), spread) for t in a)
+        inside = self._items(everything, node)
+        held = self._items(frozenset([receiver]), node) if receiver is not None else inside
+        if row.calls:
+            for argument in everything:
+                if argument.kind in ("function", "bound"):
+                    self._apply(argument, [held | inside], {}, node)
+                elif argument.kind in ("class", "method", "unknown"):
+                    self._unknown([argument, *held, *inside], node)
+        if receiver is not None and row.writes:
+            self._changes([receiver], node)
+        if receiver is not None and row.keeps:
+            put = everything if row.keeps == "given" else inside | frozenset(t for a in named.values() for t in a)
+            if receiver is UNKNOWN:
+                self._unknown(put, node)
+            self.heap.put((receiver, ITEMS), put, node)
+        if row.gives == "nothing":
+            return NOTHING
+        if row.gives == "new":
+            return self._operated([everything], node)
+        if row.gives == "given":
+            return everything
+        if row.gives == "contents":
+            return held
+        if row.gives == "contents and given":
+            return held | everything
+        if row.gives == "receiver" and receiver is not None:
+            return frozenset([receiver])
+        kind = _container_of(node, receiver)
+        made = self.heap.thing(kind, node, self._frame.context)
+        kept = {"of contents": inside | held, "of given": everything, "copy": held}[row.gives]
+        self.heap.put((made, ITEMS), kept | frozenset(t for a in named.values() for t in a), node)
+        return frozenset([made])
+
+    def _call_library(
+        self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        if name.startswith("builtins."):
+            return self._call_builtin(name.removeprefix("builtins."), given, named, node, spread)
+        role = libraries.role(name)
+        if node in self._steps:
+            return self._step_environment(UNKNOWN, arguments, node)
+        if role in ("plain", "reports"):
+            for argument in arguments:  # what is registered to be called later
+                if argument.kind in ("function", "bound"):
+                    self._unknown([argument], node)
+            made = self.heap.thing("made", node, self._frame.context, name)
+            return frozenset([made]) if role == "reports" or _is_class(name) else NOTHING
+        if role == "progress":
+            return frozenset(arguments)
+        if role == "options":
+            classes = [t for t in arguments if t.kind == "class"]
+            instances = [i for c in classes for i in self._instantiate(c, [], {}, node, NOTHING)]
+            return frozenset(instances) or frozenset([self.heap.thing("options", node, self._frame.context)])
+        if role == "environments":
+            called = [t for t in self.heap.reach(arguments) if t.kind in ("function", "bound", "instance")]
+            self.heap.put((UNKNOWN, ITEMS), called, node)
+            made = self.heap.thing("made", node, self._frame.context, name)
+            self.heap.put((made, INSIDE), [t for t in arguments if t.kind != "library"], node)
+            return frozenset([made])
+        if role == "tensors":
+            return self._call_of_tensors(name, given, named, node, spread)
+        if name in ("copy.deepcopy",):
+            return self._deep_copy(frozenset(arguments), node)
+        if name == "copy.copy":
+            return self._shallow_copy(frozenset(arguments), node)
+        if name in ("random.random", "random.randint", "random.randrange", "random.uniform", "random.seed"):
+            return NOTHING
+        if name in ("random.choice", "random.sample", "random.choices", "random.shuffle"):
+            if name == "random.shuffle":
+                self._changes(arguments, node)
+            return self._items(frozenset(arguments), node) | (
+                frozenset(arguments) if name == "random.sample" else NOTHING
+            )
+        if name in ("collections.deque", "collections.OrderedDict", "collections.defaultdict", "collections.Counter"):
+            return self._collection(name, arguments, node)
+        return self._unknown(arguments, node)
+
+    def _collection(self, name: str, arguments: list[Thing], node: ast.AST) -> Things:
+        made = self.heap.thing("deque" if name.endswith("deque") else "dict", node, self._frame.context)
+        self.heap.put((made, ITEMS), self._items(frozenset(arguments), node), node)
+        for argument in arguments:
+            if argument.kind in ("function", "bound", "class"):  # a defaultdict's
+                self.heap.put((made, ITEMS), self._call_one(argument, [], {}, node, NOTHING), node)
+            elif argument.kind == "library" and argument.name in _EMPTY:
+                kind = argument.name.rpartition(".")[2]
+                inner = self.heap.thing(
+                    kind if kind in python.CONTAINERS else "made", node, self._frame.context, "inner"
+                )
+                self.heap.put((made, ITEMS), [inner], node)
+            elif argument.kind in ("library", "unknown", "made"):
+                self.heap.put((made, ITEMS), [UNKNOWN], node)
+        return frozenset([made])
+
+    def _deep_copy(self, things: Things, node: ast.AST) -> Things:
+        """New objects of the same kinds, which hold copies; one thing stands for all that one place has made."""
+        found: set[Thing] = set()
+        copies: dict[Thing, Thing] = {}
+        originals = self.heap.reach(things)
+        for thing in originals:
+            if thing.kind in ("library", "class", "function", "unknown", "method", "bound"):
+                copies[thing] = thing
+            else:
+                copies[thing] = self.heap.thing(
+                    thing.kind, node, self._frame.context, thing.name or "", (*thing.of[:1],)
+                )
+        for thing in sorted(originals, key=in_order):
+            if copies[thing] is not thing:
+                for name in self.heap.attributes.get(thing, ()):
+                    self.heap.put((copies[thing], name), [copies[t] for t in self.heap.held[thing, name]], node)
+        for thing in things:
+            found.add(copies[thing])
+        return frozenset(found)
+
+    def _shallow_copy(self, things: Things, node: ast.AST) -> Things:
+        found: set[Thing] = set()
+        for thing in things:
+            if thing.kind in ("library", "class", "function", "unknown", "method", "bound"):
+                found.add(thing)
+                continue
+            made = self.heap.thing(thing.kind, node, self._frame.context, thing.name, thing.of)
+            for name in self.heap.attributes.get(thing, ()):
+                self.heap.put((made, name), self.heap.held[thing, name], node)
+            found |= {made} | ({thing} if thing.kind in ("made", *MEMORY) else set())
+        return frozenset(found)
+
+    def _call_builtin(
+        self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        arguments = frozenset(t for a in (*given, *named.values(), spread) for t in a)
+        if name in ("getattr", "setattr", "delattr", "hasattr") and isinstance(node, ast.Call) and len(node.args) > 1:
+            text = node.args[1]
+            told = text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else None
+            if name == "hasattr":
+                return NOTHING
+            if name == "getattr":
+                others = frozenset(t for a in given[2:] for t in a)
+                return others | (self._load(given[0], told, node) if told else self._load_any(given[0], node))
+            things = given[2] if len(given) > 2 else NOTHING
+            self._store(given[0], told or EVERY, things, node)
+            return NOTHING
+        if name in ("vars", "dir") and len(given) == 1:
+            return given[0]
+        if name == "type" and len(given) == 1:
+            return frozenset(t.of[0] for t in given[0] if t.kind == "instance") | frozenset(
+                t for t in given[0] if t.kind == "unknown"
+            )
+        if name in ("print", "str", "repr", "format", "len", "bool", "int", "float"):
+            self._special(arguments, ("__str__", "__repr__", "__len__", "__bool__", "__int__", "__float__"), [], node)
+        if name == "globals" or name == "locals" or (name == "vars" and not given):
+            for variable in [v for v in self.heap.held if isinstance(v, Variable)]:
+                if name == "globals" and variable.owner is not self._tree.root:
+                    continue
+                self.heap.put((UNKNOWN, ITEMS), self.heap.get(variable), node)
+                self.heap.put(variable, [UNKNOWN], node)
+            return self._unknown([], node)
+        row = python.does("builtin", name)
+        if row is None:
+            return self._unknown(arguments, node)
+        return self._by_row(row, None, given, named, node, spread)
+
+    def _load_any(self, things: Things, node: ast.AST) -> Things:
+        """What some attribute of things may be, whose name only a run can tell."""
+        found: set[Thing] = set()
+        for thing in things:
+            found |= self.heap.attribute(thing, EVERY)
+            if thing.kind == "instance":
+                found |= {*self._functions_of(thing)}
+            elif thing.kind == "class":
+                found |= {t for c in self._classes(thing) for t in self.heap.attribute(c, EVERY)}
+            elif thing.kind == "library":
+                found |= self._unknown([], node)
+            elif thing.kind in MEMORY or thing.kind in ("made", "unknown"):
+                found |= self._unknown([thing], node)
+        return frozenset(found)
+
+    def _call_of_tensors(
+        self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        """A function or a class of torch or numpy."""
+        arguments = [t for a in (*given, *named.values(), spread) for t in a]
+        module, _, last = name.rpartition(".")
+        kind = _kind_of_function(module)
+        self._changes(named.get("out", NOTHING), node)
+        if kind is not None and (row := torch_api.OF[kind].get(last)) is not None and not _spreads_names(node):
+            if row.memory == "number":
+                return NOTHING
+            made = frozenset([self.heap.thing("array" if kind == "numpy" else "tensor", node, self._frame.context)])
+            shared = frozenset(t for a in (*given[:1], *(named.values())) for t in a)
+            parts = shared | self._items(frozenset(t for t in shared if t.kind in python.CONTAINERS), node)
+            memory = frozenset(t for t in parts if t.kind in (*MEMORY, "made", "instance", "unknown"))
+            if row.memory == "shared" or any(k in OTHERWISE for k in named):
+                return made | memory
+            return made
+        if module == "numpy.random" or module == "torch.random":
+            if last in ("shuffle",):
+                self._changes(arguments, node)
+            return frozenset([self.heap.thing("array", node, self._frame.context)])
+        if name in _VALUES:
+            return NOTHING
+        if name in _CONTEXTS:
+            functions = [t for t in arguments if t.kind in ("function", "bound", "instance")]
+            return frozenset(functions) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
+        if module.startswith(("torch.nn", "torch.distributions", "torch.optim")):
+            return self._held_by_result(arguments, node, name, changes="init" in module or "utils" in module)
+        return self._held_by_result(arguments, node, name)
+
+    def _held_by_result(
+        self, things: list[Thing], node: ast.AST, name: str, *, keeper: Thing | None = None, changes: bool = True
+    ) -> Things:
+        """What a library of tensors does that no row tells: its result and its object hold what it is given.
+
+        It may change that, and call functions among it; it keeps it nowhere else.
+        """
+        made = self.heap.thing("made", node, self._frame.context, name)
+        held = [t for t in things if t is not made and t.kind != "library"]
+        self.heap.put((made, INSIDE), held, node)
+        if keeper is not None:
+            self.heap.put((keeper, INSIDE), [t for t in held if t is not keeper], node)
+        if changes:
+            self._changes(held, node, deep=True)
+        for thing in things:
+            if thing.kind in ("function", "bound"):
+                self._apply(thing, [frozenset([made, *(t for t in things if t.kind in MEMORY)])], {}, node)
+        if keeper is None and _is_class(name):
+            return frozenset([made])
+        return frozenset([made, *(t for t in things if t.kind in (*MEMORY, "unknown"))])
+
+    def _computes_anew(self, layer: Thing) -> bool:
+        """Whether what a module of torch.nn returns is never what it is given."""
+        last = layer.name.removeprefix("torch.nn.")
+        if last in torch_api.layers(memory="new"):
+            return True
+        call = layer.node
+        if last != "Sequential" or not isinstance(call, ast.Call):
+            return False
+        inside = [self.values.get((a, layer.context), NOTHING) for a in call.args if not isinstance(a, ast.Starred)]
+        return any(things and all(t.kind == "made" and self._computes_anew(t) for t in things) for things in inside)
+
+    def _changes_nothing(self, layer: Thing) -> bool:
+        """Whether a module of torch.nn is known to change neither itself nor what it is given."""
+        last, call = layer.name.removeprefix("torch.nn."), layer.node
+        if last in torch_api.layers(memory="new") or last in _SHAPING:
+            return True
+        if last in torch_api.layers(memory="shared"):  # but for those that are told to work in place
+            return isinstance(call, ast.Call) and not call.args and not call.keywords
+        inside = [t for t in self.heap.get((layer, INSIDE)) if t.kind not in python.CONTAINERS]
+        return last == "Sequential" and all(t.kind == "made" and self._changes_nothing(t) for t in inside)
+
+    def _call_layer(self, layer: Thing, arguments: list[Thing], node: ast.AST) -> Things:
+        """A module of torch.nn is called: what it computes is new, or what it is given (`Identity`, in place)."""
+        self._changes([t for t in (layer, *arguments) if not self._changes_nothing(layer)], node, deep=True)
+        new = self.heap.thing("tensor", node, self._frame.context)
+        if self._computes_anew(layer):
+            return frozenset([new])
+        return frozenset([new, *(t for t in arguments if t.kind in (*MEMORY, "made", "unknown"))])
+
+
+_SHAPING = frozenset("Flatten Identity".split())
+"""Modules that share memory with what they are given, and never change it."""
+_OF_ENVIRONMENT = "gym.spaces"
+"""What environments return: arrays and tensors, and containers of them."""
+_DEEPEST = 7
+"""So many dots has the name of something in a library."""
+_SIDES = ("", "r")
+_ARITHMETIC = "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
+_COMPARISONS = "eq ne lt le gt ge contains".split()
+_OPERATORS = tuple(f"__{name}__" for name in (*(s + n for s in _SIDES for n in _ARITHMETIC), *_COMPARISONS))
+_OF_MEMORY = frozenset("shape dtype device ndim size itemsize nbytes layout is_cuda requires_grad is_leaf".split())
+"""Attributes of tensors and arrays that are numbers."""
+_CONTEXTS = frozenset("torch.no_grad torch.inference_mode torch.enable_grad torch.compile torch.jit.script".split())
+"""What gives back the function that it is given, or is entered."""
+_VALUES = frozenset("torch.device torch.Size torch.finfo torch.iinfo torch.manual_seed torch.is_tensor".split())
+"""What gives a number, or what is as unchangeable."""
+_EMPTY = frozenset("builtins.list builtins.dict builtins.set collections.deque builtins.int builtins.float".split())
+_TRANSPARENT = frozenset("property staticmethod classmethod functools.cached_property".split()) | _CONTEXTS
+
+
+def _is_transparent(name: str) -> bool:
+    return name in _TRANSPARENT or name.endswith((".setter", ".getter"))
+
+
+def _called(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _text(node: ast.expr) -> str:
+    return ast.unparse(_called(node))
+
+
+def _is_property(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.FunctionDef) and any(
+        _text(d).rpartition(".")[2] in ("property", "cached_property", "setter", "getter") for d in node.decorator_list
+    )
+
+
+def _has_decorator(node: ast.AST | None, name: str) -> bool:
+    return isinstance(node, ast.FunctionDef) and any(_text(d) == name for d in node.decorator_list)
+
+
+def _is_class(name: str) -> bool:
+    """Whether a library's name is that of a class, as everybody writes them: what it makes is not what it is given."""
+    last = name.rpartition(".")[2]
+    return last[:1].isupper() and not last.isupper()
+
+
+def _spreads_names(node: ast.AST) -> bool:
+    """Whether a call is given keywords that only a run can tell."""
+    return isinstance(node, ast.Call) and any(k.arg is None for k in node.keywords)
+
+
+def _size(node: ast.AST) -> int | None:
+    """The number of places of a tuple that is written out; None where it is spread out of another."""
+    if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
+        return len(node.elts)
+    return None
+
+
+def _yields(function: ast.FunctionDef | ast.Lambda) -> bool:
+    stack: list[ast.AST] = [*function.body] if isinstance(function.body, list) else [function.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            stack += ast.iter_child_nodes(node)
+    return False
+
+
+def _role(name: str) -> libraries.Role | None:
+    return libraries.role(name)
+
+
+def _kind_of_function(module: str) -> torch_api.Kind | None:
+    kinds: dict[str, torch_api.Kind] = {"torch": "torch", "torch.nn.functional": "functional", "numpy": "numpy"}
+    return kinds.get(module)
+
+
+def _container_of(node: ast.AST, receiver: Thing | None) -> str:
+    if receiver is not None:
+        return receiver.kind if receiver.kind in python.CONTAINERS else "list"
+    called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    return {"list": "list", "sorted": "list", "tuple": "tuple", "set": "set", "dict": "dict"}.get(called, "iterator")
+
+
+def in_order(thing: Thing) -> tuple[object, ...]:
+    """An order of things that is the same in each process."""
+    node = thing.node
+    return (
+        getattr(node, "lineno", 0),
+        getattr(node, "col_offset", 0),
+        thing.kind,
+        thing.name,
+        tuple((getattr(n, "lineno", 0), getattr(n, "col_offset", 0)) for n in thing.context),
+        tuple(in_order(t) for t in thing.of),
+    )

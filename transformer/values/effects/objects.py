@@ -1,0 +1,128 @@
+"""The objects that a file's code may make, named by where they are made, and what each may hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias, cast
+
+from transformer.dataflow.variables import Owner
+
+Context: TypeAlias = "tuple[ast.AST, ...]"
+"""The calls through which a function's body is reached, the last ones only; empty for what the module runs itself."""
+Kind: TypeAlias = Literal[
+    "tensor", "array", "list", "dict", "set", "deque", "tuple", "iterator", "instance", "class", "function", "bound",
+    "method", "library", "made", "options", "unknown",
+]  # fmt: skip
+"""tensor and array: memory, views of which are the same object. instance: of a class of this file. bound: a method of
+such a class with its object. method: a method of another object, by name. library: a module, or a function or a class
+of one, by its dotted name. made: what a library made. unknown: all that code which is not known may hold."""
+
+EVERY = "*"
+"""The attribute of an object that stands for any of its attributes."""
+INSIDE = "inside"
+"""What a library's object was made of: it may change that, and hands out memory of it."""
+GIVEN = "given"
+"""What a library's object may hand out memory of, and never changes."""
+ITEMS = "[]"
+"""What a container holds, at whichever place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Thing:
+    """An object, or all objects that one place in the code makes in one context. Two are the same only by identity."""
+
+    kind: Kind
+    node: ast.AST | None = None
+    """Where it is made; None for what is not made by this file."""
+    context: Context = ()
+    name: str = ""
+    """The dotted name of a library's function, class or module, or of the class of what it made; a method's name."""
+    of: tuple[Thing, ...] = ()
+    """The class of an instance; function and object of a bound method; the object of a method."""
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.name}@{getattr(self.node, 'lineno', '')})"
+
+
+Things: TypeAlias = "frozenset[Thing]"
+NOTHING: Things = frozenset()
+UNKNOWN = Thing("unknown")
+
+
+class Variable(NamedTuple):
+    """A variable of a scope, in one context of the scope's function."""
+
+    owner: Owner
+    context: Context
+    name: str
+
+
+Place: TypeAlias = "Variable | tuple[Thing, str]"
+"""What can hold an object: a variable, or an attribute of another object (ITEMS of a container)."""
+
+
+@dataclass
+class Heap:
+    """What each place may hold. It only grows."""
+
+    held: dict[Place, set[Thing]] = field(default_factory=dict)
+    since: dict[tuple[Place, Thing], ast.AST | None] = field(default_factory=dict)
+    """The code that puts a thing into a place; the first that was found."""
+    attributes: dict[Thing, set[str]] = field(default_factory=dict)
+    version: int = 0
+    """Changes whenever something new is found."""
+    _made: dict[tuple[object, ...], Thing] = field(default_factory=dict)
+
+    def thing(
+        self, kind: str, node: ast.AST | None = None, context: Context = (), name: str = "", of: tuple[Thing, ...] = ()
+    ) -> Thing:
+        """The thing of these properties, which is the same each time."""
+        key = (kind, node, context, name, of)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = Thing(cast(Kind, kind), node, context, name, of)
+            self.version += 1
+        return made
+
+    def put(self, place: Place, things: Iterable[Thing], node: ast.AST | None = None) -> None:
+        """A place may hold these, too."""
+        held = self.held.get(place)
+        if held is None:
+            held = self.held[place] = set()
+            if not isinstance(place, Variable):
+                self.attributes.setdefault(place[0], set()).add(place[1])
+        for thing in things:
+            if thing not in held:
+                held.add(thing)
+                self.since[place, thing] = node
+                self.version += 1
+
+    def get(self, place: Place) -> Things:
+        """What a place may hold."""
+        return frozenset(self.held.get(place, ()))
+
+    def attribute(self, thing: Thing, name: str) -> Things:
+        """What an attribute of a thing may be."""
+        if name == EVERY:
+            return frozenset(t for a in self.attributes.get(thing, ()) for t in self.held[thing, a])
+        return self.get((thing, name)) | self.get((thing, EVERY))
+
+    def below(self, thing: Thing, but: str = "") -> Iterator[Thing]:
+        """What a thing holds directly, but for one attribute, and what it is of."""
+        for name in self.attributes.get(thing, ()):
+            if name != but:
+                yield from self.held[thing, name]
+        if thing.kind in ("bound", "method"):
+            yield from thing.of
+
+    def reach(self, things: Iterable[Thing], but: str = "") -> set[Thing]:
+        """The things, and all that can be got at through them, but not through one attribute."""
+        found, stack = set(things), [*things]
+        while stack:
+            for below in self.below(stack.pop(), but):
+                if below not in found:
+                    found.add(below)
+                    stack.append(below)
+        return found

@@ -1,0 +1,273 @@
+"""Who may hold an object, keep it from turn to turn, or change it: the questions about the world of a script."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from transformer.dataflow.liveness import exposed
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import pairwise, parameters, unparse, walk
+from transformer.values.effects.interpreter import Effect, Frame, Interpreter, in_order
+from transformer.values.effects.objects import EVERY, GIVEN, INSIDE, UNKNOWN, Place, Thing, Things, Variable
+
+
+@dataclass(frozen=True)
+class Held:
+    """Why something may not be done: the code that stands in the way, and what that does."""
+
+    node: ast.AST | None
+    what: str
+
+    @property
+    def lineno(self) -> int:
+        """The line of the code; 0 if it has none."""
+        return getattr(self.node, "lineno", 0)
+
+
+class World:
+    """The objects of a script and what its code does with them. `roles.get(World)` makes it once."""
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+        self._code = Interpreter(roles)
+        self._heap = self._code.heap
+
+    def of(self, node: ast.expr) -> Things:
+        """What an expression may be, in whichever context; what a variable is bound to where it is a target."""
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            return self.named(node.id)
+        return self._values.get(node, frozenset())
+
+    @cached_property
+    def _values(self) -> Mapping[ast.AST, Things]:
+        found: dict[ast.AST, set[Thing]] = {}
+        for (node, _), things in self._code.values.items():
+            found.setdefault(node, set()).update(things)
+        return {node: frozenset(things) for node, things in found.items()}
+
+    def named(self, name: str) -> Things:
+        """What a variable of the training scope may be."""
+        return frozenset(
+            t
+            for place, held in self._heap.held.items()
+            if isinstance(place, Variable) and place.name == name and place.owner is self._roles.scope
+            for t in held
+        )
+
+    # --- what happens ----------------------------------------------------------------------------------------
+
+    def happens(self, body: Sequence[ast.stmt], besides: Collection[ast.stmt] = ()) -> Iterator[tuple[ast.AST, Effect]]:
+        """What running statements of the training scope does, in the functions that they call, too.
+
+        Each with the node in the statements at which it happens. Some statements may be left out.
+        """
+        left_out = {n for stmt in besides for n in walk(stmt)}
+        inside = [n for stmt in body for n in walk(stmt) if n not in left_out]
+        for frame in [f for f in self._code.effects.keys() | self._code.calls.keys() if f.owner is self._roles.scope]:
+            effects, calls = self._code.effects.get(frame, {}), self._code.calls.get(frame, {})
+            for node in inside:
+                yield from ((node, effect) for effect in sorted(effects.get(node, ()), key=str))
+                for called in calls.get(node, ()):
+                    yield from ((node, effect) for effect in self._all_in(called))
+
+    def _all_in(self, frame: Frame) -> frozenset[Effect]:
+        """What a call of a body does, in all that it calls."""
+        if frame not in self._done_by:
+            frames, stack = {frame}, [frame]
+            while stack:
+                more = {f for called in self._code.calls.get(stack.pop(), {}).values() for f in called} - frames
+                frames |= more
+                stack += more
+            found = {e for f in frames for effects in self._code.effects.get(f, {}).values() for e in effects}
+            self._done_by[frame] = frozenset(found)
+        return self._done_by[frame]
+
+    @cached_property
+    def _done_by(self) -> dict[Frame, frozenset[Effect]]:
+        return {}
+
+    @cached_property
+    def _escaped(self) -> frozenset[Thing]:
+        """All that unknown code may have got hold of."""
+        return frozenset(self._heap.reach([UNKNOWN]))
+
+    def changes(
+        self, things: Collection[Thing], body: Sequence[ast.stmt], besides: Collection[ast.stmt] = ()
+    ) -> Held | None:
+        """Where statements, but for some of them, may change things in place; None where they leave them as they are.
+
+        What an environment's step changes of its own is left out: it may write into what it has returned before.
+        """
+        wanted = {*things}
+        if self._code.gave_up:
+            return Held(body[0], "may do anything")
+        for node, effect in self.happens(body, besides):
+            if effect.kind == "unknown":
+                if not wanted.isdisjoint(self._escaped):
+                    return Held(node, "runs code that is not known")
+            elif node in self._roles.env_steps:
+                continue
+            elif effect.thing is not None and effect.kind in ("changes", "changes all", "stores"):
+                changed = {effect.thing} if effect.kind != "changes all" else self._reached(effect.thing)
+                if not wanted.isdisjoint(changed) or (UNKNOWN in changed and not wanted.isdisjoint(self._escaped)):
+                    return Held(node, "may change it in place")
+        return None
+
+    def _reached(self, thing: Thing) -> frozenset[Thing]:
+        if thing not in self._reaches:
+            self._reaches[thing] = frozenset(self._heap.reach([thing], GIVEN))
+        return self._reaches[thing]
+
+    @cached_property
+    def _reaches(self) -> dict[Thing, frozenset[Thing]]:
+        return {}
+
+    def resets(self, node: ast.expr, body: Sequence[ast.stmt]) -> Held | None:
+        """Where statements may give an expression of names, attributes and items another value; None if they do not."""
+        names = {n.id for n in walk(node) if isinstance(n, ast.Name)}
+        attributes = {n.attr: self.of(n.value) for n in walk(node) if isinstance(n, ast.Attribute)}
+        holders = {t for things in attributes.values() for t in things}
+        if self._code.gave_up:
+            return Held(body[0], "may do anything")
+        for at, effect in self.happens(body):
+            variable = effect.variable
+            if variable is not None and variable.name in names:
+                if variable.owner in (self._roles.scope, self._roles.tree.root):
+                    return Held(at, f"binds {variable.name}")
+            elif effect.kind == "stores" and effect.thing is not None:
+                same = [name for name in attributes if effect.what in (name, EVERY)]
+                if any(effect.thing in attributes[name] or UNKNOWN in attributes[name] for name in same):
+                    return Held(at, f"sets .{same[0]}")
+                if same and effect.thing is UNKNOWN and not holders.isdisjoint(self._escaped):
+                    return Held(at, f"may set .{same[0]}")
+            elif effect.kind.startswith("changes") and effect.thing is not None:
+                changed = {effect.thing} if effect.kind == "changes" else self._reached(effect.thing)
+                if not holders.isdisjoint(changed):
+                    return Held(at, f"may set .{next(iter(attributes))}")
+            elif effect.kind == "unknown" and not holders.isdisjoint(self._escaped - {UNKNOWN}):
+                return Held(at, f"runs code that is not known, which may set .{next(iter(attributes))}")
+        return None
+
+    # --- who holds it ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _places(self) -> Mapping[Thing, list[Place]]:
+        """The places that may hold each thing."""
+        found: dict[Thing, list[Place]] = {}
+        for place, held in self._heap.held.items():
+            for thing in held:
+                found.setdefault(thing, []).append(place)
+        return found
+
+    @cached_property
+    def _read_elsewhere(self) -> frozenset[Variable]:
+        """Variables that are read in a function inside their scope, whenever that is called."""
+        comprehensions = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+        found = set()
+        for variable, scope in self._code.reads:
+            while isinstance(scope, comprehensions) and scope is not variable.owner:
+                scope = self._code.variables.parent(scope) or scope
+            if scope is not variable.owner:
+                found.add(variable)
+        return frozenset(found)
+
+    def other_names(self, things: Collection[Thing], name: str) -> Held | None:
+        """What else than one variable of the training scope holds things; a function's parameters are left out."""
+        for thing in sorted(things, key=in_order):
+            for place in self._places.get(thing, ()):
+                if isinstance(place, Variable):
+                    parameter = isinstance(place.owner, (ast.FunctionDef, ast.Lambda)) and place.name in parameters(
+                        place.owner
+                    )
+                    if parameter or (place.owner is self._roles.scope and place.name == name):
+                        continue
+                if not isinstance(place, Variable) and (place[0] is UNKNOWN or place[1] == INSIDE):
+                    continue  # it was given to a function: what takes its place is given there
+                return Held(self._heap.since[place, thing], f"{_named(place)} is the same object")
+        return None
+
+    def outlives(self, things: Collection[Thing], names: Collection[str], turn: Sequence[ast.stmt]) -> Held | None:
+        """What may hold things from one turn of a loop to the next, beside variables of these names; None if nothing.
+
+        Args:
+            things: the objects.
+            names: the training scope's variables that are known to hold them.
+            turn: the body of the loop.
+        """
+        if self._code.gave_up or UNKNOWN in things:
+            return Held(None, "it is not known what this script keeps")
+        inside = {n for stmt in turn for n in walk(stmt)}
+        carried = exposed(turn, self._roles.counted)
+        holding, stack = {*things}, sorted(things, key=in_order)
+        while stack:
+            thing = stack.pop()
+            for place in self._places.get(thing, ()):
+                since = self._heap.since[place, thing]
+                if isinstance(place, Variable):
+                    ours = place.owner is self._roles.scope
+                    if ours and place.name in names and thing in things:
+                        continue
+                    if (ours and place.name in carried) or self._lives_on(place, inside):
+                        return Held(since, f"{place.name} may hold it from turn to turn")
+                    continue
+                holder, name = place
+                if holder is UNKNOWN:
+                    return Held(since, "it is given to what may keep it")
+                if holder in holding or self._is_replaced(since, thing):
+                    continue
+                holding.add(holder)
+                if holder.node not in inside and inside.isdisjoint(holder.context):
+                    return Held(since, f"it is kept{_in(name)} from turn to turn")
+                stack.append(holder)
+        return None
+
+    def _is_replaced(self, since: ast.AST | None, thing: Thing) -> bool:
+        """Whether an attribute holds a thing from the first call of its method to the second alone.
+
+        That is how rewards are discounted forwards: `self.sums = x if self.sums is None else self.sums * gamma + x`,
+        with `if` and `else`. All that stores the attribute is in these two branches, and the second makes a new value.
+        """
+        if not isinstance(since, ast.Attribute):
+            return False
+        tree = self._roles.tree
+        first, text = tree.parents[tree.statement(since)], unparse(since)
+        if not isinstance(first, ast.If) or _is_none(first.test) != text or tree.statement(since) not in first.body:
+            return False
+        stored = [n for n in tree.of(ast.Attribute) if n.attr == since.attr and not isinstance(n.ctx, ast.Load)]
+        later = [n for n in stored if tree.statement(n) in first.orelse]
+        others = [n for n in stored if n not in (since, *later)]
+        made = [s.value for n in later if isinstance(s := tree.statement(n), ast.Assign)]
+        given = [v for n in others if isinstance(s := tree.statement(n), ast.Assign) for t, v in pairwise(s) if t is n]
+        empty = len(given) == len(others) and all(isinstance(v, ast.Constant) for v in given)
+        return empty and len(made) == len(later) > 0 and not any(thing in self.of(value) for value in made)
+
+    def _lives_on(self, place: Variable, inside: Collection[ast.AST]) -> bool:
+        """Whether a variable may be read in another turn than it is bound in, beside what its own scope tells.
+
+        A function's variables end with its call, but for what functions in it read.
+        """
+        if place.owner is self._roles.tree.root and self._roles.scope is not place.owner:
+            return True
+        if not any(n in inside for n in place.context) or place.owner is self._roles.scope:
+            return place in self._read_elsewhere
+        return False
+
+
+def _named(place: Place) -> str:
+    return place.name if isinstance(place, Variable) else f"what line {getattr(place[0].node, 'lineno', 0)} makes"
+
+
+def _in(name: str) -> str:
+    return f" as .{name}" if name.isidentifier() else ""
+
+
+def _is_none(test: ast.expr) -> str | None:
+    """`self.x` in `self.x is None`."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is):
+        compared = test.comparators[0]
+        if isinstance(compared, ast.Constant) and compared.value is None:
+            return unparse(test.left)
+    return None
