@@ -36,7 +36,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the work has begun")
 
     monkeypatch.setattr(pipeline, "convert", worked)
-    monkeypatch.setattr(verify, "climb", worked)
+    monkeypatch.setattr(verify, "run_checks", worked)
     monkeypatch.setattr(bench, "line_up", worked)
 
 
