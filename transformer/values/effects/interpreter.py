@@ -606,7 +606,9 @@ class Interpreter:
         found: set[Thing] = set()
         for thing in things:
             found |= self.heap.attribute(thing, name)
-            if thing.kind == "library":
+            if name == "__dict__":  # what is put into it is put into the thing
+                found |= self._unknown([thing], node) | {thing}
+            elif thing.kind == "library":
                 longer = f"{thing.name}.{name}"  # in a loop, `x = x.parent` has no end
                 found.add(UNKNOWN if longer.count(".") > _DEEPEST else self.heap.thing("library", name=longer))
             elif thing.kind == "instance":
