@@ -597,7 +597,7 @@ def several(each: str, edit: Callable[[str], str] = str, agents: str = AGENTS) -
 
 LIST = "agents = [Agent(), Agent()]\noptimizers = [optim.Adam(agent.parameters(), lr=0.01) for agent in agents]"
 AGENTS_OF = [
-    Shape("dictionaries", several("i, agent in agents.items()"), ("rollout", "update", "compile")),
+    Shape("dictionaries", several("i, agent in agents.items()"), ("rollout", "update")),
     Shape("lists", several("i, agent in enumerate(agents)", agents=LIST), ("rollout", "update", "compile")),
     Shape(
         "pairs",

@@ -44,5 +44,5 @@ def test_every_plot_is_written(toy_recording: Recording, moved: Recording, tmp_p
     lockstep = Lockstep((Function("policy", 3, 2), Function("gae", 3, 2)), (error,), (), 1, 1.0)
     checks = recorded_check("flags-off", original, moved, ()), lockstep_check("compiled-cuda-graphs", lockstep)
     written = write_report(Verification(checks, original, ()), tmp_path / "new" / "report")
-    assert [p.name for p in written] == ["scalars.png", "parameters.png", "lockstep-compile-cudagraphs.png"]
+    assert [p.name for p in written] == ["scalars.png", "parameters.png", "lockstep-compiled-cuda-graphs.png"]
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in written)

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from transformer.cli import main
-from transformer.commands.check_bars import CheckBars
+from transformer.commands.script_runs import CheckBars
 from transformer.syntax import header
 from transformer.verify import Recording, RunFailed
 from transformer.verify import verify as checking

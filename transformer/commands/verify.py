@@ -14,9 +14,9 @@ import click
 from rich.console import Console
 
 from transformer.commands import output
-from transformer.commands.check_bars import CheckBars
 from transformer.commands.script_runs import (
     FILE,
+    CheckBars,
     WithScriptArgs,
     python_option,
     script_args,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.syntax.query import asked_name
 from transformer.syntax.tree import Tree
 
 NAMESPACES = frozenset("globals locals vars eval exec sys importlib".split())
@@ -103,6 +104,8 @@ def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
     if not isinstance(name.ctx, ast.Load):
         return False
     call = tree.parents[name]
+    if isinstance(call, ast.Call) and asked_name(tree.parents[call]) is not None:
+        return True  # `"x" in locals()` is a read of x, which analyses see
     if name.id == "__import__" and isinstance(call, ast.Call) and call.func is name:
         texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
         return bool(texts) and "__main__" not in texts

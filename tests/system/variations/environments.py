@@ -150,6 +150,7 @@ VARIATIONS = [
                 next_obs, next_done = torch.Tensor(next_obs).to(device), torch.Tensor(done).to(device)
             """,
         },
+        {"evaluate-once": "may change it in place"},  # rewards and observations come from one call
     ),
     Variation(
         "bootstrapping on the final observation, with a buffer of next values",
