@@ -52,10 +52,6 @@ class Variables:
         """The scope around a scope; None for the module's."""
         return self._parent.get(scope)
 
-    def names(self, owner: Owner) -> frozenset[str]:
-        """The variables of a scope."""
-        return frozenset(self._bound[owner])
-
     def _enter(self, owner: Owner, parent: Owner | None) -> None:
         self._bound[owner], self._global[owner], self._nonlocal[owner] = set(), set(), set()
         if parent is not None:

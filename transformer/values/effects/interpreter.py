@@ -40,7 +40,6 @@ MOST = 60_000
 LONGEST = 2
 """So many calls tell contexts of a function apart; what is reached through more is told apart by the last ones."""
 MEMORY = ("tensor", "array")
-_HELD_BY_CALLER = (ast.FunctionDef, ast.Lambda)
 
 
 class Effect(NamedTuple):
@@ -780,7 +779,9 @@ class Interpreter:
 
     def _is_module(self, cls: Thing) -> bool:
         bases = self._foreign_bases(cls)
-        return bool(bases) and all(b.kind == "library" and _role(b.name) in ("tensors", "bases") for b in bases)
+        return bool(bases) and all(
+            b.kind == "library" and libraries.role(b.name) in ("tensors", "bases") for b in bases
+        )
 
     def _apply(
         self,
@@ -903,7 +904,7 @@ class Interpreter:
         self.heap.put((made, EVERY), [t for t in arguments if t is not made], node)
         for base in self._foreign_bases(made.of[0]):
             known = base.kind == "library" and (
-                _role(base.name) in ("tensors", "bases", "environments") or base.name.startswith("builtins.")
+                libraries.role(base.name) in ("tensors", "bases", "environments") or base.name.startswith("builtins.")
             )
             if not known:
                 self._unknown([made, *arguments], node)
@@ -936,7 +937,7 @@ class Interpreter:
         if receiver.kind == "instance" and self._is_module(receiver.of[0]):
             return self._call_of_module(receiver, name, arguments, node)
         if receiver.kind == "made":
-            if _role(receiver.name) in ("plain", "reports"):
+            if libraries.role(receiver.name) in ("plain", "reports"):
                 return NOTHING
             if receiver.name == _OF_ENVIRONMENT and (name in torch_api.OF["tensor"] or name in torch_api.OF["array"]):
                 return self._call_on_memory(receiver, name, given, named, node, spread)
@@ -945,7 +946,7 @@ class Interpreter:
                 return self._items(frozenset([receiver]), node) | frozenset(arguments)
             if receiver.name.startswith("torch.distributions.") and name in torch_api.OF["distribution"]:
                 return frozenset([self.heap.thing("tensor", node, self._frame.context)])
-            if receiver.name != _OF_ENVIRONMENT and _role(receiver.name) == "environments":
+            if receiver.name != _OF_ENVIRONMENT and libraries.role(receiver.name) == "environments":
                 self.heap.put((receiver, INSIDE), arguments, node)
                 return self._of_environment(receiver, arguments, node)
             return self._held_by_result([receiver, *arguments], node, receiver.name, keeper=receiver)
@@ -1392,10 +1393,6 @@ def _yields(function: ast.FunctionDef | ast.Lambda) -> bool:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             stack += ast.iter_child_nodes(node)
     return False
-
-
-def _role(name: str) -> libraries.Role | None:
-    return libraries.role(name)
 
 
 def _kind_of_function(module: str) -> torch_api.Kind | None:
