@@ -343,7 +343,6 @@ BY_TEXT = "sets names or attributes that only a run can tell"
         ({"anneal": "setattr(args, 'clip' + '_coef', 0.2 / iteration)"}, BY_TEXT),
         ({"anneal": "vars(args)['clip_coef'] = 0.2 / iteration"}, BY_TEXT),
         ({"anneal": "args.__dict__.update(clip_coef=0.2 / iteration)"}, BY_TEXT),
-        ({"functions": "clip = 0.2\n\n\n", "anneal": "globals()['clip'] = 0.2 / iteration"}, BY_TEXT),
     ],
     ids=lambda x: x["anneal"] if isinstance(x, dict) else "",
 )

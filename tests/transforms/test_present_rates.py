@@ -249,9 +249,9 @@ NOOPS = [
     noop("more parameters", {"before_loop": "optimizer.add_param_group({'params': []})"}, LEFT, at="add_param_group"),
     noop(
         "all names are looked at",
-        {"before_loop": "print(globals().keys())"},
-        "line {line} uses globals, which may see it",
-        at="globals()",
+        {"third_party": "import inspect", "before_loop": "print(inspect.signature(print))"},
+        "line {line} uses inspect, which may see it",
+        at="inspect.signature",
     ),
     noop(
         "a hook for all optimizers",

@@ -147,6 +147,22 @@ REWRITES = [
 ]
 
 NOOPS = [
+    *(
+        NoOp(
+            f"variables by their names: {look}",
+            parts,
+            "line {line} may look up by its name what it sets",
+            at="globals()",
+        )
+        for look, parts in {
+            "read": {
+                "metrics": "",
+                "report": "print(iteration, global_step)",
+                "before_loop": "print(globals().keys())",
+            },
+            "set": {"functions": "clip = 0.2\n\n\n", "anneal": "globals()['clip'] = 0.2 / iteration"},
+        }.items()
+    ),
     NoOp(
         "no backward",
         {"optimize": "optimizer.zero_grad()\noptimizer.step()"},

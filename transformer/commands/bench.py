@@ -19,12 +19,11 @@ from transformer.bench.contenders import RUNGS, CannotBench, line_up
 from transformer.bench.measure import Length
 from transformer.bench.warm_up import past_warm_up
 from transformer.commands import output
+from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.script_runs import (
     FILE,
     Bars,
-    WithScriptArgs,
     python_option,
-    script_args,
     terminated_like_interrupted,
 )
 from transformer.verify.run import Run, RunFailed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from transformer.commands.script_runs import WithScriptArgs, script_args
+from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.selection import selection_options
 from transformer.conversion.settings import settings_of
 from transformer.run import Handover

@@ -1,4 +1,4 @@
-"""What commands share that run scripts: arguments after `--`, progress bars, and ending in an orderly way."""
+"""What commands share that run scripts: the interpreter, progress bars, and ending in an orderly way."""
 
 from __future__ import annotations
 
@@ -10,24 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console, RenderableType
-from rich.progress import Progress, ProgressColumn, TaskID
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from transformer.verify.checks import Check
 from transformer.verify.names import shown
 from transformer.verify.show import table_of_lines
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
-
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEEDED = ("numpy", "torch")
 """What the interpreter must have that runs scripts."""
-_SCRIPT_ARGS = "transformer.script_args"
 
 
 def python_option(does: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,37 +50,10 @@ def _interpreter(_: click.Context, __: click.Parameter, python: str) -> str:
     return python
 
 
-class WithScriptArgs(click.Command):
-    """A command that leaves everything after `--` to the scripts."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set the scripts' arguments aside, so that none is taken for an argument of the command."""
-        if "--" in args:
-            at = args.index("--")
-            args, ctx.meta[_SCRIPT_ARGS] = args[:at], tuple(args[at + 1 :])
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            message = f"{error.message} Arguments of the script stand after `--`."
-            raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Add the scripts' arguments to the usage line."""
-        return [*super().collect_usage_pieces(ctx), "[-- SCRIPT ARGS...]"]
-
-
-def script_args(ctx: click.Context) -> tuple[str, ...]:
-    """What stood after `--`."""
-    args: tuple[str, ...] = ctx.meta.get(_SCRIPT_ARGS, ())
-    return args
-
-
 class Bars:
     """A progress bar for each run, on standard error, where that is a terminal."""
 
     def __init__(self, console: Console, kind: Callable[..., Progress] | None = None) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
         columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn()
         disable = not console.file.isatty()
         self._progress = (kind or Progress)(*columns, console=console, disable=disable, transient=True)

@@ -14,12 +14,11 @@ import click
 from rich.console import Console
 
 from transformer.commands import output
+from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.script_runs import (
     FILE,
     CheckBars,
-    WithScriptArgs,
     python_option,
-    script_args,
     terminated_like_interrupted,
 )
 from transformer.commands.selection import together_option

@@ -1,0 +1,32 @@
+"""Arguments after `--`, which a command leaves to the script. Nothing heavy is imported: `run` starts in no time."""
+
+from __future__ import annotations
+
+import click
+
+_SCRIPT_ARGS = "transformer.script_args"
+
+
+class WithScriptArgs(click.Command):
+    """A command that leaves everything after `--` to the scripts."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set the scripts' arguments aside, so that none is taken for an argument of the command."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_SCRIPT_ARGS] = args[:at], tuple(args[at + 1 :])
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            message = f"{error.message} Arguments of the script stand after `--`."
+            raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Add the scripts' arguments to the usage line."""
+        return [*super().collect_usage_pieces(ctx), "[-- SCRIPT ARGS...]"]
+
+
+def script_args(ctx: click.Context) -> tuple[str, ...]:
+    """What stood after `--`."""
+    args: tuple[str, ...] = ctx.meta.get(_SCRIPT_ARGS, ())
+    return args
