@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from transformer.commands.advice_report import advise_script, as_json, print_advice, print_unread
+from transformer.advise import engine
+from transformer.advise.base import Finding
+from transformer.advise.rules import RULES
 from transformer.commands.convert import SCRIPT
+from transformer.commands.report import diagnostic_as_json, pointed, print_diagnostics, print_line
+from transformer.conversion.of_file import STDIN, read_script
+from transformer.recognition.refusals import Unconvertible
+from transformer.syntax import text
+from transformer.syntax.diagnostics import Diagnostic, excerpt
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BY_CODE = {rule.code: rule for rule in RULES}
 
 
 @click.command()
@@ -35,3 +50,104 @@ def advise(scripts: tuple[str, ...], form: str, strict: bool) -> None:
         sys.exit(2)
     if any(not r.read or (strict and r.findings) for r in results):
         sys.exit(1)
+
+
+@dataclass(frozen=True)
+class Advised:
+    """The advice on one script."""
+
+    script: str
+    """The script as the user named it."""
+    findings: tuple[Finding, ...] = ()
+    source: str = ""
+    """The script's text, as far as it could be read."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """Why its text is no Python; empty where it is."""
+    failure: str | None = None
+    """Why the script could not be read; None where that went well."""
+
+    @property
+    def read(self) -> bool:
+        """Whether the script could be read and parsed."""
+        return self.failure is None and not self.diagnostics
+
+
+def advise_script(script: str) -> Advised:
+    """Read a script and give advice on it; `-` is standard input. What goes wrong is in the result."""
+    name = "<stdin>" if script == STDIN else script
+    source = ""
+    try:
+        source = read_script(script).content
+        return Advised(name, engine.advise(source), source)
+    except OSError as error:
+        return Advised(name, failure=f"{name} cannot be read: {error.strerror or error}")
+    except text.NotText as refusal:
+        return Advised(name, diagnostics=(refusal.diagnostic,))
+    except Unconvertible as refusal:
+        return Advised(name, source=source, diagnostics=refusal.diagnostics)
+
+
+def as_json(results: Sequence[Advised]) -> dict[str, Any]:
+    """The advice as plain data: `{"scripts": [...]}`, one entry per script in the order given."""
+    return {
+        "scripts": [
+            {
+                "script": r.script,
+                "failure": r.failure,
+                "diagnostics": [diagnostic_as_json(d, r.source) for d in r.diagnostics],
+                "advice": [_finding_as_json(f) for f in r.findings],
+            }
+            for r in results
+        ]
+    }
+
+
+def _finding_as_json(finding: Finding) -> dict[str, Any]:
+    rule = BY_CODE[finding.code]
+    return {
+        "code": finding.code,
+        "weight": rule.weight,
+        "line": finding.line,
+        "column": finding.column,
+        "title": rule.title,
+        "message": finding.message,
+        "reason": rule.reason,
+        "instead": rule.instead,
+        "transform": finding.transform,
+    }
+
+
+def print_advice(console: Console, results: Sequence[Advised]) -> None:
+    """Print each finding as `file:line:col: CODE message`, what to write instead, and how many there are."""
+    for result in results:
+        for finding in result.findings:
+            _print_finding(console, result, finding)
+    found = [f for r in results for f in r.findings]
+    if not found:
+        if all(r.read for r in results):
+            print_line(console, "Nothing was found that costs time.")
+        return
+    done = sum(f.transform is not None for f in found)
+    texts = [f"{len(found)} {'place' if len(found) == 1 else 'places'}", f"lean-convert rewrites {done} of them"]
+    print_line(console, ", ".join(texts) + "; `lean-convert explain CODE` tells more.")
+
+
+def print_unread(console: Console, results: Sequence[Advised]) -> None:
+    """Print, of the scripts that could not be read, why."""
+    for result in results:
+        print_diagnostics(console, result.script, result.diagnostics, result.source)
+        if result.failure is not None:
+            print_line(console, ("Error: ", "red"), result.failure)
+
+
+def _print_finding(console: Console, result: Advised, finding: Finding) -> None:
+    rule = BY_CODE[finding.code]
+    style = "yellow" if rule.weight == "costly" else "cyan"
+    print_line(
+        console, f"{result.script}:{finding.line}:{finding.column}: ", (finding.code, style), f" {finding.message}"
+    )
+    found = excerpt(result.source, finding.line, finding.column)
+    for line in pointed(found) if found else ():
+        print_line(console, "    ", line)
+    by = f" The transform {finding.transform} does it." if finding.transform else ""
+    print_line(console, (f"    {rule.instead}{by}", "dim"))
