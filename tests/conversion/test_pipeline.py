@@ -19,8 +19,9 @@ from scripts import PARTS, script
 
 from transformer import Conversion, SelectionError, Skipped, convert
 from transformer.conversion import pipeline
+from transformer.conversion.selection import chosen_names
 from transformer.state import State
-from transformer.transforms import ORDER
+from transformer.transforms import FORMERLY, ORDER
 from transformer.transforms.base import ALL, Rewrite, Transform
 
 FIXTURES = pytest.mark.parametrize("fixture", sorted(golden.FIXTURES.glob("*.py")), ids=lambda p: p.stem)
@@ -143,6 +144,16 @@ def test_what_a_chosen_transform_needs_must_be_chosen() -> None:
         convert(script(), ignore=["flags"])
     with pytest.raises(SelectionError, match="no transform named 'mesure'; did you mean 'measure'"):
         convert(script(), select=["mesure"])
+
+
+def test_names_that_transforms_once_had() -> None:
+    assert not set(FORMERLY) & {t.info.name for t in ORDER}
+    for name, heir in FORMERLY.items():
+        chosen = chosen_names(None, [name])
+        assert chosen == chosen_names(None, [heir] if heir else []), name
+        if heir is None:
+            with pytest.raises(SelectionError, match=f"'{name}' was taken out"):
+                convert(script(), select=[name])
 
 
 def test_order_agrees_with_what_transforms_need() -> None:

@@ -54,7 +54,6 @@ def test_the_template_is_fully_converted() -> None:
         "acting-method",
         "acting-statements",
         "auxiliary-update",
-        "float-arrays",
         "plain-sizes",
         "channels-last",
         "lstm-cells",
@@ -63,7 +62,7 @@ def test_the_template_is_fully_converted() -> None:
     ]
     assert left == expected, (
         "it has no class, one loop, one update, one policy, no images, memory or parallel environments, and makes "
-        "nothing on the host, nor tensors of arrays in what is compiled"
+        "nothing on the host"
     )
 
 

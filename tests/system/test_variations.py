@@ -23,7 +23,6 @@ NOT_NEEDED = {
     "acting-statements": "what decides on the actions has a name already",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
     "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",
-    "float-arrays": "nothing that is compiled makes tensors of arrays with torch.Tensor()",
     "plain-sizes": "no network takes the number of actions of a space for a size",
 }
 """What most scripts do not need, with a piece of the reason."""

@@ -267,12 +267,6 @@ SIGNATURES = [
     ),
 ]
 
-RPO = AGENT.replace(
-    "probs = Categorical(logits=self.actor(x))",
-    "logits = self.actor(x)\n        if action is not None:\n"
-    "            noise = torch.FloatTensor(logits.shape).uniform_(-0.1, 0.1)\n            logits = logits + noise\n"
-    "        probs = Categorical(logits=logits)",
-)
 OTHERS = [
     Case(
         "closures of the rollout that outlive the turn",
@@ -290,7 +284,6 @@ OTHERS = [
         ("one-graph",),
         fast=True,
     ),
-    Case("a tensor of a size", {"agent": RPO}, ("float-arrays",)),
     Case(
         "permutations that the script seeds",
         {

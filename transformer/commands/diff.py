@@ -20,7 +20,7 @@ from transformer.commands.selection import selection_options, together_option, t
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
 from transformer.conversion.result import Conversion
-from transformer.conversion.selection import SelectionError, no_such_transform
+from transformer.conversion.selection import SelectionError, no_such_transform, today
 from transformer.diff import patches
 from transformer.diff.compare import Stats, compare
 from transformer.diff.edited import NotKnown, read_edited
@@ -40,10 +40,11 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
     """Click callback: names of transforms."""
     names = transform_names(ctx, param, values)
     known = {info.name for info in pipeline.all_transforms()}
-    for name in names or ():
+    chosen = tuple(sorted(today(names or ())))
+    for name in chosen:
         if name not in known:
             raise click.BadParameter(no_such_transform(name))
-    return names
+    return chosen or None
 
 
 @click.command()

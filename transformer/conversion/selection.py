@@ -5,14 +5,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from transformer.transforms import ORDER
+from transformer.transforms import FORMERLY, ORDER
 
 
 def no_such_transform(name: str) -> str:
     """What is said of a name that no transform has: the one that is meant, as far as that can be told."""
+    if name in FORMERLY:
+        return f"the transform {name!r} was taken out, as hardly a script had a use for it"
     similar = difflib.get_close_matches(name, [t.info.name for t in ORDER], n=1)
     hint = f"did you mean {similar[0]!r}?" if similar else "`lean-convert transforms` lists the names"
     return f"there is no transform named {name!r}; {hint}"
+
+
+def today(names: Iterable[str]) -> set[str]:
+    """Names of transforms, with what has their work today in the place of names that they once had."""
+    return {FORMERLY.get(name) or name for name in names}
 
 
 class SelectionError(ValueError):
@@ -32,7 +39,8 @@ def chosen_names(select: Iterable[str] | None, ignore: Iterable[str] | None, **o
     """
     known = {t.info.name: t.info for t in ORDER}
     asked = {name for name, info in known.items() if not info.option or options.get(info.option, False)}
-    wanted, unwanted = asked if select is None else set(select), set(ignore or ())
+    gone = {name for name, heir in FORMERLY.items() if heir is None}
+    wanted, unwanted = asked if select is None else today(select), today(ignore or ()) - gone
     for name in sorted((wanted | unwanted) - set(known)):
         raise SelectionError(no_such_transform(name))
     chosen = wanted - unwanted

@@ -11,7 +11,6 @@ from transformer.transforms.compiling import (
     compile,
     cudagraphs,
     flags,
-    float_arrays,
     lstm_cells,
     one_graph,
     plain_sizes,
@@ -85,7 +84,6 @@ ORDER: tuple[Transform, ...] = (
     auxiliary_update.TRANSFORM,
     one_graph.TRANSFORM,
     compile.TRANSFORM,
-    float_arrays.TRANSFORM,
     plain_sizes.TRANSFORM,
     channels_last.TRANSFORM,
     cudagraphs.TRANSFORM,
@@ -98,3 +96,9 @@ ORDER: tuple[Transform, ...] = (
     tune_host.TRANSFORM,
     measure.TRANSFORM,
 )
+
+FORMERLY: dict[str, str | None] = {
+    "float-arrays": None,
+}
+"""Names that transforms had, which users may have written down: of the transform that has its work today; None where
+none has."""
