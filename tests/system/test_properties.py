@@ -48,7 +48,6 @@ def test_the_template_is_fully_converted() -> None:
         "scatter-rows",
         "last-step",
         "on-device",
-        "late-exit",
         "late-append",
         "narrow-observations",
         "acting-method",

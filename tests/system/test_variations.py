@@ -22,7 +22,6 @@ NOT_NEEDED = {
     "acting-method": "the call that decides on the actions has a name already",
     "acting-statements": "what decides on the actions has a name already",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",
-    "late-exit": "nothing leaves the minibatch loop between its computation and the optimizer's step",
     "plain-sizes": "no network takes the number of actions of a space for a size",
 }
 """What most scripts do not need, with a piece of the reason."""

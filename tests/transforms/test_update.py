@@ -1,5 +1,3 @@
-import textwrap
-
 import pytest
 from cases import NoOp, Rewrite
 from scripts import PARTS, edited
@@ -16,24 +14,6 @@ PLAIN = {"metrics": "", "report": "print(iteration, global_step)"}
 PLAIN_PARAMS = PARAMS.replace("clipfracs, ", "")
 PLAIN_FUNCTION = FUNCTION.replace(PARAMS, PLAIN_PARAMS).replace("        return clipfracs, v_loss.detach()\n", "")
 PLAIN_CALL = f"update({PLAIN_PARAMS})"
-
-HEAD, TAIL = (part.strip("\n") for part in PARTS["minibatch"].split("<metrics>"))
-LATE_FUNCTION = f'''
-    def update({PLAIN_PARAMS}):
-        """Optimize the networks on one minibatch."""
-{textwrap.indent(HEAD, " " * 8)}
-        kl = (ratio - 1.0 - ratio.log()).mean()
-        stop = bool(kl > 0.5)
-        if not stop:
-{textwrap.indent(TAIL, " " * 12)}
-            return kl.detach(), stop, pg_loss.detach(), v_loss.detach()
-        return kl.detach(), stop
-'''
-LATE = {
-    "metrics": "kl = (ratio - 1.0 - ratio.log()).mean()\nif kl > 0.5:\n    break",
-    "report": "print(pg_loss.item(), v_loss.item(), kl.item())",
-}
-LATE_CALL = f"kl, stop, *rest = update({PLAIN_PARAMS})\nif not stop:\n    pg_loss, v_loss = rest\nif stop:\n    break"
 
 OWNED_CALL = "trainer.agent.get_action_and_value(trainer.b_obs[mb_inds], trainer.b_actions."
 OWNED_PARAMS = PARAMS.replace("b_obs, ", "").replace("b_actions, ", "")
@@ -111,24 +91,6 @@ REWRITES = [
             "functions": PLAIN_FUNCTION + "        return loss.detach()\n\n\n",
             "learn": f"loss = {PLAIN_CALL}\nprint(loss.item())",
         },
-    ),
-    Rewrite(
-        "a minibatch that may be left before its step",
-        LATE,
-        {"functions": LATE_FUNCTION + "\n\n", "learn": LATE_CALL},
-        also=("late-exit",),
-    ),
-    Rewrite(
-        "one result that there may not be",
-        {**LATE, "report": "print(v_loss.item())"},
-        {
-            "functions": LATE_FUNCTION.replace("kl.detach(), stop, pg_loss.detach(), ", "stop, ").replace(
-                "kl.detach(), stop", "stop"
-            )
-            + "\n\n",
-            "learn": LATE_CALL.replace("kl, stop,", "stop,").replace("pg_loss, v_loss =", "(v_loss,) ="),
-        },
-        also=("late-exit",),
     ),
     Rewrite(
         "what precedes the tensors stays",

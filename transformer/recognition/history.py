@@ -37,7 +37,7 @@ class Asked:
 class History:
     """What earlier transforms did that later ones need to know; names, never nodes.
 
-    It is replaced, not written into: `dataclasses.replace(history, stop=name)`.
+    It is replaced, not written into: `dataclasses.replace(history, storage=name)`.
     """
 
     functions: Mapping[str, Function] = field(default_factory=dict)
@@ -95,8 +95,6 @@ class History:
     None where unknown."""
     uneven_minibatches: bool = False
     """Whether a smaller last minibatch is possible, and cannot be told from what is bound above the training loop."""
-    stop: str | None = None
-    """The condition under which the minibatch loop is left, and the optimizer not stepped."""
     backwards: int = 0
     """Backward passes in update()."""
     traced: bool = False

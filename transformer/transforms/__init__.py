@@ -43,7 +43,6 @@ from transformer.transforms.update import (
     auxiliary_update,
     deferred_sync,
     late_append,
-    late_exit,
     shuffle,
     tensor_lr,
     update,
@@ -69,7 +68,6 @@ ORDER: tuple[Transform, ...] = (
     shuffle.TRANSFORM,
     transfers.TRANSFORM,
     on_device.TRANSFORM,
-    late_exit.TRANSFORM,
     deferred_sync.TRANSFORM,
     late_append.TRANSFORM,
     host_arrays.TRANSFORM,
@@ -99,6 +97,7 @@ ORDER: tuple[Transform, ...] = (
 
 FORMERLY: dict[str, str | None] = {
     "float-arrays": None,
+    "late-exit": None,
 }
 """Names that transforms had, which users may have written down: of the transform that has its work today; None where
 none has."""

@@ -36,8 +36,6 @@ class Signature:
 
     params: tuple[str, ...]
     results: tuple[str, ...]
-    late: tuple[str, ...] = ()
-    """Further results, which only the last statement, an `if`, binds: there are none where it does not run."""
     unset: tuple[str, ...] = ()
     """Parameters that only the training loop sets, and perhaps after the first call: see `set_first`."""
 
@@ -77,20 +75,18 @@ def signature(
     flow.after(scope.body, given)
     at_entry = flow.before[begin] | scope_access(above).binds
     bound = Assignment(once).after(region) or frozenset()
-    late = (_bound_in_guard(roles, region, once) - bound) & binds & live
-    results = binds & live - late
+    results = binds & live
     perhaps = frozenset(n for n in results if n not in bound)
     params = (reads & (binds | variant)) | perhaps
     unset = sorted(params - at_entry)
     for name in unset:
         if scope is not roles.scope or not _begins_in_loop(roles, name):
             raise Skip(f"{name} may be unset where {_where(region)} begins, so it cannot be passed in")
-    check_own(tree, region, binds | params, params | results | late)
+    check_own(tree, region, binds | params, params | results)
     order = _order(region)
     return Signature(
         tuple(sorted(params, key=lambda n: order.get(n, 0))),
         tuple(sorted(results, key=lambda n: order.get(n, 0))),
-        tuple(sorted(late, key=lambda n: order.get(n, 0))),
         tuple(unset),
     )
 
@@ -116,14 +112,6 @@ def set_first(roles: Roles, edits: Edits, sig: Signature) -> None:
     if sig.unset:
         comment = "# Set by the loop below, perhaps not in its first turn; functions can only take what is set"
         edits.before(roles.outermost, f"{comment}\n{' = '.join(sig.unset)} = None")
-
-
-def _bound_in_guard(roles: Roles, region: Sequence[ast.stmt], once: Sequence[ast.stmt]) -> frozenset[str]:
-    """What is bound where a region ends in the `if` that a late exit skips, and that runs."""
-    last = region[-1]
-    if isinstance(last, ast.If) and roles.history.stop and ast.unparse(last.test) == f"not {roles.history.stop}":
-        return Assignment(once).after([*region[:-1], *last.body]) or frozenset()
-    return frozenset()
 
 
 def check_moveable(tree: Tree, region: Sequence[ast.stmt]) -> None:
@@ -250,37 +238,32 @@ def extract(
     begin, end = region[0], region[-1]
     region = [s for s in region if s not in above]
     given = {n: s for s in above for n in access(s).binds}
-    # What only the last statement binds is known at its own end
-    ends = {**dict.fromkeys(sig.results, end), **dict.fromkeys(sig.late, getattr(end, "body", [end])[-1])}
     function = Function(
         name,
         sig.params,
-        tuple(ends),
+        sig.results,
         others=tuple(
             p
             for p in sig.params
             if p in sig.unset or not (p == state.history.storage or _is_tensor(p, tensors, given, begin))
         ),
-        tensor_results=frozenset(r for r in ends if tensors.tensor_after(r, ends[r]) and r not in sig.unset),
-        tuple_results=frozenset(r for r in ends if tensors.tensors_after(r, ends[r])),
+        tensor_results=frozenset(r for r in sig.results if tensors.tensor_after(r, end) and r not in sig.unset),
+        tuple_results=frozenset(r for r in sig.results if tensors.tensors_after(r, end)),
     )
     nested = not isinstance(roles.scope, ast.Module)
     anchor = roles.outermost if nested else top_level(tree, roles.outermost)
     indent = anchor.col_offset
-    in_graph = {r for r in ends if tensors.tensor_after(r, ends[r]) and not _without_graph(tree, region, r)}
+    in_graph = {r for r in sig.results if tensors.tensor_after(r, end) and not _without_graph(tree, region, r)}
     guard = {r: f"{r} if {r} is None else " for r in sig.unset}
-    results, late = (
-        [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in names]
-        for names in (sig.results, sig.late)
-    )
-    call = _call(roles, name, sig)
+    results = [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in sig.results]
+    call = f"{name}({', '.join(sig.params)})"
+    if sig.results:
+        call = f"{', '.join(sig.results)} = {call}"
     set_first(roles, edits, sig)
     _rejoin(state, edits, region, indent + 4 - region[0].col_offset)
     edits.before(region[0], [edits.move(stmt) for stmt in above])
     lines: list[Line] = [edits.move(region[0], call), *(edits.move(stmt) for stmt in region[1:])]
     lines[0] = without_blank_lines(lines[0])
-    if late:
-        lines[-1] = _returning(state, lines[-1], [*results, *late], indent + 8)
     edits.before(anchor, [define(state, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
     return function
 
@@ -288,23 +271,6 @@ def extract(
 def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
     """Whether a parameter is known to be a tensor: what a statement above the call gives, or what it was before."""
     return tensors.tensor_after(param, given[param]) if param in given else tensors.tensors_before(param, begin)
-
-
-def _call(roles: Roles, name: str, sig: Signature) -> str:
-    """The statements that call a region's function."""
-    call = f"{name}({', '.join(sig.params)})"
-    if not sig.late:
-        return f"{', '.join(sig.results)} = {call}" if sig.results else call
-    rest = roles.tree.names.fresh("rest")
-    late = ", ".join(sig.late) if len(sig.late) > 1 else f"({sig.late[0]},)"
-    return f"{', '.join(sig.results)}, *{rest} = {call}\nif not {roles.history.stop}:\n    {late} = {rest}\n"
-
-
-def _returning(state: State, line: Line, results: Sequence[str], indent: int) -> Line:
-    """An `if` with a return at the end of its block."""
-    assert isinstance(line, cst.If) and isinstance(line.body, cst.IndentedBlock)
-    end = cst.parse_module(fit(f"return {', '.join(results)}", indent, state.source.width)).body
-    return line.with_changes(body=line.body.with_changes(body=[*line.body.body, *end]))
 
 
 def _rejoin(state: State, edits: Edits, region: Sequence[ast.stmt], shift: int) -> None:

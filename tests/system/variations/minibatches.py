@@ -60,6 +60,6 @@ if args.gamma < 1 and approx_kl > 2e-4:
 """,
             "report": edited("report", "v_loss.item(),", "v_loss.item(), approx_kl.item(), stopped,"),
         },
-        {"one-graph": "is not a statement of its own that always runs", "late-exit": None},
+        {"deferred-sync": "may leave a minibatch before the optimizer's step", "update": "leaves the region"},
     ),
 ]
