@@ -44,7 +44,6 @@ def test_the_template_is_fully_converted() -> None:
     expected = [
         "dissolve",
         "inline",
-        "no-grad",
         "scatter-rows",
         "last-step",
         "on-device",

@@ -18,7 +18,6 @@ NOT_NEEDED = {
     "dissolve": "no class of this file trains",
     "scatter-rows": "no loop adds to the rows of a tensor",
     "inline": "rollout and update stand in one training loop already",
-    "no-grad": "no torch.no_grad() stands around the rollout loop",
     "acting-method": "the call that decides on the actions has a name already",
     "acting-statements": "what decides on the actions has a name already",
     "auxiliary-update": "the minibatch loop is the only one that steps an optimizer",

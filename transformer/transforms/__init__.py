@@ -24,7 +24,6 @@ from transformer.transforms.rollout import (
     evaluate_once,
     host_arrays,
     narrow_observations,
-    no_grad,
     policy,
     rollout,
     sampling,
@@ -54,7 +53,6 @@ GATHERING: tuple[Transform, ...] = (dissolve.TRANSFORM, inline.TRANSFORM)
 ORDER: tuple[Transform, ...] = (
     *GATHERING,
     flags.TRANSFORM,
-    no_grad.TRANSFORM,
     tensor_lr.TRANSFORM,
     acting.TRANSFORM,
     target_update.TRANSFORM,
@@ -98,6 +96,7 @@ ORDER: tuple[Transform, ...] = (
 FORMERLY: dict[str, str | None] = {
     "float-arrays": None,
     "late-exit": None,
+    "no-grad": None,
 }
 """Names that transforms had, which users may have written down: of the transform that has its work today; None where
 none has."""

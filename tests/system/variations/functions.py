@@ -112,7 +112,10 @@ VARIATIONS = [
             "estimation": PARTS["advantages"].partition("\n")[2],
             "estimate": "",
         },
-        {"no-grad": None},
+        {
+            **dict.fromkeys(("storage", "rollout"), "the rollout loop stands inside another statement"),
+            "gae": "no loop backwards over the rollout's steps was found between rollout and update",
+        },
     ),
     Variation(
         "names that only some turns of the loops set",
