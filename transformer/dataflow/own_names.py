@@ -46,7 +46,9 @@ def _beside_imports(before: Tree, after: Tree) -> set[str]:
 
 
 def _definitions(tree: Tree) -> Iterable[str]:
-    yield from (n.name for n in tree.nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)))
+    yield from (n.name for n in tree.of(ast.FunctionDef))
+    yield from (n.name for n in tree.of(ast.AsyncFunctionDef))
+    yield from (n.name for n in tree.of(ast.ClassDef))
     yield from (n.arg for n in tree.of(ast.arg))
 
 

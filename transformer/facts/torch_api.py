@@ -11,6 +11,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias, get_args
 
 Kind: TypeAlias = Literal["tensor", "array", "distribution", "torch", "functional", "numpy"]
@@ -227,6 +228,7 @@ OF: Mapping[Kind, Mapping[str, Row]] = _index()
 """The row of each name, by whose name it is."""
 
 
+@cache
 def names(*kinds: Kind, **facts: object) -> frozenset[str]:
     """The names of any of these kinds whose row says all of these facts: `names("torch", memory="new", draws=False)`.
 
@@ -235,17 +237,20 @@ def names(*kinds: Kind, **facts: object) -> frozenset[str]:
     return _named((row for row in ROWS if not {*kinds}.isdisjoint(row.of.split())), facts)
 
 
+@cache
 def methods(**facts: object) -> frozenset[str]:
     """The names of methods of which the facts are true whatever a method of this name may be called on."""
     others = (row for row in ROWS if not {*METHODS}.isdisjoint(row.of.split()) and not _says(row, facts))
     return names(*METHODS, **facts) - {name for row in others for name in row.names.split()}
 
 
+@cache
 def layers(**facts: object) -> frozenset[str]:
     """The modules of torch.nn whose row says all of these facts, as for `names`."""
     return _named(LAYERS, facts)
 
 
+@cache
 def optimizers(**facts: object) -> frozenset[str]:
     """The classes of torch.optim whose row says all of these facts, as for `names`."""
     return _named(OPTIMIZERS, facts)

@@ -62,6 +62,7 @@ def reaches_variables(tree: Tree, *, of_module: bool) -> ast.expr | None:
         tree: the script.
         of_module: whether variables of the module are meant; else those of a function.
     """
+    imported = any(whole.partition(".")[0] in (*MODULES, "__main__") for whole in tree.imports.values())
     for node in tree.nodes:
         if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and _last(node) in OF_MODULES):
             continue
@@ -69,7 +70,7 @@ def reaches_variables(tree: Tree, *, of_module: bool) -> ast.expr | None:
             return node
         if isinstance(node, ast.Attribute) and node.attr in FRAMES:
             return node
-        if isinstance(node.ctx, ast.Load):
+        if imported and isinstance(node.ctx, ast.Load):
             if (of_module and tree.qualified(node) == "__main__") or _leads_to_variables(tree, node):
                 return node
     return None

@@ -8,7 +8,6 @@ from functools import partial
 from typing import cast
 
 import libcst as cst
-from libcst import matchers
 
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
@@ -160,8 +159,16 @@ def _under_the_opposite(guard: Line, lines: list[Line]) -> Line:
         bare = isinstance(test, (cst.Comparison, cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or test.lpar
         code = cst.Module([]).code_for_node(test)
         opposite = cst.parse_expression(f"not {code}" if bare else f"not ({code})")
-    comments = [cst.EmptyLine(comment=cast(cst.Comment, c)) for c in matchers.findall(guard.body, matchers.Comment())]
+    comments = [cst.EmptyLine(comment=c) for c in _comments(guard.body)]
     return cst.If(opposite, cst.IndentedBlock(lines), leading_lines=[*guard.leading_lines, *comments])
+
+
+def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:
+    """The comments in a node, in their order; libcst.matchers would find them too, and takes 0.1 s to import."""
+    for part in node.children:
+        if isinstance(part, cst.Comment):
+            yield part
+        yield from _comments(part)
 
 
 def _body(state: State, function: ast.FunctionDef) -> Sequence[Line]:

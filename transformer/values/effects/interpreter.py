@@ -20,7 +20,7 @@ from transformer.dataflow.variables import Owner, Variables
 from transformer.facts import libraries, python, torch_api
 from transformer.facts.torch_api import OTHERWISE
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import pairwise
+from transformer.syntax.query import children, pairwise
 from transformer.values.effects.objects import (
     EVERY,
     GIVEN,
@@ -1391,7 +1391,7 @@ def _yields(function: ast.FunctionDef | ast.Lambda) -> bool:
         if isinstance(node, (ast.Yield, ast.YieldFrom)):
             return True
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            stack += ast.iter_child_nodes(node)
+            stack += children(node)
     return False
 
 

@@ -67,7 +67,7 @@ Place: TypeAlias = "Variable | tuple[Thing, str]"
 class Heap:
     """What each place may hold. It only grows."""
 
-    held: dict[Place, set[Thing]] = field(default_factory=dict)
+    held: dict[Place, Things] = field(default_factory=dict)
     since: dict[tuple[Place, Thing], ast.AST | None] = field(default_factory=dict)
     """The code that puts a thing into a place; the first that was found."""
     attributes: dict[Thing, set[str]] = field(default_factory=dict)
@@ -90,24 +90,25 @@ class Heap:
         """A place may hold these, too."""
         held = self.held.get(place)
         if held is None:
-            held = self.held[place] = set()
+            held = self.held[place] = NOTHING
             if not isinstance(place, Variable):
                 self.attributes.setdefault(place[0], set()).add(place[1])
-        for thing in things:
-            if thing not in held:
-                held.add(thing)
-                self.since[place, thing] = node
-                self.version += 1
+        new = {thing for thing in things if thing not in held}
+        if new:
+            self.held[place] = held | new  # a new set, so that it need not be copied where it is read
+            self.since.update(((place, thing), node) for thing in new)
+            self.version += len(new)
 
     def get(self, place: Place) -> Things:
         """What a place may hold."""
-        return frozenset(self.held.get(place, ()))
+        return self.held.get(place, NOTHING)
 
     def attribute(self, thing: Thing, name: str) -> Things:
         """What an attribute of a thing may be."""
         if name == EVERY:
             return frozenset(t for a in self.attributes.get(thing, ()) for t in self.held[thing, a])
-        return self.get((thing, name)) | self.get((thing, EVERY))
+        any_of_them = self.get((thing, EVERY))
+        return self.get((thing, name)) | any_of_them if any_of_them else self.get((thing, name))
 
     def below(self, thing: Thing, but: str = "") -> Iterator[Thing]:
         """What a thing holds directly, but for one attribute, and what it is of."""
