@@ -1317,7 +1317,8 @@ class Interpreter:
 
     def _call_layer(self, layer: Thing, arguments: list[Thing], node: ast.AST) -> Things:
         """A module of torch.nn is called: what it computes is new, or what it is given (`Identity`, in place)."""
-        self._changes([t for t in (layer, *arguments) if not self._changes_nothing(layer)], node, deep=True)
+        if not self._changes_nothing(layer):
+            self._changes([layer, *arguments], node, deep=True)
         new = self.heap.thing("tensor", node, self._frame.context)
         if self._computes_anew(layer):
             return frozenset([new])
