@@ -40,7 +40,7 @@ def compiled(*functions: str, steady: bool = False, checks: str = CHECKS) -> str
 
 FINITE = """\
 # Distributions check nothing then, and would go on with parameters that are no numbers
-if (args.compile or args.cudagraphs) and not torch.nn.utils.parameters_to_vector(agent.parameters()).isfinite().all():
+if (args.compile or args.cudagraphs) and not torch.stack([p.isfinite().all() for p in agent.parameters()]).all():
     raise ValueError("the parameters of agent are no longer finite")
 """
 NOTED = ("where agent is NaN, the script stops when the next iteration begins",)
