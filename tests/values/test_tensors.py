@@ -65,5 +65,5 @@ def test_what_an_environment_of_tensors_returns() -> None:
 def test_an_analysis_is_kept_for_its_state() -> None:
     made = state()
     assert made.roles.get(Tensors) is made.roles.get(Tensors)
-    later = made.knowing(replace(made.history, stop="stop"))
+    later = made.knowing(replace(made.history, storage="stored"))
     assert later.roles.get(Tensors) is not made.roles.get(Tensors)
