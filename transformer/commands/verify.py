@@ -33,6 +33,7 @@ from transformer.verify.names import CHECKS, FORMER
 from transformer.verify.ranks import joins_ranks, verify_ranks
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
+from transformer.verify.side_by_side import MOST, processors, served
 from transformer.verify.verify import ITERATIONS, STEPS, CannotVerify, Task, Verification
 from transformer.verify.verify import verify as run_checks
 
@@ -96,6 +97,13 @@ class CheckName(click.Choice):  # type: ignore[type-arg]
     help="Train in N processes of this machine, which torchrun starts: converted with --distribute, and compared with "
     "one process that averages gradients by hand; or, where the original trains in several processes itself, with it.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Runs at once, each with its share of the processors; with a GPU always one.  "
+    f"[default: one for each processor, at most {MOST}]",
+)
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time for one run.")
 @click.option(
     "--format",
@@ -122,6 +130,7 @@ def verify(
     require: tuple[str, ...],
     seeds: int | None,
     nproc: int | None,
+    jobs: int | None,
     timeout: float | None,
     form: str,
     verbose: bool,
@@ -148,11 +157,12 @@ def verify(
             output.check_folder(report)
         except output.OutputError as error:
             _fail(str(error), form)
-    run = Run(original, args, python=python, timeout=timeout, processes=nproc)
+    jobs = jobs or min(MOST, processors())
+    asked = Run(original, args, python=python, timeout=timeout, processes=nproc)
     if converted is not None:
         _tell_source(original, converted)
     bars = CheckBars(Console(stderr=True), Console(stderr=form == "json"))
-    with terminated_like_interrupted(), bars:
+    with terminated_like_interrupted(), bars, served(asked, jobs) as run:
         try:
             source, prefixes = _sources(original, converted, together, each_transform, distribute=nproc is not None)
             task = Task(
@@ -164,6 +174,7 @@ def verify(
                 prefixes,
                 other_arguments,
                 "" if converted is None else str(converted),
+                jobs,
             )
             if nproc is not None and joins_ranks(text.read(original).content, source):
                 alone = replace(task, original=replace(run, processes=None))

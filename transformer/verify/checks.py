@@ -60,7 +60,7 @@ class Check:
     lockstep: Lockstep | None = field(default=None, repr=False)
     recording: Recording | None = field(default=None, repr=False)
     seconds: float = 0.0
-    """Wall-clock time, with the runs of the original that it needed."""
+    """Wall-clock time of its runs, with those of the original that it needed first."""
 
 
 def recorded_check(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Check:

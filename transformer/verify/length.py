@@ -30,6 +30,8 @@ class Length:
     """Where each turn of the training loop steps the environment once: with which step optimizers' begin; else 0."""
     warm_up: tuple[str, ...] = ()
     """The option that makes them begin that soon, with its value; none where they do by themselves."""
+    cuda: bool = False
+    """Whether the script's interpreter finds a CUDA device."""
 
     @property
     def stepwise(self) -> bool:
@@ -83,8 +85,9 @@ def probe(run: Run) -> tuple[Length, int]:
     """
     with run.under_harness("probe") as scratch:
         journal = json.loads((scratch.output / "journal.json").read_text())
+    cuda = journal["versions"]["cuda"]
     if not journal["probe"]:
-        return Length(None, 0, None), 1
+        return Length(None, 0, None, cuda=cuda), 1
     _, option, unit, planned, begins, envs = journal["probe"][0]
     options = (Option(name, held, value, tuple(flipped)) for _, name, held, value, flipped in journal["options"])
-    return Length(option, unit, planned, tuple(options), begins), envs
+    return Length(option, unit, planned, tuple(options), begins, cuda=cuda), envs

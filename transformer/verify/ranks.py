@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +27,7 @@ from transformer.verify.verify import (
     NoProgress,
     Progress,
     Task,
-    Timed,
+    Told,
     Verification,
     verify,
 )
@@ -65,12 +66,15 @@ def verify_ranks(task: Task, processes: int, progress: CheckProgress | None = No
     verification = verify(task, progress, names)
     if verification.verdict() is not None:
         return verification
-    checks = Timed(progress)
+    checks = Told(progress)
     climb = _Ranks(task, processes, progress, verification).climb(names)
+    begin = time.monotonic()
     for _ in checks.through(names):
+        since = time.monotonic()
         if check := next(climb, None):
-            checks.append(check)
-    return replace(verification, checks=(*verification.checks, *checks))
+            checks.append(replace(check, seconds=time.monotonic() - since))
+    seconds = verification.seconds + time.monotonic() - begin
+    return replace(verification, checks=(*verification.checks, *checks), seconds=seconds)
 
 
 def _names(task: Task, processes: int) -> list[str]:
@@ -131,7 +135,8 @@ class _Ranks:
         if shares is None:
             return Check(name, "not run", reason="no option was found that says how many environments there are")
         run = replace(self._run, args=with_option(self._task.original.args, (shares.option, str(shares.environments))))
-        run = replace(shares.length.shortened(run, self._iterations), environment={"OMP_NUM_THREADS": _threads()})
+        environment = {"OMP_NUM_THREADS": _threads(), **run.environment}
+        run = replace(shares.length.shortened(run, self._iterations), environment=environment)
         reference = record_by_hand(run, self._processes, shares.environments, self._stop_after)
         ranks = training_alone(self._ranks)
         return recorded_check(name, reference, ranks, compare(reference, ranks))

@@ -9,18 +9,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from transformer.syntax.text import decode
+from transformer.syntax.text import NotText, decode
 from transformer.verify.harness import NOT_EMULATED
+from transformer.verify.server import FIXED, HARNESS, Forked, Server, may_fork
 
 Mode = Literal["record", "log", "probe", "lockstep", "by_hand", "bench"]
-
-HARNESS = Path(__file__).parent / "harness"
 
 _POLL_SECONDS = 0.05
 _LAST_LINES = 15
@@ -35,6 +35,10 @@ class RunFailed(Exception):
         """`not_emulated`: the emulated CUDA device cannot run it, which says nothing of the script."""
         super().__init__(f"{reason}\n{last_lines}" if last_lines else reason)
         self.not_emulated = not_emulated
+
+
+class Halted(Exception):
+    """A run was ended as nobody waits for it any more."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,10 @@ class Run:
     """Environment variables beside those of this process."""
     processes: int | None = None
     """Processes to start it in with torchrun, on this machine; None starts the script itself."""
+    server: Server | None = field(default=None, compare=False)
+    """What is forked for it, where that makes no difference; without one it is a process of its own."""
+    halt: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    """Ends it, and all runs that were made of it by `replace`, once it is set."""
 
     @contextmanager
     def under_harness(
@@ -87,9 +95,29 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="lean-convert-") as name:
             scratch = Scratch(Path(name), self.processes)
             job = scratch.lay_out(self, {"mode": mode, **({"ranks": True} if self.processes else {}), **options})
-            command = [self.python, *self._torchrun(), str(harness), str(job)]
-            with _running(command, scratch, self.environment) as process:
-                yield Started(process, scratch, self.timeout)
+            with self._running(scratch, job, harness) as process:
+                yield Started(process, scratch, self.timeout, self.halt)
+
+    def _running(
+        self, scratch: Scratch, job: Path, harness: Path
+    ) -> AbstractContextManager[subprocess.Popen[bytes] | Forked]:
+        if harness == HARNESS and self._can_be_forked(scratch) and self.server is not None and self.server.fit:
+            scratch.stderr.touch()
+            return self.server.run(job, scratch.work, scratch.stderr, scratch.variables)
+        command = [self.python, *self._torchrun(), str(harness), str(job)]
+        return _running(command, scratch, self.environment)
+
+    def _can_be_forked(self, scratch: Scratch) -> bool:
+        server = self.server
+        if server is None or self.processes is not None or server.python != self.python:
+            return False
+        if server.variables != self.environment:
+            return False
+        try:
+            text = decode((scratch.root / "script" / self.script.name).read_bytes()).content
+        except NotText:
+            return False
+        return may_fork(text, self.script.resolve().parent)
 
     def _torchrun(self) -> tuple[str, ...]:
         if self.processes is None:
@@ -120,6 +148,19 @@ class Scratch:
         """The script's working directory."""
         return self.root / "work"
 
+    @property
+    def stderr(self) -> Path:
+        """The file that takes what the script writes to standard error."""
+        return self.root / "stderr"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables of the environment that every run has."""
+        return {
+            "TMPDIR": str(self.root / "tmp"),
+            "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),  # a check is no experiment to be tracked
+        }
+
     def lay_out(self, run: Run, job: dict[str, Any]) -> Path:
         """Make the folders, and copy the script; returns the path of the job file."""
         for folder in ("out", "work", "script", "tmp"):
@@ -138,7 +179,7 @@ class Scratch:
 
     def last_lines(self) -> str:
         """The end of what the script wrote to standard error, without the harness's frames in a traceback."""
-        text = (self.root / "stderr").read_text(errors="replace")
+        text = self.stderr.read_text(errors="replace")
         text = re.sub(
             rf'  File "{re.escape(str(HARNESS.parent.parent))}/[a-z]+/harness/.*\n(    .*\n)*|  File "<frozen .*\n',
             "",
@@ -152,15 +193,8 @@ class Scratch:
 @contextmanager
 def _running(command: list[str], scratch: Scratch, variables: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command in a process group of its own; on leaving, nothing of that group is left running."""
-    environment = {
-        **os.environ,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
-        "TMPDIR": str(scratch.root / "tmp"),
-        "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),  # a check is no experiment to be tracked
-        **variables,
-    }
-    with (scratch.root / "stderr").open("wb") as stderr:
+    environment = {**os.environ, **FIXED, **scratch.variables, **variables}
+    with scratch.stderr.open("wb") as stderr:
         process = subprocess.Popen(
             command,
             cwd=scratch.work,
@@ -183,9 +217,16 @@ def _running(command: list[str], scratch: Scratch, variables: Mapping[str, str])
 class Started:
     """A run that has begun."""
 
-    def __init__(self, process: subprocess.Popen[bytes], scratch: Scratch, timeout: float | None) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes] | Forked,
+        scratch: Scratch,
+        timeout: float | None,
+        halt: threading.Event,
+    ) -> None:
         self.scratch = scratch
         self.ended = False
+        self._halt = halt
         self._process = process
         self._timeout = timeout
         self._waited = 0.0
@@ -198,6 +239,7 @@ class Started:
 
         Raises:
             RunFailed: the script ended with an error, or ran out of time.
+            Halted: it was to end.
         """
         progress = self.scratch.output / "progress"
         while not (self.ended or until()):
@@ -206,6 +248,8 @@ class Started:
                 self.ended = True
             except subprocess.TimeoutExpired:
                 self._waited += _POLL_SECONDS
+            if self._halt.is_set():
+                raise Halted
             done = progress.stat().st_size if progress.exists() else 0
             if on_iteration is not None and done > self._seen:
                 self._seen = done
@@ -213,8 +257,8 @@ class Started:
             if self._timeout is not None and self._waited > self._timeout:
                 message = f"the script was still running after {self._timeout:.0f} s"
                 raise RunFailed(message, self.scratch.last_lines())
-        if self.ended and self._process.returncode != 0:
-            status = self._process.returncode
+        status = self._process.returncode if self.ended else None
+        if status:
             raise RunFailed(_reason(status), self.scratch.last_lines(), not_emulated=status == NOT_EMULATED)
 
 

@@ -79,7 +79,7 @@ def _print_outcome(verification: Verification, console: Console, required: tuple
     if failing is not None and failing.status == "failed":
         console.print(Text(failing.reason, style="red"), soft_wrap=True)
         return
-    total = _duration(sum(check.seconds for check in verification.checks))
+    total = _duration(verification.seconds)
     if failing is None:
         console.print(Text(f"{_equal_on(verification)}   {total}", style="bold green"), soft_wrap=True)
         return
@@ -177,6 +177,7 @@ def as_json(verification: Verification, required: tuple[str, ...], seeds: SeedsR
         },
         "not_exercised": list(verification.not_exercised),
         "iterations": verification.original.iterations,
+        "seconds": round(verification.seconds, 1),
         "versions": dict(verification.original.versions),
         "checks": [_check_json(check) for check in verification.checks],
         "seeds": None if seeds is None else seeds.as_json(),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -38,6 +39,7 @@ from transformer.verify.other_arguments import OTHER_ITERATIONS, every_other_swi
 from transformer.verify.record import record_run
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
+from transformer.verify.side_by_side import Runs
 
 ITERATIONS = 3
 STEPS = 130
@@ -118,6 +120,8 @@ class Task:
     """Whether what a usual run does not exercise is compared in a run with other arguments."""
     converted_name: str = ""
     """Path of the converted script, as it was given; empty where the original was converted for this."""
+    jobs: int = 1
+    """So many runs at once; one where there is a GPU."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,8 @@ class Verification:
     """Name and digest of `original` and `converted`."""
     not_exercised: tuple[str, ...] = ()
     """Ways of the original's training code that no run of it took, one sentence each."""
+    seconds: float = 0.0
+    """Wall-clock time of all; less than that of all checks where runs went on side by side."""
 
     def verdict(self, required: Sequence[str] = ()) -> Check | None:
         """The first check that is different or failed, or was required and did not run here; None where all is well."""
@@ -170,18 +176,12 @@ def verify(task: Task, progress: CheckProgress | None = None, then: Sequence[str
     return _Checks(task, progress or NoProgress(), then).run()
 
 
-class Timed(list[Check]):
-    """Checks, each with the time since the one before it; progress is told of each line of the verdict."""
+class Told(list[Check]):
+    """Checks that have ended; progress is told of each line of the verdict."""
 
     def __init__(self, progress: CheckProgress) -> None:
         super().__init__()
         self._progress = progress
-        self._last = time.monotonic()
-
-    def append(self, check: Check) -> None:
-        """Take in a check that has just ended."""
-        before, self._last = self._last, time.monotonic()
-        super().append(replace(check, seconds=self._last - before))
 
     def through(self, names: Sequence[str]) -> Iterator[str]:
         """The names of checks, in their order; what is appended while one is given belongs to it."""
@@ -194,31 +194,52 @@ class Timed(list[Check]):
                 self._progress.finish(line, [check for check in self if line_of(check.name) == line])
 
 
+Pending = Callable[[], Check]
+"""Waits for the runs of a check, and gives it."""
+
+
 class _Checks:
     def __init__(self, task: Task, progress: CheckProgress, then: Sequence[str]) -> None:
+        self._since = time.monotonic()
+        task = replace(task, original=replace(task.original, halt=threading.Event()))
         self._task = task
         self._progress = progress
-        self._checks = Timed(progress)
+        self._checks = Told(progress)
         self._names = _names(task)
         progress.plan(list(dict.fromkeys(map(line_of, (*self._names, *then)))))
         self._length = find_length(task.original)
+        # What a GPU's memory has room for is not known
+        self._runs = Runs(1 if self._length.cuda else task.jobs, task.original.halt)
+        self._runs.seconds[self._names[0]] = time.monotonic() - self._since
         usual = STEPS if self._length.stepwise else ITERATIONS
-        self._usual = _Comparison(task, progress, self._length, task.original, task.iterations or usual)
+        self._usual = self._comparison(self._names[0], task.original, task.iterations or usual)
         self._notes = [PERMUTATIONS]
-        _check_usable(self._usual.original)
+        self._pending: dict[str, Pending] = {}
+
+    def _comparison(self, first: str, run: Run, iterations: int, *how: Any) -> _Comparison:
+        return _Comparison(self._task, self._progress, self._runs, self._length, run, iterations, first, *how)
 
     def run(self) -> Verification:
+        try:
+            return self._run()
+        finally:
+            self._runs.end()
+
+    def _run(self) -> Verification:
         checks = self._checks
         others: list[_Comparison] = []
+        self._begin(self._first_names())
+        _check_usable(self._usual.original)
         for name in checks.through(self._names):
-            if name != OTHER_ARGUMENTS:
-                checks.append(self._blocked(checks, name) or self._usual_check(name))
-            elif self._blocked(checks, "") is None:
-                others = self._others()
-                for comparison in others:
-                    if self._blocked(checks, "") is None:
-                        for check in self._with_other_arguments(comparison):
-                            checks.append(check)
+            if name == OTHER_ARGUMENTS and self._blocked("") is None:
+                found = self._others()
+                others = [comparison for comparison, _ in found]
+                self._begin(self._names)
+                for _, pending in found:
+                    if self._blocked("") is None:
+                        self._end_others(pending)
+            elif name != OTHER_ARGUMENTS:
+                self._append(self._blocked(name) or self._pending[name]())
         return Verification(
             tuple(checks),
             self._usual.original,
@@ -227,9 +248,26 @@ class _Checks:
             tuple(Arguments(comparison.run.args, comparison.episodes) for comparison in others),
             _scripts(self._task),
             not_exercised(sites_of(c.original for c in (self._usual, *others))),
+            time.monotonic() - self._since,
         )
 
-    def _usual_check(self, name: str) -> Check:
+    def _first_names(self) -> Sequence[str]:
+        """The checks to begin with: those before other arguments, which hang on how the first run went.
+
+        Compiling takes longest; it begins at once where there is a processor for it beside the others.
+        """
+        if OTHER_ARGUMENTS not in self._names:
+            return self._names
+        first = self._names[: self._names.index(OTHER_ARGUMENTS)]
+        return [COMPILED, *first] if self._runs.beside and COMPILED in self._names else first
+
+    def _begin(self, names: Sequence[str]) -> None:
+        """Begin the runs of those checks that have not begun yet."""
+        for name in names:
+            if name not in (*self._pending, OTHER_ARGUMENTS):
+                self._pending[name] = self._usual_check(name)
+
+    def _usual_check(self, name: str) -> Pending:
         """A check with the arguments that were given."""
         sources = {**dict(self._task.prefixes), FLAGS_OFF: self._task.converted}
         if name in sources:
@@ -238,14 +276,19 @@ class _Checks:
             return self._usual.with_workers()
         return self._usual.with_flags(name) if name in CHECKS else self._usual.with_precision(name)
 
-    @staticmethod
-    def _blocked(checks: list[Check], name: str) -> Check | None:
+    def _append(self, check: Check) -> None:
+        """Take in a check that has ended; after one that is not equal, all runs are ended."""
+        self._checks.append(replace(check, seconds=self._runs.seconds[check.name]))
+        if self._blocked("") is not None:
+            self._runs.end()
+
+    def _blocked(self, name: str) -> Check | None:
         """The check, not run, where one below it is not equal."""
-        failed = next((r.name for r in checks if r.status in ("different", "failed")), None)
+        failed = next((r.name for r in self._checks if r.status in ("different", "failed")), None)
         return None if failed is None else Check(name, "not run", reason=f"{failed} comes first")
 
-    def _others(self) -> list[_Comparison]:
-        """The original under arguments that exercise more of it, and with short episodes; empty without any."""
+    def _others(self) -> list[tuple[_Comparison, dict[str, Pending]]]:
+        """The original under arguments that exercise more of it, and with short episodes; with begun checks of each."""
         original = self._task.original
         source = original.source or text.read(original.script).content
         wanted = other_arguments(source, self._length.options, sites_of([self._usual.original]))
@@ -257,13 +300,15 @@ class _Checks:
             args = original.args
             for change in changes:
                 args = with_option(args, change)
-            run = replace(original, args=args)
+            first = with_end(self._other_names(suffix)[0], suffix)
+            iterations = STEPS if self._length.stepwise else OTHER_ITERATIONS + (episodes is not None)
+            comparison = self._comparison(first, replace(original, args=args), iterations, suffix, episodes)
             try:
-                iterations = STEPS if self._length.stepwise else OTHER_ITERATIONS + (episodes is not None)
-                return _Comparison(self._task, self._progress, self._length, run, iterations, suffix, episodes)
+                _ = comparison.original
             except RunFailed as failure:
                 failures.append(str(failure).splitlines()[-1])
                 raise
+            return comparison
 
         kept, others = most_that_run(wanted, run) if wanted else ((), None)
         if left_out := [" ".join(change) for change in wanted if change not in kept]:
@@ -273,33 +318,39 @@ class _Checks:
             )
         if others is None:
             return []
+        found = [(others, self._with_other_arguments(others))]
         other = every_other_switch(kept, self._length.options)
-        if other in ((), kept):
-            return [others]
-        try:
-            return [others, run(other, SHORT_EPISODES, _episodes(self._usual.original))]
-        except RunFailed:  # the one says more than the other
-            return [others]
+        if other not in ((), kept):
+            with suppress(RunFailed):  # the one says more than the other
+                short = run(other, SHORT_EPISODES, _episodes(self._usual.original))
+                found.append((short, self._with_other_arguments(short)))
+        return found
 
-    def _with_other_arguments(self, others: _Comparison) -> list[Check]:
-        """Both checks that compile nothing; with short episodes the one with flags, if the script has any."""
+    def _other_names(self, suffix: str) -> list[str]:
+        """The checks that compile nothing; with short episodes the one with flags, if the script has any."""
         names = [FLAGS_OFF]
         if any(flag in find_flags(self._task.converted).by_use for flag in FLAGS[COMPILED_GRAPHS]):
             names.append(FLAGS_ON)
-        checks: list[Check] = []
-        for name in names if others.suffix == OTHER_ARGUMENTS else names[-1:]:
-            suffixed = with_end(name, others.suffix)
-            try:
-                flags_off = name == FLAGS_OFF
-                checks.append(
-                    self._blocked(checks, suffixed)
-                    or (others.flags_off(name, self._task.converted) if flags_off else others.with_flags(name))
-                )
-            except CannotVerify as failure:  # as usual it does repeat itself, or is not known to differ
-                return [*checks, Check(suffixed, "not run", reason=str(failure))]
+        return names if suffix == OTHER_ARGUMENTS else names[-1:]
+
+    def _with_other_arguments(self, others: _Comparison) -> dict[str, Pending]:
+        """Begin the checks that compile nothing."""
+        pending = {}
+        for name in self._other_names(others.suffix):
+            begun = others.flags_off(name, self._task.converted) if name == FLAGS_OFF else others.with_flags(name)
+            pending[with_end(name, others.suffix)] = begun
         if others.suffix == SHORT_EPISODES and WORKERS in find_flags(self._task.converted).by_use:
-            checks.append(self._blocked(checks, with_end(WORKERS, others.suffix)) or others.with_workers())
-        return checks
+            pending[with_end(WORKERS, others.suffix)] = others.with_workers()
+        return pending
+
+    def _end_others(self, pending: Mapping[str, Pending]) -> None:
+        """Take in checks with other arguments."""
+        for name, check in pending.items():
+            try:
+                self._append(self._blocked(name) or check())
+            except CannotVerify as failure:  # as usual it does repeat itself, or is not known to differ
+                self._append(Check(name, "not run", reason=str(failure)))
+                return
 
 
 def _names(task: Task) -> list[str]:
@@ -345,19 +396,21 @@ class _Comparison:
         self,
         task: Task,
         progress: Progress,
+        runs: Runs,
         length: Length,
         run: Run,
         iterations: int,
+        first: str,
         suffix: str = "",
         episodes: Episodes | None = None,
     ) -> None:
-        """Run the original, whose checks get names that end in `suffix`, with episodes cut short if asked for.
+        """Begin to run the original, whose checks get names that end in `suffix`, with episodes cut short if asked for.
 
-        Raises:
-            RunFailed: it ended with an error, or ran out of time.
+        The run's time is that of the check `first`.
         """
         self._task = task
         self._progress = progress
+        self._runs = runs
         self._iterations = iterations
         self.suffix = suffix
         self.episodes = episodes
@@ -365,71 +418,66 @@ class _Comparison:
         self.run = length.shortened(run, iterations)
         self._stepwise = length.stepwise
         self._stop_after = iterations if length.option is None else None
-        self.original = self._record("original", self.run, watch=True)
-        self._emulated_original: Recording | None = None
+        self._original = runs.begin(first, lambda: self._record("original", self.run, watch=True))
+        self._emulated_original: Callable[[], Recording] | None = None
 
-    def flags_off(self, name: str, source: str) -> Check:
-        """The check of a script with its flags off.
+    @property
+    def original(self) -> Recording:
+        """What the original did; waits for it.
 
         Raises:
-            CannotVerify: the original does not repeat itself.
+            RunFailed: it ended with an error, or ran out of time.
         """
+        return self._original()
+
+    def flags_off(self, name: str, source: str) -> Pending:
+        """The check of a script with its flags off."""
         return self._named(self._recorded(name, replace(self.run, source=source)))
 
-    def with_workers(self) -> Check:
-        """The check of the converted script with its environments in worker processes.
-
-        Raises:
-            CannotVerify: the original does not repeat itself.
-        """
+    def with_workers(self) -> Pending:
+        """The check of the converted script with its environments in worker processes."""
         options = find_flags(self._task.converted).options([WORKERS]) or []
         run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options, str(NUM_WORKERS)))
-        check = self._recorded(WORKERS, run)
-        if check.status == "equal" and check.recording is not None and check.recording.forks <= self.original.forks:
-            reason = "no environment was stepped in a worker: give the script more environments, `-- --num-envs 4`"
-            check = Check(WORKERS, "not run", reason=reason)
-        return self._named(check)
+        recorded = self._recorded(WORKERS, run)
 
-    def with_precision(self, name: str) -> Check:
+        def judge() -> Check:
+            check = recorded()
+            if check.status == "equal" and check.recording is not None and check.recording.forks <= self.original.forks:
+                reason = "no environment was stepped in a worker: give the script more environments, `-- --num-envs 4`"
+                check = Check(WORKERS, "not run", reason=reason)
+            return check
+
+        return self._named(judge)
+
+    def with_precision(self, name: str) -> Pending:
         """The check of the converted script in other arithmetic.
 
         With that taken away its bits must be the original's. With it, the functions that torch.compile is given are
         compared with float32's; they are compiled only where the check's name says so.
-
-        Raises:
-            CannotVerify: the original does not repeat itself.
         """
         precision, flags = name.rpartition("-")[2], find_flags(self._task.converted)
         options = flags.options(["compile"])
         if options is None:
-            return Check(name, "not run", reason="the converted script has no flag for compile")
+            return _not_run(name, "the converted script has no flag for compile")
         if precision == "tf32" and not self.original.versions["cuda"]:
-            return Check(name, "not run", reason="there is no CUDA device here, and TF32 is its arithmetic")
+            return _not_run(name, "there is no CUDA device here, and TF32 is its arithmetic")
         args = (*self.run.args, flags.by_use[PRECISION], precision)
         run = replace(self.run, source=self._task.converted, args=args)
-        if name == precision:
-            taken_away = self._recorded(name, run, in_float32=True)
-            if taken_away.status != "equal":
-                return taken_away
+        taken_away = self._recorded(name, run, in_float32=True) if name == precision else None
         run = replace(run, args=(*args, *options))
-        try:
-            lockstep = self._lockstep(name, run, uncompiled=name == precision, in_float32=True)
-        except RunFailed as failure:
-            return self._crashed(name, failure)
-        return precision_check(name, lockstep, DTYPES[precision])
+        lockstep = self._lockstep(name, run, uncompiled=name == precision, in_float32=True)
 
-    def with_flags(self, name: str) -> Check:
-        """A check of the converted script with its flags on.
+        def judge() -> Check:
+            if taken_away is not None and (check := taken_away()).status != "equal":
+                return check
+            try:
+                return precision_check(name, lockstep(), DTYPES[precision])
+            except RunFailed as failure:
+                return self._crashed(name, failure)
 
-        Raises:
-            CannotVerify: the original does not repeat itself.
-        """
-        return self._named(self._with_flags(name))
+        return judge
 
-    def _named(self, check: Check) -> Check:
-        return replace(check, name=with_end(check.name, self.suffix))
-
-    def _with_flags(self, name: str) -> Check:
+    def with_flags(self, name: str) -> Pending:
         """A check of the converted script with its flags on, on an emulated device where it needs one that is not here.
 
         What CUDA would refuse fails; what the emulation lacks does not.
@@ -440,19 +488,31 @@ class _Comparison:
             wanted = wanted[1:] or wanted  # all flags that there are
         options = flags.options(wanted)
         if options is None:
-            return Check(name, "not run", reason=f"the converted script has no flag for {' + '.join(wanted)}")
+            return self._named(_not_run(name, f"the converted script has no flag for {' + '.join(wanted)}"))
         run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options))
         emulated = "cudagraphs" in wanted and not self.original.versions["cuda"]
         if emulated and self.run.processes is not None:
-            return Check(name, "not run", reason="there is no CUDA device here, and an emulated one serves one process")
-        try:
-            check = self._recorded(name, run, emulated) if name in EAGER else self._compiled(name, run, emulated)
-        except RunFailed as failure:
-            if not emulated:
-                raise
-            reason = f"there is no CUDA device here, and an emulated one does not run the original: {failure}"
-            return Check(name, "not run", reason=reason)
-        return replace(check, status="emulated") if emulated and check.status == "equal" else check
+            return _not_run(name, "there is no CUDA device here, and an emulated one serves one process")
+        begun = self._recorded(name, run, emulated) if name in EAGER else self._compiled(name, run, emulated)
+
+        def judge() -> Check:
+            try:
+                check = begun()
+            except RunFailed as failure:
+                if not emulated:
+                    raise
+                reason = f"there is no CUDA device here, and an emulated one does not run the original: {failure}"
+                return Check(name, "not run", reason=reason)
+            return replace(check, status="emulated") if emulated and check.status == "equal" else check
+
+        return self._named(judge)
+
+    def _named(self, pending: Pending) -> Pending:
+        def judge() -> Check:
+            check = pending()
+            return replace(check, name=with_end(check.name, self.suffix))
+
+        return judge
 
     def _record(self, name: str, run: Run, iterations: int | None = None, **options: Any) -> Recording:
         with self._progress.run(with_end(name, self.suffix), iterations or self._iterations) as on_iteration:
@@ -465,11 +525,20 @@ class _Comparison:
                 **options,
             )
 
-    def _lockstep(self, name: str, run: Run, **options: bool) -> Lockstep:
-        with self._progress.run(with_end(name, self.suffix), self._iterations) as on_iteration:
-            return run_in_lockstep(
-                run, every=self._task.every, iterations=self._stop_after, on_iteration=on_iteration, **options
-            )
+    def _begin(self, check: str, *args: Any, **options: Any) -> Callable[[], Recording]:
+        """Begin a recording for a check."""
+        return self._runs.begin(with_end(check, self.suffix), lambda: self._record(*args, **options))
+
+    def _lockstep(self, name: str, run: Run, **options: bool) -> Callable[[], Lockstep]:
+        """Begin to compare fast functions with eager ones."""
+
+        def begin() -> Lockstep:
+            with self._progress.run(with_end(name, self.suffix), self._iterations) as on_iteration:
+                return run_in_lockstep(
+                    run, every=self._task.every, iterations=self._stop_after, on_iteration=on_iteration, **options
+                )
+
+        return self._runs.begin(with_end(name, self.suffix), begin)
 
     def _crashed(self, name: str, failure: RunFailed) -> Check:
         """The check on which the converted script ended with an error, in its own file and lines."""
@@ -481,58 +550,72 @@ class _Comparison:
         said = str(failure).replace(f'File "{script}"', f'File "{converted or "the converted " + script}"')
         return Check(name, "failed", reason=f"the converted script {converted or script} failed: {said}")
 
-    def _original_on(self, emulated: bool) -> Recording:
-        """The original's recording on the device of a check.
-
-        Raises:
-            RunFailed: it does not run on the emulated one.
-        """
+    def _original_on(self, emulated: bool, check: str) -> Callable[[], Recording]:
+        """The original's recording on the device of a check; it fails where it does not run on the emulated one."""
         if not emulated:
-            return self.original
+            return self._original
         if self._emulated_original is None:
-            self._emulated_original = self._record("original, emulated", self.run, emulated=True)
+            self._emulated_original = self._begin(check, "original, emulated", self.run, emulated=True)
         return self._emulated_original
 
-    def _recorded(self, name: str, run: Run, emulated: bool = False, *, in_float32: bool = False) -> Check:
+    def _recorded(self, name: str, run: Run, emulated: bool = False, *, in_float32: bool = False) -> Pending:
         """A check on which bits must be equal.
 
-        Raises:
-            RunFailed: the original does not run on the emulated device.
+        It raises CannotVerify where the original does not repeat itself, and RunFailed where that does not run on the
+        emulated device.
         """
-        original = self._original_on(emulated)
-        try:
-            converted = self._record(name, run, uncompiled=name in EAGER, emulated=emulated, in_float32=in_float32)
-        except RunFailed as failure:
-            return self._crashed(name, failure)
-        converted = without_options(
-            converted, added_options(self._before, run.source or self._before), on=name in EAGER
-        )
-        differences = compare(original, converted)
-        if differences:
-            again = compare(original, self._record("original again", self.run, emulated=emulated))
-            if again:
-                raise CannotVerify(
-                    f"the original does not repeat itself: {again[0]}\n"
-                    "Seed its environments and generators, so that two runs of it can be compared."
-                )
-        return recorded_check(name, original, converted, differences)
+        original_run = self._original_on(emulated, name)
+        converted_run = self._begin(name, name, run, uncompiled=name in EAGER, emulated=emulated, in_float32=in_float32)
 
-    def _compiled(self, name: str, run: Run, emulated: bool) -> Check:
+        def judge() -> Check:
+            original = original_run()
+            try:
+                converted = converted_run()
+            except RunFailed as failure:
+                return self._crashed(name, failure)
+            converted = without_options(
+                converted, added_options(self._before, run.source or self._before), on=name in EAGER
+            )
+            differences = compare(original, converted)
+            if differences:
+                again = compare(original, self._record("original again", self.run, emulated=emulated))
+                if again:
+                    raise CannotVerify(
+                        f"the original does not repeat itself: {again[0]}\n"
+                        "Seed its environments and generators, so that two runs of it can be compared."
+                    )
+            return recorded_check(name, original, converted, differences)
+
+        return judge
+
+    def _compiled(self, name: str, run: Run, emulated: bool) -> Pending:
         """A check on which compiled functions are compared with eager ones, and the first iteration's log beside them.
 
-        Raises:
-            RunFailed: the original does not run on the emulated device.
+        It raises RunFailed where the original does not run on the emulated device.
         """
-        original = self._original_on(emulated)
-        try:
-            lockstep = self._lockstep(name, run, emulated=emulated)
-        except RunFailed as failure:
-            return self._crashed(name, failure)
-        other = self._record("original by another clock", self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK)
-        added = added_options(self._before, self._task.converted)
-        logs = (replace(log, prints=lines_without_options(log.prints, added, on=True)) for log in lockstep.logs)
-        runs = zip((original, *original.peers), (other, *other.peers), logs, strict=True)
-        return lockstep_check(name, lockstep, [compare_first_log(*of_rank) for of_rank in runs])
+        original_run = self._original_on(emulated, name)
+        lockstep_run = self._lockstep(name, run, emulated=emulated)
+        other_run = self._begin(
+            name, "original by another clock", self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK
+        )
+
+        def judge() -> Check:
+            original = original_run()
+            try:
+                lockstep = lockstep_run()
+            except RunFailed as failure:
+                return self._crashed(name, failure)
+            other = other_run()
+            added = added_options(self._before, self._task.converted)
+            logs = (replace(log, prints=lines_without_options(log.prints, added, on=True)) for log in lockstep.logs)
+            runs = zip((original, *original.peers), (other, *other.peers), logs, strict=True)
+            return lockstep_check(name, lockstep, [compare_first_log(*of_rank) for of_rank in runs])
+
+        return judge
+
+
+def _not_run(name: str, reason: str) -> Pending:
+    return lambda: Check(name, "not run", reason=reason)
 
 
 def _check_usable(original: Recording) -> None:

@@ -1,4 +1,4 @@
-"""Entry point: `python .../harness JOB.json` (see :class:`Job` for the file's fields)."""
+"""Entry point: `python .../harness JOB.json` (see :class:`Job` for the file's fields), or `... --serve MODULE...`."""
 
 import importlib
 import importlib.util
@@ -20,4 +20,7 @@ def _load_package() -> None:
 
 if __name__ == "__main__":
     _load_package()
-    sys.exit(importlib.import_module("_lean_harness.execute").main(sys.argv[1]))
+    job = sys.argv[1]
+    if job == "--serve":
+        job = importlib.import_module("_lean_harness.serve").serve(sys.argv[2:])
+    sys.exit(0 if job is None else importlib.import_module("_lean_harness.execute").main(job))

@@ -1,0 +1,169 @@
+"""The process that is forked for each run, as it is seen from here: what scripts import is imported once."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FIXED = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
+"""Variables of the environment that every process of a run has from its beginning."""
+HARNESS = Path(__file__).parent / "harness"
+MODULES = ("numpy", "torch", "torch.utils.tensorboard", "tensordict", "tensordict.nn", "tyro", "tqdm")
+"""What is imported once. None of them starts a thread or draws a number, and what the harness replaces in them it
+replaces in a module that has been imported as well. Those that hold clocks (gym, gymnasium) are not among them."""
+
+_SETS_VARIABLES = {"environ", "environb", "putenv", "unsetenv", "load_dotenv"}
+
+
+class Forked:
+    """A run in a fork: what :class:`subprocess.Popen` tells of a process."""
+
+    def __init__(self) -> None:
+        self.returncode: int | None = None
+        self._over = threading.Event()
+
+    def end(self, status: int) -> None:
+        """Take in that it has ended."""
+        self.returncode = status
+        self._over.set()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Give its exit status, negative where a signal ended it.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs.
+        """
+        if not self._over.wait(timeout):
+            raise subprocess.TimeoutExpired("fork", timeout or 0.0)
+        assert self.returncode is not None
+        return self.returncode
+
+
+@dataclass(eq=False)
+class Server:
+    """A process of an interpreter that forks itself for runs, from any thread of this one."""
+
+    python: str
+    variables: Mapping[str, str]
+    """Environment variables beside those of this process; for runs that want these alone."""
+    _process: subprocess.Popen[bytes] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ready: threading.Event = field(default_factory=threading.Event)
+    _fit: bool = False
+    _runs: dict[int, Forked] = field(default_factory=dict)
+    _count: int = 0
+
+    @property
+    def fit(self) -> bool:
+        """Whether it can fork; waits until it has imported all."""
+        self._ready.wait()
+        return self._fit
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Be there within the context; on leaving, all runs are ended."""
+        command = [self.python, str(HARNESS), "--serve", *MODULES]
+        with tempfile.TemporaryDirectory(prefix="lean-convert-") as folder:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env={**os.environ, **FIXED, **self.variables},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            except OSError:  # told of where a run cannot be started either
+                self._ready.set()
+                yield
+                return
+            reader = threading.Thread(target=self._read, daemon=True)
+            reader.start()
+            try:
+                yield
+            finally:
+                assert self._process.stdin is not None
+                self._process.stdin.close()
+                if not self._ready.is_set():
+                    self._process.kill()  # it still imports
+                self._process.wait()
+                reader.join()
+
+    @contextmanager
+    def run(self, job: Path, work: Path, stderr: Path, variables: Mapping[str, str]) -> Iterator[Forked]:
+        """Run a job of the harness; on leaving, nothing of it is left running."""
+        forked = Forked()
+        with self._lock:
+            self._count += 1
+            number = self._count
+            self._runs[number] = forked
+        self._order(run=number, job=str(job), work=str(work), stderr=str(stderr), variables=dict(variables))
+        try:
+            yield forked
+        finally:
+            if forked.returncode is None:
+                self._order(end=number)
+                forked.wait()
+
+    def _order(self, **fields: Any) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            with self._lock:
+                self._process.stdin.write(json.dumps(fields).encode() + b"\n")
+                self._process.stdin.flush()
+        except (OSError, ValueError):
+            self._gone()
+
+    def _read(self) -> None:
+        """Take in what the process answers, until it ends."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            if "fit" in answer:
+                self._fit = answer["fit"]
+                self._ready.set()
+            else:
+                self._runs.pop(answer["ended"]).end(answer["status"])
+        self._gone()
+
+    def _gone(self) -> None:
+        """End what it can tell nothing of any more."""
+        self._fit = False
+        self._ready.set()
+        while self._runs:
+            self._runs.popitem()[1].end(-9)
+
+
+def may_fork(source: str, beside: Path) -> bool:
+    """Whether a script runs in a fork as it would in a process of its own.
+
+    Not where this platform has no forks that are safe. Nor where it, or a file beside it that it imports, may set
+    variables of the environment, which some of :data:`MODULES` read when they are imported, or be one of them by name.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return False
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    firsts = {name.partition(".")[0] for name in (*imported, *MODULES)}
+    if any((beside / end).exists() for name in firsts for end in (name, f"{name}.py") if name):
+        return False
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names |= {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return names.isdisjoint(_SETS_VARIABLES)
