@@ -25,6 +25,12 @@ def forking() -> Iterator[Server]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def alone(toy_script: Path) -> Recording:
+    """What a process of its own records."""
+    return record_run(Run(toy_script, server=Server("another interpreter", {})))
+
+
 @pytest.fixture
 def run(toy_script: Path, forking: Server) -> Run:
     return Run(toy_script, server=forking)
@@ -35,18 +41,18 @@ def beginning(run: Run, *lines: str) -> Run:
     return replace(run, source=TOY.replace(BEGIN, BEGIN + "".join(f"    {line}\n" for line in lines)))
 
 
-def test_a_fork_does_what_a_process_does(run: Run, toy_recording: Recording) -> None:
+def test_a_fork_does_what_a_process_does(run: Run, alone: Recording) -> None:
     assert run.server is not None
     assert run.server.fit
     forked = record_run(run)
-    assert compare(toy_recording, forked) == compare(forked, record_run(run)) == ()
-    assert forked.seconds < toy_recording.seconds / 2  # nothing was imported
+    assert compare(alone, forked) == compare(forked, record_run(run)) == ()
+    assert forked.seconds < alone.seconds / 2  # nothing was imported
 
 
-def test_what_a_run_changes_ends_with_it(run: Run, toy_recording: Recording) -> None:
+def test_what_a_run_changes_ends_with_it(run: Run, alone: Recording) -> None:
     with pytest.raises(RunFailed, match="NoneType"):
         record_run(beginning(run, "nn.Linear.forward = torch.optim.Adam = None"))
-    assert compare(toy_recording, record_run(run)) == ()
+    assert compare(alone, record_run(run)) == ()
 
 
 def test_an_error_is_told_by_the_scripts_own_lines(run: Run) -> None:
@@ -116,12 +122,13 @@ def test_runs_go_on_beside_one_another_and_end_by_themselves(run: Run, tmp_path:
     assert compare(*ended) == ()
 
 
-def test_without_the_server_runs_are_processes(toy_script: Path, toy_recording: Recording) -> None:
+def test_without_the_server_runs_are_processes(toy_script: Path, alone: Recording) -> None:
     ended = Server(sys.executable, {})
     with ended.serving():
         assert ended._process is not None
         ended._process.kill()
-        assert compare(toy_recording, record_run(Run(toy_script, server=ended))) == ()
+        assert not ended.fit
+        assert compare(alone, record_run(Run(toy_script, server=ended))) == ()
     other = Server("/no/such/python", {})
     with other.serving():
         assert not other.fit

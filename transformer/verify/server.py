@@ -74,11 +74,13 @@ class Server:
         """Be there within the context; on leaving, all runs are ended."""
         command = [self.python, str(HARNESS), "--serve", *MODULES]
         with tempfile.TemporaryDirectory(prefix="lean-convert-") as folder:
+            # What is compiled in one run is compiled for all of them, and for none after them
+            compiled = {"TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor")}
             try:
                 self._process = subprocess.Popen(
                     command,
                     cwd=folder,
-                    env={**os.environ, **FIXED, **self.variables},
+                    env={**compiled, **os.environ, "TMPDIR": folder, **FIXED, **self.variables},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
