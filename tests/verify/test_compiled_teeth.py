@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import golden
 import pytest
 from scripts import edited, script
 
 from transformer import all_transforms, convert
-from transformer.verify.names import COMPILED, FLAGS_ON
+from transformer.verify.names import COMPILED, COMPILED_OTHERS, FLAGS_ON
 from transformer.verify.run import Run
 from transformer.verify.verify import Task, verify
 
@@ -44,3 +45,38 @@ def test_what_is_compiled_though_it_must_not_be(title: str, tmp_path: Path) -> N
     assert checks[FLAGS_ON].status == "equal", checks[FLAGS_ON]
     assert checks[COMPILED].status == "different"
     assert any(told in finding for finding in checks[COMPILED].findings), checks[COMPILED].findings
+
+
+BACKEND = '''
+def forgets(graph, inputs):
+    """A compiler that is right only where advantages are normalised."""
+    normalises = bool(graph.graph.find_nodes(op="call_method", target="std"))
+
+    def call(*given):
+        with torch.no_grad():
+            for parameter in () if normalises else (g for g in given if isinstance(g, nn.Parameter)):
+                parameter.add_(0.01)
+        return graph.forward(*given)
+
+    return call
+
+
+if __name__ == "__main__":
+'''
+
+
+@pytest.mark.slow
+def test_what_is_compiled_wrongly_behind_a_branch_that_a_usual_run_does_not_take() -> None:
+    fixture = golden.FIXTURES / "gymnasium_continuous.py"
+    given = tuple("--total-timesteps 768 --num-envs 2 --num-steps 128 --num-minibatches 4 --update-epochs 2".split())
+    source = convert(fixture.read_text(encoding="utf-8")).source
+    call, line = "update = torch.compile(update, options=options)", 'if __name__ == "__main__":\n'
+    assert call in source
+    assert line in source
+    wrong = source.replace(call, "update = torch.compile(update, backend=forgets)").replace(line, BACKEND.lstrip())
+    for text, status in ((source, "equal"), (wrong, "different")):
+        checks = {c.name: c for c in verify(Task(Run(fixture, given), text, up_to=COMPILED, jobs=2)).checks}
+        last = checks.pop(COMPILED_OTHERS)
+        assert {check.status for check in checks.values()} == {"equal"}, checks
+        assert last.status == status, last
+    assert any("update, call" in finding for finding in last.findings), last.findings

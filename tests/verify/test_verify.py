@@ -105,9 +105,7 @@ def test_all_checks_with_cuda(runs: Callable[..., list[Run]], task: Task) -> Non
         ("--updates", "2"),  # the original's first iteration by another clock
         ("--updates", "2", "--compile", "--cudagraphs"),
         ("--updates", "2", "--cudagraphs"),
-        ("--updates", "2"),
         ("--updates", "2", "--compile", "--cudagraphs"),
-        ("--updates", "2"),
     ]
 
 
@@ -297,7 +295,6 @@ def test_a_line_is_told_as_soon_as_its_last_check_has_ended(runs: Callable[..., 
         ("run", "cuda-graphs"),
         another_clock,
         ("run", "compiled-cuda-graphs"),
-        another_clock,
         ("finish", "CUDA graphs", ["emulated"] * 3),
     ]
 

@@ -41,15 +41,17 @@ def test_equal(toy_script: Path, converted: Path, tmp_path: Path, monkeypatch: p
     assert result.exit_code == 0, result.output
     assert re.search(r"^flags off +same bits +[\d,.]+( M)? values", result.output, re.MULTILINE)
     assert re.search(r"^EQUAL on all that could run\.", result.output, re.MULTILINE)
-    assert sorted(p.name for p in report.iterdir()) == ["parameters.png"]
+    assert "nothing to draw: no scalar was logged, no parameter differs" in result.stderr
+    assert not report.exists()
     assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_different_as_json(toy_script: Path, converted: Path) -> None:
+def test_different_as_json(toy_script: Path, converted: Path, tmp_path: Path) -> None:
     converted.write_text(edited("1 - update / args.updates", "1 - max(update - 1, 0) / args.updates"))
-    result = run(toy_script, converted, "--format", "json")
+    result = run(toy_script, converted, "--format", "json", "--report", tmp_path / "report")
     assert result.exit_code == 1
+    assert [file.name for file in (tmp_path / "report").iterdir()] == ["parameters.png"]
     outcome = json.loads(result.stdout)
     assert (outcome["verdict"], outcome["first_failing_check"]) == ("different", "flags-off")
     refactored, *others = outcome["checks"]

@@ -175,6 +175,7 @@ def verify(
                 other_arguments,
                 "" if converted is None else str(converted),
                 jobs,
+                report is not None,
             )
             if nproc is not None and joins_ranks(text.read(original).content, source):
                 alone = replace(task, original=replace(run, processes=None))
@@ -210,7 +211,12 @@ def _write_report(verification: Verification, folder: Path) -> None:
     """Draw the plots, each whole or not at all; the verdict, which was told, stays where that fails."""
     try:
         with TemporaryDirectory(prefix="lean-convert-") as scratch:
-            for file in plots.write_report(verification, Path(scratch)):
+            drawn = plots.write_report(verification, Path(scratch))
+            if not drawn:
+                click.echo(
+                    "nothing to draw: no scalar was logged, no parameter differs, nothing was compiled", err=True
+                )
+            for file in drawn:
                 output.write(folder / file.name, file.read_bytes(), force=True)
                 click.echo(f"wrote {folder / file.name}", err=True)
     except (output.OutputError, OSError) as error:

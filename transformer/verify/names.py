@@ -48,6 +48,9 @@ _SHOWN = {
 }
 _ENDS = {OTHER_ARGUMENTS: "other arguments", SHORT_EPISODES: "other arguments, short episodes"}
 
+COMPILED_OTHERS = f"{COMPILED}-{OTHER_ARGUMENTS}"
+"""Run where other arguments change a branch of what is compiled; told in the line of COMPILED."""
+
 
 def with_end(name: str, end: str) -> str:
     """The name of a check with other arguments; `end` may be empty."""
@@ -56,11 +59,14 @@ def with_end(name: str, end: str) -> str:
 
 def of_group(name: str, group: str) -> bool:
     """Whether a check is the one that a typed name stands for, or one of several."""
-    return name == group or (group == OTHER_ARGUMENTS and name.endswith(tuple(_ENDS)))
+    others = name.endswith(tuple(_ENDS)) and name != COMPILED_OTHERS
+    return name == group or (group == OTHER_ARGUMENTS and others)
 
 
 def line_of(name: str) -> str:
     """The line of a verdict that tells of a check; several checks may share one."""
+    if name == COMPILED_OTHERS:
+        return shown(COMPILED)
     if name.endswith(tuple(_ENDS)):
         return _ENDS[OTHER_ARGUMENTS]
     return _SHOWN[GRAPHS] if GRAPHS in name else shown(name)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeVar
 
@@ -100,6 +101,37 @@ def most_that_run(
     good, first = most_that_run(more[:half], run, kept)
     better, second = most_that_run(more[half:], run, good, fails=good == kept + more[:half])
     return better, first if second is None else second
+
+
+def changes_branch(converted: str, fast: Collection[str], usual: Sequence[Site], other: Sequence[Site]) -> bool:
+    """Whether some condition in functions that are made fast came out otherwise in another run.
+
+    Args:
+        converted: the converted script's text.
+        fast: the names of these functions; what they call by name is looked at as well.
+        usual: the places of the original's training code, and the ways that they took.
+        other: the same of another run.
+    """
+    changed = [
+        now for before, now in zip(usual, other, strict=True) if now.kind == "condition" and now.seen - before.seen
+    ]
+    functions: defaultdict[str, list[ast.AST]] = defaultdict(list)
+    for node in ast.walk(ast.parse(converted)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            functions[node.name].append(node)
+    reached, waiting = set[str](), list(fast)
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for node in (n for function in functions[name] for n in ast.walk(function)):
+            if isinstance(node, (ast.If, ast.IfExp, ast.While)) and any(_says(site.text, node) for site in changed):
+                return True
+            if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+                called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                waiting += [called] if called in functions else []
+    return False
 
 
 _Found = Iterator[tuple[Option, tuple[str, ...]]]

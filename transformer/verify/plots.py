@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLUMNS = 3
-_SUFFIXES = {FLAGS_OFF: "", FLAGS_ON: f"-{FLAGS_ON}"}
-"""Of the files of checks that are compared with the original, as the report has it, bit by bit."""
+_COMPARED = {FLAGS_OFF: "flags off", FLAGS_ON: "flags on"}
+"""The checks that are compared with the original bit by bit, and what the pictures call them."""
 _FLOOR = 1e-12
 """Where zero is drawn on a logarithmic axis."""
 
@@ -29,9 +29,10 @@ _FLOOR = 1e-12
 def write_report(verification: Verification, folder: Path) -> list[Path]:
     """Draw what can be drawn of a verification into `folder`, which is made; returns the files written.
 
-    `scalars.png`: every logged scalar of both runs over each other. `parameters.png`: the largest difference of a
-    parameter after each optimizer step. The same with `-flags-on`, with the flags on. `lockstep-*.png`: the error of
-    each function by call, for each check.
+    `scalars.png`: every scalar that was logged and does not tell the time, of the original and the converted script
+    over each other. `parameters.png`: the largest difference of a parameter after each optimizer step, where there is
+    any. `-flags-on` ends the names of pictures of the script with its flags on, where it differs from the one without.
+    `lockstep-*.png`: the error of each function by call, for each check.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -42,18 +43,30 @@ def write_report(verification: Verification, folder: Path) -> list[Path]:
     matplotlib.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
+    original = verification.original
+    compared = {c.name: c.recording for c in verification.checks if c.recording is not None and c.name in _COMPARED}
+    drawn: list[tuple[Recording, list[str]]] = []
+    for name, recording in compared.items():
+        same = next((names for other, names in drawn if _draws_the_same(original, other, recording)), None)
+        if same is not None:
+            same.append(name)
+        else:
+            drawn.append((recording, [name]))
+    for recording, names in drawn:
+        suffix = "" if FLAGS_OFF in names else f"-{names[0]}"
+        label = f"converted, {' and '.join(_COMPARED[name] for name in names)}"
+        written += _draw_scalars(original, recording, label, verification.timed, folder / f"scalars{suffix}.png")
+        written += _draw_parameters(original, recording, label, folder / f"parameters{suffix}.png")
     for check in verification.checks:
-        if check.recording is not None and check.name in _SUFFIXES:
-            suffix = _SUFFIXES[check.name]
-            if verification.original.scalars:
-                path = folder / f"scalars{suffix}.png"
-                written.append(_draw_scalars(verification.original, check.recording, path))
-            path = folder / f"parameters{suffix}.png"
-            written.append(_draw_parameters(verification.original, check.recording, path))
         if check.lockstep is not None:
-            path = folder / f"lockstep-{check.name}.png"
-            written.append(_draw_lockstep(f"{check.name} ({check.status.upper()})", check.lockstep, path))
+            title = f"{check.name} ({check.status.upper()})"
+            written += _draw_lockstep(title, check.lockstep, folder / f"lockstep-{check.name}.png")
     return written
+
+
+def _draws_the_same(original: Recording, one: Recording, other: Recording) -> bool:
+    curves = repr(_curves(one)) == repr(_curves(other))  # where NaN is NaN
+    return curves and parameter_distances(original, one) == parameter_distances(original, other)
 
 
 def parameter_distances(left: Recording, right: Recording) -> list[float | None]:
@@ -74,47 +87,59 @@ def _step_distance(a: OptimizerStep, b: OptimizerStep) -> float | None:
     return largest
 
 
-def _draw_scalars(original: Recording, converted: Recording, path: Path) -> Path:
+def _draw_scalars(
+    original: Recording, converted: Recording, label: str, timed: frozenset[str], path: Path
+) -> list[Path]:
     from matplotlib import pyplot
 
     ours, theirs = _curves(original), _curves(converted)
-    tags = list({**ours, **theirs})
+    tags = [tag for tag in {**ours, **theirs} if tag not in timed and any(_points(c, tag)[1] for c in (ours, theirs))]
+    if not tags:
+        return []
     rows = math.ceil(len(tags) / _COLUMNS)
-    figure, grid = pyplot.subplots(rows, _COLUMNS, figsize=(4 * _COLUMNS, 2.6 * rows), squeeze=False)
+    figure, grid = pyplot.subplots(rows, _COLUMNS, figsize=(4 * _COLUMNS, 2.8 * rows), squeeze=False)
     for axes, tag in zip(grid.flat, tags, strict=False):
         axes.plot(*_points(ours, tag), color="tab:blue", linewidth=3, alpha=0.5, marker="o", label="original")
-        axes.plot(*_points(theirs, tag), color="tab:red", linewidth=1, marker=".", label="converted")
+        axes.plot(*_points(theirs, tag), color="tab:red", linewidth=1, marker=".", label=label)
         axes.set_title(tag, fontsize=9)
+        axes.set_xlabel("step that it was logged with", fontsize=8)
+        axes.set_ylabel("value", fontsize=8)
     for axes in grid.flat[len(tags) :]:
-        axes.set_axis_off()
+        axes.remove()
     grid.flat[0].legend(fontsize=8)
-    return _save(figure, path)
+    return [_save(figure, path)]
 
 
-def _draw_parameters(original: Recording, converted: Recording, path: Path) -> Path:
+def _draw_parameters(original: Recording, converted: Recording, label: str, path: Path) -> list[Path]:
     from matplotlib import pyplot
 
     distances_by_step = parameter_distances(original, converted)
-    points = [(i, max(d, _FLOOR)) for i, d in enumerate(distances_by_step, start=1) if d is not None]
+    points = [(i, d) for i, d in enumerate(distances_by_step, start=1) if d is not None]
+    if not any(d for _, d in points):
+        return []
     figure, axes = pyplot.subplots(figsize=(7, 4))
-    axes.plot(*zip(*points, strict=True) if points else ([], []), marker=".")
+    axes.plot(*zip(*((i, max(d, _FLOOR)) for i, d in points), strict=True), marker=".", label=label)
     equal = sum(d == 0 for d in distances_by_step)
     axes.set_title(f"{equal} of {len(distances_by_step)} optimizer steps left equal parameters (drawn at {_FLOOR:g})")
     axes.set_xlabel("optimizer step")
     axes.set_ylabel("largest difference of a parameter")
     axes.set_yscale("log")
-    return _save(figure, path)
+    axes.legend(fontsize=8)
+    return [_save(figure, path)]
 
 
-def _draw_lockstep(name: str, lockstep: Lockstep, path: Path) -> Path:
+def _draw_lockstep(name: str, lockstep: Lockstep, path: Path) -> list[Path]:
     from matplotlib import pyplot
 
-    functions = [f.name for f in lockstep.functions]
+    compared = {error.function for error in lockstep.errors if tolerance(error)}
+    functions = [f.name for f in lockstep.functions if f.name in compared]
+    if not functions:
+        return []
     figure, grid = pyplot.subplots(len(functions), 1, figsize=(8, 3 * len(functions)), squeeze=False)
     for axes, function in zip(grid.flat, functions, strict=True):
         _draw_function(axes, lockstep, function)
     figure.suptitle(f"{name}: relative error against the eager function, by call")
-    return _save(figure, path)
+    return [_save(figure, path)]
 
 
 def _draw_function(axes: Axes, lockstep: Lockstep, function: str) -> None:
@@ -128,10 +153,11 @@ def _draw_function(axes: Axes, lockstep: Lockstep, function: str) -> None:
     for i, (kind, calls) in enumerate(worst.items()):
         axes.plot(list(calls), [max(e, _FLOOR) for e in calls.values()], marker=".", color=f"C{i}", label=kind)
         axes.axhline(allowed[kind], linestyle="--", color=f"C{i}", linewidth=1)
-    axes.set_title(function, fontsize=10)
+    axes.set_title(f"{function}()", fontsize=10)
+    axes.set_xlabel(f"call of {function}()", fontsize=8)
+    axes.set_ylabel("relative error", fontsize=8)
     axes.set_yscale("log")
-    if worst:
-        axes.legend(fontsize=8, title="dashed: allowed", title_fontsize=8)
+    axes.legend(fontsize=8, title="dashed: allowed", title_fontsize=8)
 
 
 def _curves(recording: Recording) -> Mapping[str, list[tuple[int, float]]]:
@@ -142,9 +168,10 @@ def _curves(recording: Recording) -> Mapping[str, list[tuple[int, float]]]:
     return curves
 
 
-def _points(curves: Mapping[str, list[tuple[int, float]]], tag: str) -> Iterable[list[float]]:
-    points = curves.get(tag, [])
-    return [[x for x, _ in points], [y for _, y in points]]
+def _points(curves: Mapping[str, list[tuple[int, float]]], tag: str) -> tuple[list[int], list[float]]:
+    """Steps and values, those that can be drawn."""
+    points = [(x, y) for x, y in curves.get(tag, []) if math.isfinite(y)]
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def _save(figure: Figure, path: Path) -> Path:

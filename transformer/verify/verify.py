@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from transformer.syntax import text
 from transformer.verify.arguments import added_options, lines_without_options, without_options
+from transformer.verify.bits import same_number
 from transformer.verify.checks import Check, lockstep_check, precision_check, recorded_check
 from transformer.verify.compare import compare
 from transformer.verify.exercised import not_exercised, sites_of
@@ -24,6 +25,7 @@ from transformer.verify.names import (
     CHECKS,
     COMPILED,
     COMPILED_GRAPHS,
+    COMPILED_OTHERS,
     EAGER,
     FLAGS,
     FLAGS_OFF,
@@ -35,7 +37,13 @@ from transformer.verify.names import (
     with_end,
 )
 from transformer.verify.options import with_option
-from transformer.verify.other_arguments import OTHER_ITERATIONS, every_other_switch, most_that_run, other_arguments
+from transformer.verify.other_arguments import (
+    OTHER_ITERATIONS,
+    changes_branch,
+    every_other_switch,
+    most_that_run,
+    other_arguments,
+)
 from transformer.verify.record import record_run
 from transformer.verify.recording import Recording
 from transformer.verify.run import Run, RunFailed
@@ -122,6 +130,8 @@ class Task:
     """Path of the converted script, as it was given; empty where the original was converted for this."""
     jobs: int = 1
     """So many runs at once; one where there is a GPU."""
+    find_timed: bool = False
+    """Whether it is found which scalars tell the time."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +160,8 @@ class Verification:
     """Ways of the original's training code that no run of it took, one sentence each."""
     seconds: float = 0.0
     """Wall-clock time of all; less than that of all checks where runs went on side by side."""
+    timed: frozenset[str] = frozenset()
+    """Tags of scalars that tell the time, if that was asked for: the original logs them otherwise by another clock."""
 
     def verdict(self, required: Sequence[str] = ()) -> Check | None:
         """The first check that is different or failed, or was required and did not run here; None where all is well."""
@@ -230,15 +242,17 @@ class _Checks:
         others: list[_Comparison] = []
         self._begin(self._first_names())
         _check_usable(self._usual.original)
+        timed = self._usual.timed() if self._task.find_timed else frozenset()
         for name in checks.through(self._names):
             if name == OTHER_ARGUMENTS and self._blocked("") is None:
                 found = self._others()
                 others = [comparison for comparison, _ in found]
+                self._begin_compiled(others)
                 self._begin(self._names)
                 for _, pending in found:
                     if self._blocked("") is None:
                         self._end_others(pending)
-            elif name != OTHER_ARGUMENTS:
+            elif name in self._pending or name not in (OTHER_ARGUMENTS, COMPILED_OTHERS):
                 self._append(self._blocked(name) or self._pending[name]())
         return Verification(
             tuple(checks),
@@ -249,6 +263,7 @@ class _Checks:
             _scripts(self._task),
             not_exercised(sites_of(c.original for c in (self._usual, *others))),
             time.monotonic() - self._since,
+            timed,
         )
 
     def _first_names(self) -> Sequence[str]:
@@ -264,8 +279,16 @@ class _Checks:
     def _begin(self, names: Sequence[str]) -> None:
         """Begin the runs of those checks that have not begun yet."""
         for name in names:
-            if name not in (*self._pending, OTHER_ARGUMENTS):
+            if name not in (*self._pending, OTHER_ARGUMENTS, COMPILED_OTHERS):
                 self._pending[name] = self._usual_check(name)
+
+    def _begin_compiled(self, others: Sequence[_Comparison]) -> None:
+        """Begin the compiled check with other arguments, where they change a branch of what is compiled."""
+        flags_on = next((check.recording for check in self._checks if check.name == FLAGS_ON), None)
+        if COMPILED in self._names and others and flags_on is not None:
+            usual, other = (sites_of([c.original]) for c in (self._usual, others[0]))
+            if changes_branch(self._task.converted, flags_on.handed or (), usual, other):
+                self._pending[COMPILED_OTHERS] = others[0].compiled_calls()
 
     def _usual_check(self, name: str) -> Pending:
         """A check with the arguments that were given."""
@@ -359,7 +382,9 @@ def _names(task: Task) -> list[str]:
     upper = CHECKS[1 : CHECKS.index(task.up_to) + 1]
     names = [*(name for name, _ in task.prefixes), FLAGS_OFF]
     names += [WORKERS] if WORKERS in uses else []
-    names += [name for name in upper if task.other_arguments or name != OTHER_ARGUMENTS]
+    for name in upper:
+        names += [name] if task.other_arguments or name != OTHER_ARGUMENTS else []
+        names += [COMPILED_OTHERS] if name == COMPILED and task.other_arguments else []
     if PRECISION in uses:
         names += [*PRECISIONS, *(f"{COMPILED}-{p}" for p in PRECISIONS if COMPILED in upper)]
     return names
@@ -420,6 +445,7 @@ class _Comparison:
         self._stop_after = iterations if length.option is None else None
         self._original = runs.begin(first, lambda: self._record("original", self.run, watch=True))
         self._emulated_original: Callable[[], Recording] | None = None
+        self._by_clock: dict[bool, Callable[[], Recording]] = {}
 
     @property
     def original(self) -> Recording:
@@ -507,6 +533,20 @@ class _Comparison:
 
         return self._named(judge)
 
+    def compiled_calls(self) -> Pending:
+        """The check of compiled functions, call by call: of longer steps, rounding shows in the log too soon."""
+        options = find_flags(self._task.converted).options(FLAGS[COMPILED]) or []
+        run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options))
+        lockstep = self._lockstep(COMPILED, run)
+
+        def judge() -> Check:
+            try:
+                return lockstep_check(COMPILED, replace(lockstep(), compilations=()))  # as many as branches, perhaps
+            except RunFailed as failure:
+                return self._crashed(COMPILED, failure)
+
+        return self._named(judge)
+
     def _named(self, pending: Pending) -> Pending:
         def judge() -> Check:
             check = pending()
@@ -558,6 +598,19 @@ class _Comparison:
             self._emulated_original = self._begin(check, "original, emulated", self.run, emulated=True)
         return self._emulated_original
 
+    def _by_other_clock(self, emulated: bool, check: str) -> Callable[[], Recording]:
+        """The first iteration of the original by another clock, on the device of a check."""
+        if emulated not in self._by_clock:
+            name = "original by another clock"
+            self._by_clock[emulated] = self._begin(check, name, self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK)
+        return self._by_clock[emulated]
+
+    def timed(self) -> frozenset[str]:
+        """Tags of scalars that the original logs otherwise by another clock; runs it."""
+        other = self._record("original by another clock", self.run, clock_rate=OTHER_CLOCK)
+        both = zip(self.original.scalars, other.scalars, strict=False)
+        return frozenset(a.tag for a, b in both if a.tag != b.tag or not same_number(a.value, b.value))
+
     def _recorded(self, name: str, run: Run, emulated: bool = False, *, in_float32: bool = False) -> Pending:
         """A check on which bits must be equal.
 
@@ -595,9 +648,7 @@ class _Comparison:
         """
         original_run = self._original_on(emulated, name)
         lockstep_run = self._lockstep(name, run, emulated=emulated)
-        other_run = self._begin(
-            name, "original by another clock", self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK
-        )
+        other_run = self._by_other_clock(emulated, name)
 
         def judge() -> Check:
             original = original_run()
