@@ -42,7 +42,7 @@ def test_what_is_added_is_not() -> None:
     ],
 )
 def test_ways_to_reach_variables(code: str) -> None:
-    assert reaches_variables(Tree(code), of_module=True) is not None
+    assert reaches_variables(Tree(code), None) is not None
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,36 @@ def test_ways_to_reach_variables(code: str) -> None:
     ],
 )
 def test_what_reaches_none(code: str) -> None:
-    assert reaches_variables(Tree(code), of_module=True) is None
+    assert reaches_variables(Tree(code), None) is None
 
 
 @pytest.mark.parametrize(
-    ("code", "found"), [("globals()", False), ("locals()", True), ("import gc\ngc.get_objects()", True)]
+    ("code", "found"),
+    [
+        ("globals()", False),
+        ("locals()", True),
+        ("import gc\ngc.get_objects()", True),
+        ("if x:\n        exec(text)", True),
+        ("def inner():\n        eval('x')", True),
+    ],
 )
 def test_variables_of_a_function(code: str, found: bool) -> None:
-    assert isinstance(reaches_variables(Tree(code), of_module=False), ast.expr) is found
+    tree = Tree(f"def train():\n    {code}\n")
+    function = tree.functions("train")[0]
+    assert isinstance(reaches_variables(tree, function), ast.expr) is found
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("def options(self):\n    exec('self.' + name)", False),
+        ("class A:\n    def options(self):\n        eval(name)", False),
+        ("locals()", False),
+        ("look = [eval]", True),
+        ("def look(text, do=exec):\n    do(text)", True),
+        ("import sys\ndef look():\n    sys._getframe(1).f_locals", True),
+    ],
+)
+def test_other_functions_see_none_of_its_variables(code: str, found: bool) -> None:
+    tree = Tree(f"def train():\n    x = 1\n{code}\n")
+    assert isinstance(reaches_variables(tree, tree.functions("train")[0]), ast.expr) is found

@@ -37,6 +37,14 @@ HEAD = (
     .replace("return self.critic(x)", "return self.critic(x) + 0 * self.guess(x).detach()", 1)
 )
 
+SCALED = (
+    PARTS["agent"]
+    .replace("self.actor =", "self.scale = torch.full((1,), 0.5).float()\n        self.actor =")
+    .replace("entropy(), self.critic(x)", "entropy(), self.critic(x) + 0 * torch.trace(self.scale.expand(1, 1))")
+)
+HARMLESS = "\n".join(f"if args.seed > {i}:\n    entropy = entropy * {i + 1}" for i in range(10))
+"""Ten conditions that are ways to the same parameters."""
+
 CHOSEN = {"flags", "policy", "tensor-lr", "update", "one-graph", "compile"}
 
 MISSED = {
@@ -68,6 +76,22 @@ MISSED = {
         minibatch("loss = pg_loss\nfor i in range(iteration - 1):\n    loss = loss + v_loss / 2"),
         "critic",
     ),
+    "under the last of many conditions": (
+        minibatch(f"{HARMLESS}\n{POLICY}\nif args.seed > 20:\n    loss = loss + v_loss"),
+        "critic",
+    ),
+    "only where a name is bound under a condition": (
+        minibatch(f"more = 0\nif args.seed:\n    more = v_loss\n{POLICY} + more"),
+        "critic",
+    ),
+    "in one of two values": (minibatch(f"{POLICY} + (v_loss if args.seed else v_loss.item())"), "critic"),
+    "a parameter among constants": (
+        minibatch(
+            POLICY,
+            agent=SCALED.replace("torch.full((1,), 0.5).float()", "nn.Parameter(torch.full((1,), 0.5))"),
+        ),
+        "critic",
+    ),
     "what nobody knows": (minibatch(f"{POLICY} + torch.linalg.vector_norm(v_loss, ord=2)"), "critic"),
 }
 
@@ -97,6 +121,10 @@ def test_an_update_whose_loss_misses_parameters_stays_eager(title: str) -> None:
         minibatch("loss = torch.max(pg_loss, v_loss) + torch.where(v_loss > 1, v_loss, 2 * v_loss)"),
         # The entropy is for the log; its parameters are those of the log-probabilities
         minibatch("loss = pg_loss + v_loss", report="print(iteration, entropy.mean().item())"),
+        minibatch(f"{HARMLESS}\n{LOSS}"),
+        minibatch(f"{LOSS}\nlogs = entropy if args.seed else entropy"),
+        minibatch(f"{POLICY} + nn.Softplus()(v_loss)"),
+        minibatch(LOSS, agent=SCALED),
         # What a method computes and nobody is given, eager code and compiled code leave without a gradient
         minibatch(LOSS, agent=HEAD),
     ],

@@ -264,3 +264,32 @@ def test_what_gives_an_option_another_value(line: str, reset: bool) -> None:
     loop = roles.minibatch_loop
     assert loop is not None
     assert (roles.get(World).resets(size, loop.body) is not None) is reset
+
+
+@pytest.mark.parametrize("layer", ["nn.Linear(2, sink.get())", "nn.ModuleList([sink.get()])"])
+def test_a_layer_holds_none_of_the_numbers_that_it_is_made_of(layer: str) -> None:
+    """What makes zeros of the gradients of a network reaches the options through unknown objects, if it holds some."""
+    agent = PARTS["agent"].replace("self.actor =", f"self.other = {layer}\n        self.actor =")
+    roles = roles_of({"agent": agent, "functions": DEFINED, "setup": f"{PARTS['setup']}\nsink.put(args)"})
+    size = next(n for n in roles.tree.of(ast.Attribute) if ast.unparse(n) == "args.minibatch_size")
+    assert roles.minibatch_loop is not None
+    zeroed = [s for s in roles.minibatch_loop.body if "zero_grad" in ast.unparse(s)]
+    assert (roles.get(World).resets(size, zeroed) is None) is ("Linear" in layer)
+
+
+CALLED_BY_OTHERS = """
+def drawn(distribution, deep=False):
+    if deep:
+        return drawn(distribution.base_dist)
+    return distribution.sample()
+
+
+"""
+
+
+@pytest.mark.parametrize("line", ["sink.put(drawn)", "sink.put(Agent)", "sink.put([agent])"])
+def test_what_unknown_code_calls_is_told_from_what_the_training_calls(line: str) -> None:
+    parts = {"agent": PARTS["agent"].replace("probs.sample()", "drawn(probs)"), "functions": DEFINED + CALLED_BY_OTHERS}
+    roles = roles_of({**parts, "setup": f"{PARTS['setup']}\n{line}"})
+    assert roles.rollout is not None
+    assert {thing.kind for thing in roles.get(World).named("action")} == {"tensor"}

@@ -18,12 +18,13 @@ def seen_by_text(before: Tree, after: Tree, scope: Scope) -> ast.expr | None:
         after: the script with some edits.
         scope: what trains, in the first of the two.
     """
-    module = isinstance(scope, ast.Module)
-    place = reaches_variables(before, of_module=module or any(isinstance(n, ast.Global) for n in walk(scope)))
+    sets_globals = any(isinstance(n, ast.Global) for n in walk(scope))
+    function = scope if isinstance(scope, ast.FunctionDef) and not sets_globals else None
+    place = reaches_variables(before, function)
     if place is None:
         return None
     functions = [f for f in after.of(ast.FunctionDef) if f.name == getattr(scope, "name", None)]
-    now = [after.root] if module else functions
+    now = [after.root] if isinstance(scope, ast.Module) else functions
     kept = Counter(text for one in now for text in _settings(one))
     return place if Counter(_settings(scope)) - kept else None
 

@@ -53,27 +53,40 @@ OF_MODULES = frozenset("globals __import__ __builtins__ modules import_module re
 """Those of them that give the variables of modules alone."""
 
 
-def reaches_variables(tree: Tree, *, of_module: bool) -> ast.expr | None:
+OF_CALLER = frozenset("locals vars eval exec dir".split())
+"""Those of them that give, where they are called, the variables of the function that calls them and of its module."""
+
+
+def reaches_variables(tree: Tree, function: ast.FunctionDef | None) -> ast.expr | None:
     """A place where the script may read or set variables by their names, where there is one.
 
     That is a use of what gives a namespace, or of a module that has such, otherwise than for another of its names.
 
     Args:
         tree: the script.
-        of_module: whether variables of the module are meant; else those of a function.
+        function: the function whose variables are meant; None for those of the module.
     """
+    of_module = function is None
     imported = any(whole.partition(".")[0] in (*MODULES, "__main__") for whole in tree.imports.values())
     for node in tree.nodes:
         if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and _last(node) in OF_MODULES):
             continue
         if isinstance(node, ast.Name) and node.id in VARIABLES and not _is_of_an_object(tree, node):
-            return node
+            if function is None or not _is_called_outside(tree, node, function):
+                return node
         if isinstance(node, ast.Attribute) and node.attr in FRAMES:
             return node
         if imported and isinstance(node.ctx, ast.Load):
             if (of_module and tree.qualified(node) == "__main__") or _leads_to_variables(tree, node):
                 return node
     return None
+
+
+def _is_called_outside(tree: Tree, name: ast.Name, function: ast.FunctionDef) -> bool:
+    """Whether a name of OF_CALLER is called outside of a function, and so sees none of its variables."""
+    call = tree.parents[name]
+    called = isinstance(call, ast.Call) and call.func is name and name.id in OF_CALLER
+    return called and function not in tree.ancestors(name)
 
 
 def _last(node: ast.Name | ast.Attribute) -> str:

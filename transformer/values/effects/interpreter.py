@@ -801,9 +801,15 @@ class Interpreter:
         if not isinstance(definition, (ast.FunctionDef, ast.Lambda)):
             things = [t for a in (*given, *named.values(), spread) for t in a]
             return self._unknown([function, *things], node or self._tree.root)
-        context = () if node is None else (*self._frame.context, node)[-LONGEST:]
+        by_unknown: Context = (
+            self._tree.root,
+        )  # what it calls in turn begins with this, so it is never the training's own
         if node is None:
-            context = (self._tree.root,)
+            context = by_unknown
+        elif self._frame.context[:1] == by_unknown:
+            context = (*by_unknown, *(*self._frame.context[1:], node)[1 - LONGEST :])
+        else:
+            context = (*self._frame.context, node)[-LONGEST:]
         frame = Frame(definition, context)
         for owner, outer in self._made_in.get(Frame(definition, function.context), {}).items():
             self._outer[frame, owner] = outer
@@ -1269,6 +1275,8 @@ class Interpreter:
         if name in _CONTEXTS:
             functions = [t for t in arguments if t.kind in ("function", "bound", "instance")]
             return frozenset(functions) or frozenset([self.heap.thing("made", node, self._frame.context, name)])
+        if module == "torch.nn" and last in torch_api.layers() and not spread and "_weight" not in named:
+            return self._held_by_result([], node, name)  # made of numbers alone
         if module.startswith(("torch.nn", "torch.distributions", "torch.optim")):
             return self._held_by_result(arguments, node, name, changes="init" in module or "utils" in module)
         return self._held_by_result(arguments, node, name)

@@ -326,7 +326,7 @@ class _Way:
         elif isinstance(stmt, ast.Return):
             raise _Return(PLAIN if stmt.value is None else self._value(frame, stmt.value, depth))
         elif isinstance(stmt, ast.If):
-            self._block(frame, stmt.body if self._holds(frame, stmt.test, depth) else stmt.orelse, depth)
+            self._condition(frame, stmt, depth)
         elif isinstance(stmt, ast.For):
             self._loop(frame, stmt, depth)
         elif isinstance(stmt, ast.With):
@@ -340,6 +340,42 @@ class _Way:
             self._value(frame, stmt.test, depth)
         elif not isinstance(stmt, (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.Raise)):
             raise _Unknown(f"line {stmt.lineno} is no statement that is followed")
+
+    def _condition(self, frame: _Frame, stmt: ast.If, depth: int) -> None:
+        try:
+            holds = self._holds(frame, stmt.test, depth)
+        except _Fork:
+            if self._makes_no_difference(frame, stmt, depth):
+                return
+            raise
+        self._block(frame, stmt.body if holds else stmt.orelse, depth)
+
+    def _makes_no_difference(self, frame: _Frame, stmt: ast.If, depth: int) -> bool:
+        """Whether both branches leave the same values; if so, they are left in the frame, and there is one way on."""
+        if any(isinstance(n, ast.NamedExpr) for n in walk(stmt.test)):
+            return False
+        before, passes = frame.values, [replace(p, steps=list(p.steps)) for p in self._passes]
+        left: list[dict[str, _Value]] = []
+        for body in (stmt.body, stmt.orelse):
+            frame.values = dict(before)
+            try:
+                self._block(frame, body, depth)
+            except (_Return, _LeaveLoop, _Done):
+                break
+            if self._passes != passes:
+                break
+            left.append(frame.values)
+        frame.values, self._passes = before, passes
+        if len(left) != 2:
+            return False
+        one, other = left
+        inside = set(walk(stmt))
+        alone = one.keys() ^ other.keys()
+        read = {unparse(n) for n in walk(frame.function) if n not in inside and hasattr(n, "ctx")} if alone else set()
+        if alone & read or any(one[name] != other[name] for name in one.keys() & other.keys()):
+            return False
+        frame.values = {**one, **other}
+        return True
 
     def _loop(self, frame: _Frame, loop: ast.For, depth: int) -> None:
         items = self._value(frame, loop.iter, depth)
@@ -438,7 +474,15 @@ class _Way:
         if isinstance(node, ast.BoolOp):
             return _perhaps([of(v) for v in node.values])
         if isinstance(node, ast.IfExp):
-            return of(node.body if self._holds(frame, node.test, depth) else node.orelse)
+            try:
+                return of(node.body if self._holds(frame, node.test, depth) else node.orelse)
+            except _Fork:
+                if any(isinstance(n, ast.NamedExpr) for n in walk(node)):
+                    raise
+                value = of(node.body)
+                if value != of(node.orelse):
+                    raise
+                return value
         if isinstance(node, ast.Subscript):
             value, index = of(node.value), node.slice
             of(index)
@@ -570,7 +614,16 @@ class _Way:
             given = any(isinstance(v, ast.Name) for v in made)
             network = any(o.call.args and path in unparse(o.call.args[0]) for o in self._roles.optimizers)
             return _Value(path=path) if given and (network or path in self._roles.networks) else PLAIN
+        if all(map(self._is_constant, made)):
+            return PLAIN
         return _Value(path=path, layer=all(map(self._is_of_torch, made)))
+
+    def _is_constant(self, value: ast.expr) -> bool:
+        """Whether a value is made by functions of torch that make tensors, and is no parameter."""
+        calls = [n for n in walk(value) if isinstance(n, ast.Call)]
+        made = [(self._tree.qualified(_called(c)) or "").rpartition(".") for c in calls]
+        tensors = all(module == "torch" and name in names("torch", memory="new") for module, _, name in made)
+        return bool(calls) and tensors and "requires_grad" not in unparse(value)
 
     def _is_of_torch(self, value: ast.expr) -> bool:
         """Whether a module is made of torch's layers, and of classes of this file that have no conditions."""
@@ -664,6 +717,8 @@ class _Way:
             target = owner if func.attr == "forward" else self._attribute(owner, func.attr)
             if not target.path:  # what the object was given
                 target = _Value(path=f"{owner.path}.{func.attr}")
+        elif isinstance(func, ast.Call) and (self._tree.qualified(func.func) or "").startswith("torch.nn."):
+            return _joined(given)  # a layer that is made here is held by no optimizer
         else:
             target = self._value(frame, func, depth)
         return self._of_object(frame, target, call, given, depth)
