@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from dataclasses import replace
 
@@ -14,6 +15,9 @@ from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.imports import add_imports
 from transformer.syntax.rewrite import Edits, Source
 from transformer.syntax.tree import Tree
+
+ALIKE = 0.75
+"""Lines are taken for one that was changed if so much of their text is the same."""
 
 
 class State:
@@ -64,10 +68,15 @@ class State:
     def origin(self, lineno: int) -> int:
         """The line of the original script that a line of this state came from; the nearest above, for a new line.
 
-        Lines are found again by their text: of several with one text, the n-th here is the n-th there.
+        Lines are found again by their text: of several with one text, the n-th here is the n-th there. A line that a
+        transform changed is the one that is most like it.
         """
         here = [line.strip() for line in self.tree.code.splitlines()]
         there = [line.strip() for line in self.history.original.splitlines()]
+        if here[lineno - 1 : lineno] and here[lineno - 1] not in there:
+            alike = difflib.get_close_matches(here[lineno - 1], there, n=1, cutoff=ALIKE)
+            if alike:
+                return there.index(alike[0]) + 1
         for at_line in range(min(lineno, len(here)), 0, -1):
             text = here[at_line - 1]
             same = [i for i, line in enumerate(there, 1) if line == text]

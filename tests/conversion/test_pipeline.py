@@ -15,9 +15,11 @@ from pathlib import Path
 
 import golden
 import pytest
+from rich.console import Console
 from scripts import PARTS, script
 
 from transformer import Conversion, SelectionError, Skipped, convert
+from transformer.commands.report import Result, print_report
 from transformer.conversion import pipeline
 from transformer.conversion.selection import chosen_names
 from transformer.state import State
@@ -97,6 +99,26 @@ def test_a_transform_is_held_back_where_one_that_it_needs_is() -> None:
     other = "agent.get_action_and_value = agent.get_action_and_value"
     assert kind_of("policy", before_loop=other)[1] == "left as it was"
     assert kind_of("evaluate-once", before_loop=other) == ("needs policy, which did not apply", "left as it was")
+
+
+def test_what_builds_on_another_has_no_reason_of_its_own_in_the_report() -> None:
+    other = "agent.get_action_and_value = agent.get_action_and_value"
+    result = Result("ppo.py", convert(script({"before_loop": other})))
+    short, full = io.StringIO(), io.StringIO()
+    for file, verbose in ((short, False), (full, True)):
+        print_report(Console(file=file, width=200), [result], verbose=verbose)
+    assert "needs policy" not in short.getvalue()
+    assert "  and evaluate-once, which build on these\n" in short.getvalue()
+    assert "evaluate-once" in full.getvalue() and "needs policy, which did not apply" in full.getvalue()
+
+
+def test_a_line_that_a_transform_changed_is_named_by_its_number_in_the_script() -> None:
+    """dissolve changes the line that calls the policy for a second time before evaluate-once names it."""
+    conversion = golden.conversion_of(golden.FIXTURES / "in_methods.py")
+    outcome = next(s.outcome for s in conversion.steps if s.transform.name == "evaluate-once")
+    (line,) = (n for n, text in enumerate(conversion.original.splitlines(), 1) if "following = self" in text)
+    assert isinstance(outcome, Skipped)
+    assert outcome.reason.startswith(f"line {line} calls the policy"), outcome.reason
 
 
 def test_a_flag_that_nothing_would_read_is_left_out() -> None:

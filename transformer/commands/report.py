@@ -273,15 +273,17 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     what = f"{len(result.applied)} transforms applied"
     print_line(console, (what, "bold"), "  ", (f"+{added}", "green"), " ", (f"-{removed}", "red"))
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
-    unneeded = []
+    unneeded, depending = list[str](), list[str]()
     for step in result.conversion.steps:
         outcome, reason = describe(step)
         name = f"  {step.transform.name}"
         if isinstance(step.outcome, Applied):
             did = step.transform.summary if verbose else step.brief
             applied.append((name, _lines(*step.changed), _told(did, step.outcome.notes)))
+        elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was and needs_another(step) and not verbose:
+            depending.append(step.transform.name)
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
-            costs = () if reason.startswith("needs ") else (step.transform.costs,)
+            costs = () if needs_another(step) else (step.transform.costs,)
             code = [line for found in excerpts(result.conversion.original, reason) for line in pointed(found)]
             left.append((name, _told(reason, (*code, *costs))))
         elif outcome != "not selected":
@@ -291,6 +293,8 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     if left:
         print_line(console, ("left as it was, because", "bold yellow"))
         print_rows(console, left)
+    if depending:
+        print_line(console, (f"  and {', '.join(depending)}, which build on these", "dim"))
     if unneeded and verbose:
         print_line(console, ("not needed here", "bold"))
         print_rows(console, rest)
@@ -299,6 +303,11 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
             console,
             (f"{len(unneeded)} not needed here; -v says why, `lean-convert explain NAME` what each does", "dim"),
         )
+
+
+def needs_another(step: Step) -> bool:
+    """Whether a transform was left out for the sole reason that another was."""
+    return isinstance(step.outcome, Skipped) and step.outcome.reason.startswith("needs ")
 
 
 def _told(what: str, more: Iterable[str | Text]) -> Text:
