@@ -66,6 +66,33 @@ def test_position(source: str, code: str, line: int, column: int) -> None:
     assert (found.code, found.line, found.column) == (code, line, column)
 
 
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("from stable_baselines3 import PPO\nPPO('MlpPolicy', 'CartPole-v1').learn(1000)\n", "Stable-Baselines3"),
+        ("import torch\nfrom tianshou.trainer import OnpolicyTrainer\nOnpolicyTrainer(p).run()\n", "Tianshou"),
+        ("import torch\nimport ray\nfrom ray.rllib.algorithms.ppo import PPOConfig\n", "RLlib"),
+        ("import torch\nfrom trl import PPOTrainer\nopt = torch.optim.Adam(p)\nPPOTrainer(opt).train()\n", "TRL"),
+    ],
+)
+def test_a_library_that_trains_is_named(source: str, name: str) -> None:
+    (found,) = convert(source).diagnostics
+    assert found.code == "LC004"
+    assert found.message.startswith(f"{name} trains here: "), found.message
+
+
+def test_what_such_a_library_only_helps_is_another_matter() -> None:
+    helped = "from stable_baselines3.common.buffers import ReplayBuffer\nimport torch\nloss.backward()\n"
+    (found,) = convert(helped).diagnostics
+    assert "Stable-Baselines3" not in found.message
+
+
+def test_jax_beside_torch_is_no_reason() -> None:
+    assert convert(script({"third_party": "import jax"})).converted
+    jax_trains = "import torch\nimport jax\nimport optax\noptimizer = optax.adam(1e-3)\n"
+    assert [d.code for d in convert(jax_trains).diagnostics] == ["LC003"]
+
+
 @pytest.mark.parametrize("fixture", sorted(golden.CONVERTED.glob("*.py")), ids=lambda p: p.stem)
 def test_converting_twice_says_so(fixture: Path) -> None:
     source = fixture.read_text(encoding="utf-8")

@@ -52,6 +52,14 @@ def role(qualified: str) -> Role | None:
     return None
 
 
+TRAINERS = {
+    "stable_baselines3": "Stable-Baselines3", "sb3_contrib": "SB3-Contrib", "tianshou": "Tianshou", "ray": "RLlib",
+    "rllib": "RLlib", "torchrl": "TorchRL", "trl": "TRL", "d3rlpy": "d3rlpy", "pfrl": "PFRL", "skrl": "skrl",
+    "rl_games": "rl_games", "rsl_rl": "RSL-RL", "spinup": "Spinning Up", "elegantrl": "ElegantRL", "xuance": "XuanCe",
+}  # fmt: skip
+"""Packages whose own code holds the training loop of a script that uses them, each with its name for readers."""
+
+
 ModuleGives: TypeAlias = Literal["itself", "a view", "nothing"]
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from transformer.facts.libraries import TRAINERS
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
 from transformer.syntax.query import asked_name, calls_method, walk
@@ -85,11 +86,12 @@ def _is_notebook(code: str) -> bool:
 def unsuitable(tree: Tree) -> list[Diagnostic]:
     """Scripts of another kind, recognised by what they import and hold."""
     modules = {q.split(".")[0] for q in tree.imports.values()}
-    other: Diagnostic | None = None
+    trains_by_torch = any((tree.qualified(n.func) or "").startswith("torch.optim.") for n in tree.of(ast.Call))
+    other = trained_by_a_library(tree)
     for node in walk(tree.root):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             name = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
-            if name.split(".")[0] in ("jax", "flax", "optax"):
+            if name.split(".")[0] in ("jax", "flax", "optax") and not trains_by_torch:
                 return [at(node, "LC003", f"the script imports {name}: JAX compiles its own update")]
             if name.split(".")[0] in OTHERS:
                 other = other or at(node, "LC004", f"the script imports {name}, and no torch")
@@ -105,6 +107,22 @@ def unsuitable(tree: Tree) -> list[Diagnostic]:
     if text.issuperset(FLAGS) or (compiled and FLAGS[0] in text):
         return [at(None, "LC002", "the script has the arguments of a converted script")]
     return []
+
+
+def trained_by_a_library(tree: Tree) -> Diagnostic | None:
+    """The import of a package that holds its users' training loop, where nothing in this file computes gradients."""
+    if any(calls_method(n, "backward") for n in tree.of(ast.Call)):
+        return None
+    for node in walk(tree.root):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = node.names[0].name if isinstance(node, ast.Import) else (node.module or "")
+            library = TRAINERS.get(module.partition(".")[0])
+            if library is not None and not (isinstance(node, ast.ImportFrom) and node.level):
+                message = (
+                    f"{library} trains here: its training loop and its update are in the package, not in this file"
+                )
+                return at(node, "LC004", message)
+    return None
 
 
 def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps: Sequence[ast.Call]) -> Diagnostic:
@@ -137,6 +155,8 @@ def in_async_function(function: ast.AsyncFunctionDef) -> Diagnostic:
 
 def _no_optimizer(tree: Tree) -> Diagnostic:
     """Nothing that this file makes with torch.optim is stepped by its name."""
+    if (library := trained_by_a_library(tree)) is not None:
+        return library
     for node in tree.of(ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "step":
             stepped = ast.unparse(node.func.value)
