@@ -10,6 +10,7 @@ import ast
 import re
 import textwrap
 from dataclasses import dataclass
+from functools import cache
 
 DEFINITIONS = """
 import builtins
@@ -450,10 +451,16 @@ def put(value: str, does: str) -> str:
     return re.sub(r"\bX\b", lambda _: value, does)
 
 
+@cache
+def _pieces() -> list[tuple[str, set[str]]]:
+    """Each definition, and the names that it binds."""
+    return [(ast.get_source_segment(DEFINITIONS, s) or "", _binds(s)) for s in ast.parse(DEFINITIONS).body]
+
+
 def defined(*texts: str) -> str:
     """The definitions that statements use, and what those use: no others, for a conversion may shy at each of them."""
     kept: set[int] = set()
-    pieces = [(ast.get_source_segment(DEFINITIONS, s) or "", _binds(s)) for s in ast.parse(DEFINITIONS).body]
+    pieces = _pieces()
     words = {word for text in texts for word in re.findall(r"\w+", text)}
     while new := {i for i, (_, names) in enumerate(pieces) if names & words} - kept:
         kept |= new
