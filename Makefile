@@ -19,7 +19,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-processors test-versions test-browser screenshots lint golden docs fuzz hostile mutants bench bench-speed waits family wild strangers wild-speed clean
+.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-processors test-versions test-browser screenshots lint golden docs fuzz hostile mutants kill bench bench-speed waits family wild strangers wild-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -101,6 +101,9 @@ hostile: $(STAMP) ## convert and run hundreds of hostile scripts (JOBS; 20 minut
 
 mutants: $(STAMP) ## single edits of converted fixtures that verify should tell, MUTANTS= of each (an hour; goes on where it stopped)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/score.py --write $(if $(MUTANTS),--mutants $(MUTANTS))
+
+kill: $(STAMP) ## kill scripts that save checkpoints ten times each, and compare (40 minutes); WHEEL=, CLEANRL=, WILD=folder
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kill.py $(WHEEL) $(CLEANRL) $(or $(WILD),.wild)
 
 bench: $(STAMP) ## what a conversion, its verification and its start cost: seconds and memory
 	$(BIN)/python benchmarks/convert_cost.py

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from scripts import PARTS, edited, script
+from lasting_cases import HELD_BACK, forgetful
+from scripts import PARTS, script
 
 from transformer import Applied, Skipped, Step, convert
 from transformer.verify import compare, record
@@ -56,120 +58,9 @@ def test_counters_and_clocks_and_schedulers() -> None:
     assert 'began = time.time() - state["began"]' in step.after
 
 
-@pytest.mark.parametrize(
-    ("parts", "reason"),
-    [
-        (
-            {"begin": PARTS["begin"] + "\nmean = torch.zeros(2)", "report": PARTS["report"] + "\nmean = 0.9 * mean"},
-            "mean lives across iterations, and is no known number",
-        ),
-        (
-            {
-                "begin": PARTS["begin"] + "\nseen = {}",
-                "report": PARTS["report"] + "\nseen[iteration] = 1\noptimizer.param_groups[0]['lr'] = 0.9 ** len(seen)",
-            },
-            "seen is not saved",
-        ),
-        (
-            {
-                "begin": PARTS["begin"] + "\nrates = {'lr': 0.1}",
-                "report": PARTS["report"] + "\nrates['lr'] *= 0.9\nprint(rates['lr'])",
-            },
-            "may change rates",
-        ),
-        (
-            {
-                "begin": PARTS["begin"] + "\npairs = []",
-                "report": PARTS["report"]
-                + "\npairs.append((iteration, agent))\nn = len(pairs)\nif n > 4:\n    agent.eval()",
-            },
-            "pairs is not saved",
-        ),
-        (
-            {
-                "functions": "def count():\n    count.calls = getattr(count, 'calls', 0) + 1\n    return 0\n\n\n",
-                "report": PARTS["report"] + "\ncount()",
-            },
-            "count.calls is set in training",
-        ),
-        (
-            {
-                "functions": "def count():\n    count.calls.append(1)\n\n\ncount.calls = []\n\n\n",
-                "report": PARTS["report"] + "\ncount()",
-            },
-            "count.calls is kept by a function",
-        ),
-        (
-            {
-                "functions": "def count(seen=[]):\n    seen.append(1)\n    return len(seen)\n\n\n",
-                "report": PARTS["report"] + "\nprint(count())",
-            },
-            "the default argument []",
-        ),
-        (
-            {
-                "begin": PARTS["begin"] + "\nmean = torch.ones(2)\nother = mean",
-                "report": PARTS["report"] + "\nother[0] *= 0.7",
-            },
-            "it is not known what other keeps",
-        ),
-        ({"report": PARTS["report"] + "\nsetattr(agent, 'seen', 1)"}, "setattr() may change"),
-        ({"report": PARTS["report"] + "\nenvs.level = iteration"}, "envs.level is set in training"),
-        ({"report": PARTS["report"] + "\nfor m in agent.modules():\n    m.p = 0.3"}, "m.p is set in training"),
-        (
-            {
-                "agent": edited(
-                    "agent", "super().__init__()", "super().__init__()\nself.mean = torch.zeros(2)"
-                ).replace("return self.critic(x)\n", "return self.critic(x) + 0 * self.mean.mul_(0.9).sum()\n")
-            },
-            "may change self.mean, which no state_dict() holds",
-        ),
-        (
-            {
-                "agent": edited(
-                    "agent",
-                    "super().__init__()",
-                    "super().__init__()\nself.register_buffer('temp', torch.ones(1), persistent=False)",
-                ),
-                "report": PARTS["report"] + "\nagent.temp.mul_(1.3)",
-            },
-            "may change agent.temp, which no state_dict() holds",
-        ),
-        (
-            {
-                "functions": "class Scale:\n    def __init__(self):\n        self.n = 0\n\n\n",
-                "begin": PARTS["begin"] + "\nscale = Scale()",
-                "report": PARTS["report"] + "\nscale.n += 1",
-            },
-            "it is not known what scale keeps",
-        ),
-        (
-            {
-                "begin": PARTS["begin"] + "\nrng = np.random.default_rng(1)",
-                "report": PARTS["report"] + "\nrng.random()",
-            },
-            "it is not known what rng keeps",
-        ),
-        ({"report": PARTS["report"] + "\nargs.seed += 1"}, "args.seed is set in training"),
-        ({"report": PARTS["report"] + "\nAgent.seen = iteration"}, "Agent.seen is set in training"),
-        (
-            {
-                "functions": "calls = 0\n\n\ndef called():\n    global calls\n    calls += 1\n\n\n",
-                "report": PARTS["report"] + "\ncalled()",
-            },
-            "calls are set in a function",
-        ),
-        (
-            {"report": PARTS["report"] + "\nif iteration == 1:\n    mean = 0.5\nelse:\n    mean = 0.9 * mean"},
-            "mean lives across iterations, and is bound in them alone",
-        ),
-        (
-            {"agent": edited("agent", "return self.critic(x)", "self.seen = x\nreturn self.critic(x)")},
-            "Agent.get_value() changes self.seen, which no state_dict() holds",
-        ),
-    ],
-)
-def test_what_is_of_no_known_kind_is_held_back(parts: dict[str, str], reason: str) -> None:
+@pytest.mark.parametrize("kind", HELD_BACK)
+def test_what_is_of_no_known_kind_is_held_back(kind: str) -> None:
+    parts, reason = HELD_BACK[kind]
     step = checkpointed(script(parts))
     assert isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was, step.outcome
     assert reason in step.outcome.reason
@@ -188,33 +79,14 @@ def test_stored_steps_are_not_saved() -> None:
     assert isinstance(step.outcome, Skipped) and "keeps steps that are not saved" in step.outcome.reason
 
 
-FORGETFUL = {"self.age += 1": "done = np.zeros(len(action), dtype=bool)", "self.state[done] = 0": "self.state[:] = 0"}
-"""What makes the script's environments forget each step, so that a reset changes nothing."""
-
-
-def runnable(tmp_path: Path, *, dying: str = "", begin: str = "", more: str = "", functions: str = "") -> list[str]:
-    """A script that prints each iteration with what it has learned; `dying` is run at the end of each.
-
-    Args:
-        tmp_path: where it is written.
-        dying: what ends it.
-        begin: what stands above its training loop.
-        more: what stands in the loop, above what it prints.
-        functions: what stands above its functions.
-    """
+def runnable(tmp_path: Path, *, dying: str = "") -> list[str]:
+    """A script that prints each iteration with what it has learned; `dying` is run at the end of each."""
     learned = "sum(p.double().sum() for p in agent.parameters()).item()"
-    told = f'{more}\nprint(iteration, optimizer.param_groups[0]["lr"], {learned}, flush=True)\n'
-    parts = {"stdlib": "import os\nimport random\nimport signal\nfrom collections import deque", "report": told + dying}
-    original = script({**parts, "begin": f"{PARTS['begin']}\n{begin}", "functions": functions})
-    for old, new in FORGETFUL.items():
-        assert original.count(old) == 1
-        original = original.replace(old, new)
-    over = "        done = (np.abs(self.state[:, 0]) > 0.5) | (self.age % 7 == 0)\n"
-    assert over in original
-    path = tmp_path / "ppo.py"
-    conversion = convert(original.replace(over, ""), checkpoint=True)
+    told = f'print(iteration, optimizer.param_groups[0]["lr"], {learned}, flush=True)\n'
+    conversion = convert(forgetful({"stdlib": "import os\nimport signal", "report": told + dying}), checkpoint=True)
     (step,) = (s for s in conversion.steps if s.transform.name == "checkpoint")
     assert step.applied, step.outcome
+    path = tmp_path / "ppo.py"
     path.write_text(conversion.source)
     return [sys.executable, str(path)]
 
@@ -263,51 +135,43 @@ if iteration == 2 and not os.path.exists("died"):
     open("died", "w").close()
     os.kill(os.getpid(), signal.SIGKILL)
 """
-RATE = 'optimizer.param_groups[0]["lr"] = '
-SAVED = {
-    "a list whose length decides": ("kls = []", f"kls.append(0.5)\n{RATE}0.01 * 0.9 ** len(kls)"),
-    "a deque of numbers": ("kls = deque(maxlen=2)", f"kls.append(float(iteration))\n{RATE}0.01 * sum(kls)"),
-    "counters in an array": (
-        "visits = np.zeros(3)",
-        f"np.add.at(visits, [iteration % 2], 1)\n{RATE}0.01 / visits.sum()",
-    ),
-    "a tensor changed in place": ("mean = torch.ones(2)", f"mean.mul_(0.7)\n{RATE}0.01 * mean.sum().item()"),
-    "a rate of numpy": ("", f"{RATE}np.float64(0.01) * iteration"),
-    "what learns": ("", "if iteration == 1:\n    for p in agent.critic.parameters():\n        p.requires_grad = False"),
-    "the mode": ("", f"if iteration == 1:\n    agent.eval()\n{RATE}0.01 if agent.training else 0.002"),
-}
 
 
-@pytest.mark.parametrize("kind", SAVED)
-def test_what_is_saved_goes_on_as_it_was(kind: str, tmp_path: Path) -> None:
-    """Each was lost once: the run that was killed went on with other parameters, and said nothing."""
-    begin, more = SAVED[kind]
-    command = runnable(tmp_path, dying=DYING, begin=begin, more=more)
-    assert run(command, "--checkpoint-every", "1").returncode == -signal.SIGKILL
-    (kept,) = (tmp_path / "checkpoints").glob("*.pt")
-    kept.rename(tmp_path / "aside")
-    whole = run(command, "--checkpoint-every", "1")
-    assert whole.returncode == 0, whole.stderr
-    (tmp_path / "checkpoints").mkdir(exist_ok=True)
-    (tmp_path / "aside").rename(kept)
-    again = run(command, "--checkpoint-every", "1")
-    assert again.returncode == 0, again.stderr
-    lines = again.stdout.splitlines()
-    assert lines[0].startswith("goes on with iteration 2")
-    assert lines[1:] == whole.stdout.splitlines()[1:]
+def command_in(place: Path, dying: str = "") -> list[str]:
+    """The command of a run, which the name of its checkpoint follows from; with `dying`, the script is written."""
+    python = runnable(place, dying=dying) if dying else [sys.executable, str(place / "ppo.py")]
+    return [*python, "--checkpoint-every", "1"]
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """The folder that the script runs in, and what is in it before a run, and when that was killed."""
+    folder = tmp_path_factory.mktemp("states")
+    place, new, killed = (folder / name for name in ("place", "new", "killed"))
+    place.mkdir()
+    command = command_in(place, dying=DYING.replace("== 2", "== 3"))
+    shutil.copytree(place, new)
+    assert run(command).returncode == -signal.SIGKILL
+    shutil.copytree(place, killed)
+    return place, new, killed
 
 
 class TestFiles:
     """Each trouble is a sentence with the file's name and what to do, exit code 2, and no traceback."""
 
     @pytest.fixture
-    def command(self, tmp_path: Path) -> list[str]:
-        return [*runnable(tmp_path, dying=DYING.replace("== 2", "== 3")), "--checkpoint-every", "1"]
+    def command(self, states: tuple[Path, Path, Path]) -> list[str]:
+        place, new, _ = states
+        shutil.rmtree(place)
+        shutil.copytree(new, place)
+        return command_in(place)
 
     @pytest.fixture
-    def kept(self, command: list[str], tmp_path: Path) -> Path:
-        assert run(command).returncode == -signal.SIGKILL
-        (path,) = (tmp_path / "checkpoints").glob("*.pt")
+    def kept(self, command: list[str], states: tuple[Path, Path, Path]) -> Path:
+        place, _, killed = states
+        shutil.rmtree(place)
+        shutil.copytree(killed, place)
+        (path,) = (place / "checkpoints").glob("*.pt")
         return path
 
     def ends(self, command: list[str], *words: str) -> None:
@@ -322,6 +186,8 @@ class TestFiles:
         self.ends(
             command, str(kept.name), "remove it", f"goes on from the one before it, checkpoints/{kept.name}.before"
         )
+        if size:
+            return
         kept.unlink()
         done = run(command)
         assert (done.returncode, done.stdout.splitlines()[0][:25]) == (0, "goes on with iteration 2,"), done.stderr
@@ -333,16 +199,13 @@ class TestFiles:
 
     def test_of_another_run(self, command: list[str], kept: Path) -> None:
         other = kept.with_name("0123456789abcdef-0.pt")
-        assert run([*command, "--seed", "9"]).returncode == 0
         saved = torch.load(kept, weights_only=True)
         torch.save({**saved, "run": other.name}, kept)
         self.ends(command, kept.name, f"it belongs to {other.name}")
 
-    def test_a_second_start(self, command: list[str], tmp_path: Path) -> None:
+    def test_a_second_start(self, command: list[str], kept: Path) -> None:
         import fcntl
 
-        assert run(command).returncode == -signal.SIGKILL
-        (kept,) = (tmp_path / "checkpoints").glob("*.pt")
         with kept.with_name(f"{kept.name}.lock").open("a+") as lock:  # as the first start does, in this process
             lock.seek(0)
             assert re.fullmatch(r"process \d+ on \S+", lock.read())
@@ -350,8 +213,8 @@ class TestFiles:
             self.ends(command, kept.name, "is in use: the same command is running as process")
         assert run(command).returncode == 0
 
-    def test_a_folder_that_cannot_be_made(self, command: list[str], tmp_path: Path) -> None:
-        (tmp_path / "checkpoints").touch()
+    def test_a_folder_that_cannot_be_made(self, command: list[str]) -> None:
+        Path(command[1]).with_name("checkpoints").touch()
         self.ends(command, "checkpoints/", "cannot be written to")
 
     @pytest.mark.parametrize(

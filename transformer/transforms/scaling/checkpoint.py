@@ -48,6 +48,22 @@ INFO = TransformInfo(
 NORMALIZING = ("NormalizeObservation", "NormalizeReward", "VecNormalize")
 """Wrappers of environments with statistics that training lives on; with the environments they begin anew."""
 
+_OF_ENVIRONMENTS = {
+    "kinds": "KNOWN_ENVIRONMENTS",
+    "made": "SAME_IN_EACH_RUN",
+    "known": "is_known",
+    "only": "keeps_nothing",
+    "attributes": "attributes_of",
+    "frozen": "frozen",
+    "thawed": "thawed",
+    "keep": "keep_environments",
+    "put_back": "put_back_environments",
+    "if_known": "frozen_if_known",
+    "began": "anew",
+    "episodes_kept": "episodes",
+}
+"""Names in the emitted functions that save environments and what is only reported, by those of the templates."""
+
 MODES = ("train", "eval", "training", "requires_grad", "requires_grad_")
 
 
@@ -76,7 +92,17 @@ def apply(state: State) -> Rewrite:
     of_ranks = [*lasting.tensors, *lasting.arrays, *lasting.lists]
     if distributed and of_ranks:
         raise Skip(f"each process has its own {', '.join(of_ranks)}, and one of them writes checkpoints")
-    anew = [*lasting.anew, *(f"{name}'s statistics" for name in NORMALIZING if name in tree.mentioned)]
+    numpy = _module(tree, "numpy")
+    environments = [name for name in lasting.anew if name in lasting.environments]
+    if not (numpy and lasting.may_be_known):
+        environments = []
+    reported = [] if distributed or not numpy else list(lasting.reported)
+    lost = () if environments else NORMALIZING
+    anew = [
+        *lasting.anew,
+        *(name for name in lasting.reported if name not in reported),
+        *(f"{name}'s statistics" for name in lost if name in tree.mentioned),
+    ]
     edits, names = Edits(state.source), tree.names
     every = add_flag(state, edits, "checkpoint_every")
     if every is None:
@@ -105,15 +131,29 @@ def apply(state: State) -> Rewrite:
         "arrays": list(lasting.arrays),
         "lists": list(lasting.lists),
         "anew": ", ".join(anew),
+        "anew_names": ", ".join(f'"{name}"' for name in anew),
+        "reported": reported,
+        "dicts": [name for name, is_dict in lasting.reported.items() if is_dict],
         "clocks": {name: tree.text(clock) for name, clock in lasting.clocks.items()},
         "device": roles.device or "",
         "distributed": distributed,
         "found": names.fresh("found"),
+        "environments": "{" + ", ".join(f'"{name}": {name}' for name in environments) + "}" if environments else "",
+        "episodes": [name for name in lasting.anew if name not in lasting.environments],
+        **{name: names.fresh(fresh) for name, fresh in _OF_ENVIRONMENTS.items()},
         "script": names.fresh("script"),
-        "numpy": _module(tree, "numpy"),
-        "random": _module(tree, "random"),
+        "numpy": numpy or "numpy",
+        "imports_numpy": bool(numpy),
+        "random": _module(tree, "random") or "random",
+        "imports_random": bool(_module(tree, "random")),
     }
-    edits.before(_place(state), render("checkpoint_functions", **values), gap=2)
+    functions = {
+        "checkpoint_values": environments or reported,
+        "checkpoint_environments": environments,
+        "checkpoint_functions": True,
+    }
+    text = "\n\n".join(render(name, **values) for name, needed in functions.items() if needed)
+    edits.before(_place(state), text, gap=2)
     edits.before(loop, render("checkpoint_load", **values), gap=1)
     edits.before(loop.body[0], render("checkpoint_save", **values), gap=1)
     block = tree.block(loop)
@@ -124,7 +164,10 @@ def apply(state: State) -> Rewrite:
         edits.after(block[-1], done)
     edits.substitute(counting, f"range({', '.join([first, tree.text(counting.args[-1])])})")
     add_imports(tree.root, edits, "import hashlib", "import os", "import sys")
-    notes = [f"{', '.join(anew)} begin anew when a run goes on."] if anew else []
+    if environments or reported:
+        add_imports(tree.root, edits, "import collections")
+    unless = ", unless the environments are known" if environments else ""
+    notes = [f"{', '.join(anew)} begin anew when a run goes on{unless}."] if anew else []
     return Rewrite(
         edits, replace(state.history, flags={**state.history.flags, "checkpoint_every": every}), tuple(notes)
     )

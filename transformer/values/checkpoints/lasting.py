@@ -66,6 +66,8 @@ class Lasting:
         """What was read of a clock above the loop, with the reading."""
         self.anew: dict[str, None] = {}
         """What belongs to the environments and their episodes, and begins anew with them."""
+        self.reported: dict[str, bool] = {}
+        """Lists, deques and dicts that are only reported, and whether they are dicts: saved if numbers are in them."""
         self.obstacles: list[tuple[ast.AST, str]] = []
         """What is of no known kind, and why."""
         self._unchanged = Unchanged(roles)
@@ -87,6 +89,13 @@ class Lasting:
         if isinstance(self._roles.scope, ast.FunctionDef):
             module = access_of(self._tree.root.body)
             read |= {n.id for n in nodes if isinstance(n, ast.Name) and is_read(n) and n.id in module}
+        todo = list(read)
+        for name in todo:  # what a function that was made above the loop was given, as an optimizer's step, it holds
+            for stmt, value in self._bindings.get(name, []):
+                if value is None or self._is_function(value):
+                    given = {n.id for n in walk(stmt) if isinstance(n, ast.Name) and is_read(n)} - read
+                    todo += sorted(given) if isinstance(stmt, (ast.Assign, ast.AnnAssign)) else []
+                    read |= given
         return [name for name in self._bindings if name in read]
 
     @cached_property
@@ -332,6 +341,18 @@ class Lasting:
                 found.add(name)
         return frozenset(found - {""})
 
+    @property
+    def environments(self) -> frozenset[str]:
+        """Names of environments, each alone or many in one."""
+        return self._environments
+
+    @cached_property
+    def may_be_known(self) -> bool:
+        """Whether environments are of gym's or gymnasium's own, so that they may be of kinds that can be put back."""
+        made = {self._tree.qualified(node.func) or "" for node in self._tree.of(ast.Call)}
+        own = ("vector.SyncVectorEnv", "wrappers.NormalizeReward", "wrappers.NormalizeObservation")
+        return any(f"{library}.{name}" in made for library in ("gym", "gymnasium") for name in own)
+
     @cached_property
     def _sizes(self) -> frozenset[str]:
         """What the environments are made with, as written: the number of them is among it."""
@@ -531,7 +552,7 @@ class Lasting:
             return None
         use = only_reported(self._roles, name)
         if use is None:
-            self.anew[name] = None
+            self.reported[name] = dicts
             return None
         return f"{name} is not saved, and line {use.lineno} may go by what is in it"  # type: ignore[attr-defined]
 
