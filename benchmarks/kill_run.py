@@ -116,7 +116,7 @@ def _become(job: Job, work: Path, every: int, kill_at: int | None) -> NoReturn:
         log = Log(work.parent / "log")
         _prepare(job, log)
         _watch_saving(log, kill_at)
-        _seed(os.getpid() if any(Path("checkpoints").glob("*")) else 0)
+        _seed(os.getpid() if any(p.suffix in (".pt", ".before") for p in Path("checkpoints").glob("*")) else 0)
         kept = Kept()
         sys.stdout = log
         runpy.run_path(str(script), run_name="__main__")
