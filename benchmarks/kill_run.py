@@ -160,8 +160,8 @@ class Log(io.TextIOBase):
         """Take what is printed."""
         if text.startswith("goes on with iteration"):
             self.tell("goes on with", "begin anew" not in text)
-        elif text.strip():
-            self.tell("print", text)
+        elif text.strip():  # all options may be printed; this one is another in a run that saves nothing
+            self.tell("print", re.sub(r"checkpoint_every=\d+", "checkpoint_every", text))
         return len(text)
 
     def writable(self) -> bool:

@@ -60,7 +60,7 @@ class Check:
     lockstep: Lockstep | None = field(default=None, repr=False)
     recording: Recording | None = field(default=None, repr=False)
     seconds: float = 0.0
-    """Wall-clock time of its runs, with those of the original that it needed first."""
+    """Wall-clock time from the end of the check before it; runs of several checks go on side by side."""
 
 
 def recorded_check(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Check:

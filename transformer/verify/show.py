@@ -13,7 +13,7 @@ from rich.text import Text
 
 from transformer.verify.checks import Check, Row
 from transformer.verify.harness.job import Episodes
-from transformer.verify.names import GRAPHS, OTHER_ARGUMENTS, SHORT_EPISODES, line_of, shown
+from transformer.verify.names import CHECKS, GRAPHS, OTHER_ARGUMENTS, SHORT_EPISODES, line_of, shown
 from transformer.verify.seeds import SeedsResult
 from transformer.verify.verify import Verification
 
@@ -126,6 +126,9 @@ def _duration(seconds: float) -> str:
 
 def _equal_on(verification: Verification) -> str:
     """The verdict where nothing is different."""
+    asked = max((check.name for check in verification.checks if check.name in CHECKS), key=CHECKS.index, default="")
+    if asked and asked != CHECKS[-1]:
+        return f"EQUAL up to {shown(asked)}."
     graphs = [check.status for check in verification.checks if GRAPHS in check.name]
     if graphs and set(graphs) == {"emulated"}:
         return "EQUAL on all that can run here. CUDA graphs need a GPU."

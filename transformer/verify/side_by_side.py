@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -46,8 +44,6 @@ class Runs:
 
     def __init__(self, jobs: int, halt: threading.Event) -> None:
         """`halt` is that of the runs."""
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        """Wall-clock time of the runs of each check."""
         self._pool = ThreadPoolExecutor(jobs) if jobs > 1 else None
         self._halt = halt
 
@@ -56,24 +52,16 @@ class Runs:
         """Whether several go on at once."""
         return self._pool is not None
 
-    def begin(self, check: str, run: Callable[[], _Outcome]) -> Callable[[], _Outcome]:
-        """Begin a run for a check; gives what waits for its outcome, and raises what it raised."""
-
-        def timed() -> _Outcome:
-            since = time.monotonic()
-            try:
-                return run()
-            finally:
-                self.seconds[check] += time.monotonic() - since
-
+    def begin(self, run: Callable[[], _Outcome]) -> Callable[[], _Outcome]:
+        """Begin a run; gives what waits for its outcome, and raises what it raised."""
         if self._pool is not None:
-            return self._pool.submit(timed).result
+            return self._pool.submit(run).result
         outcome: Future[_Outcome] = Future()
 
         def now() -> _Outcome:
             if not outcome.done():
                 try:
-                    outcome.set_result(timed())
+                    outcome.set_result(run())
                 except BaseException as error:
                     outcome.set_exception(error)
             return outcome.result()

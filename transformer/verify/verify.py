@@ -159,7 +159,7 @@ class Verification:
     not_exercised: tuple[str, ...] = ()
     """Ways of the original's training code that no run of it took, one sentence each."""
     seconds: float = 0.0
-    """Wall-clock time of all; less than that of all checks where runs went on side by side."""
+    """Wall-clock time of all."""
     timed: frozenset[str] = frozenset()
     """Tags of scalars that tell the time, if that was asked for: the original logs them otherwise by another clock."""
 
@@ -222,14 +222,15 @@ class _Checks:
         self._length = find_length(task.original)
         # What a GPU's memory has room for is not known
         self._runs = Runs(1 if self._length.cuda else task.jobs, task.original.halt)
-        self._runs.seconds[self._names[0]] = time.monotonic() - self._since
+        self._told = self._since
+        """When the last check had ended: those that go on side by side share the time that they take."""
         usual = STEPS if self._length.stepwise else ITERATIONS
-        self._usual = self._comparison(self._names[0], task.original, task.iterations or usual)
+        self._usual = self._comparison(task.original, task.iterations or usual)
         self._notes = [PERMUTATIONS]
         self._pending: dict[str, Pending] = {}
 
-    def _comparison(self, first: str, run: Run, iterations: int, *how: Any) -> _Comparison:
-        return _Comparison(self._task, self._progress, self._runs, self._length, run, iterations, first, *how)
+    def _comparison(self, run: Run, iterations: int, *how: Any) -> _Comparison:
+        return _Comparison(self._task, self._progress, self._runs, self._length, run, iterations, *how)
 
     def run(self) -> Verification:
         try:
@@ -301,7 +302,9 @@ class _Checks:
 
     def _append(self, check: Check) -> None:
         """Take in a check that has ended; after one that is not equal, all runs are ended."""
-        self._checks.append(replace(check, seconds=self._runs.seconds[check.name]))
+        now = time.monotonic()
+        self._checks.append(replace(check, seconds=now - self._told))
+        self._told = now
         if self._blocked("") is not None:
             self._runs.end()
 
@@ -323,9 +326,8 @@ class _Checks:
             args = original.args
             for change in changes:
                 args = with_option(args, change)
-            first = with_end(self._other_names(suffix)[0], suffix)
             iterations = STEPS if self._length.stepwise else OTHER_ITERATIONS + (episodes is not None)
-            comparison = self._comparison(first, replace(original, args=args), iterations, suffix, episodes)
+            comparison = self._comparison(replace(original, args=args), iterations, suffix, episodes)
             try:
                 _ = comparison.original
             except RunFailed as failure:
@@ -425,14 +427,10 @@ class _Comparison:
         length: Length,
         run: Run,
         iterations: int,
-        first: str,
         suffix: str = "",
         episodes: Episodes | None = None,
     ) -> None:
-        """Begin to run the original, whose checks get names that end in `suffix`, with episodes cut short if asked for.
-
-        The run's time is that of the check `first`.
-        """
+        """Begin to run the original, with episodes cut short if asked for; names of its checks end in `suffix`."""
         self._task = task
         self._progress = progress
         self._runs = runs
@@ -443,7 +441,7 @@ class _Comparison:
         self.run = length.shortened(run, iterations)
         self._stepwise = length.stepwise
         self._stop_after = iterations if length.option is None else None
-        self._original = runs.begin(first, lambda: self._record("original", self.run, watch=True))
+        self._original = runs.begin(lambda: self._record("original", self.run, watch=True))
         self._emulated_original: Callable[[], Recording] | None = None
         self._by_clock: dict[bool, Callable[[], Recording]] = {}
 
@@ -565,9 +563,9 @@ class _Comparison:
                 **options,
             )
 
-    def _begin(self, check: str, *args: Any, **options: Any) -> Callable[[], Recording]:
-        """Begin a recording for a check."""
-        return self._runs.begin(with_end(check, self.suffix), lambda: self._record(*args, **options))
+    def _begin(self, *args: Any, **options: Any) -> Callable[[], Recording]:
+        """Begin a recording."""
+        return self._runs.begin(lambda: self._record(*args, **options))
 
     def _lockstep(self, name: str, run: Run, **options: bool) -> Callable[[], Lockstep]:
         """Begin to compare fast functions with eager ones."""
@@ -578,7 +576,7 @@ class _Comparison:
                     run, every=self._task.every, iterations=self._stop_after, on_iteration=on_iteration, **options
                 )
 
-        return self._runs.begin(with_end(name, self.suffix), begin)
+        return self._runs.begin(begin)
 
     def _crashed(self, name: str, failure: RunFailed) -> Check:
         """The check on which the converted script ended with an error, in its own file and lines."""
@@ -590,19 +588,19 @@ class _Comparison:
         said = str(failure).replace(f'File "{script}"', f'File "{converted or "the converted " + script}"')
         return Check(name, "failed", reason=f"the converted script {converted or script} failed: {said}")
 
-    def _original_on(self, emulated: bool, check: str) -> Callable[[], Recording]:
-        """The original's recording on the device of a check; it fails where it does not run on the emulated one."""
+    def _original_on(self, emulated: bool) -> Callable[[], Recording]:
+        """The original's recording on a device; it fails where it does not run on the emulated one."""
         if not emulated:
             return self._original
         if self._emulated_original is None:
-            self._emulated_original = self._begin(check, "original, emulated", self.run, emulated=True)
+            self._emulated_original = self._begin("original, emulated", self.run, emulated=True)
         return self._emulated_original
 
-    def _by_other_clock(self, emulated: bool, check: str) -> Callable[[], Recording]:
-        """The first iteration of the original by another clock, on the device of a check."""
+    def _by_other_clock(self, emulated: bool) -> Callable[[], Recording]:
+        """The first iteration of the original by another clock, on a device."""
         if emulated not in self._by_clock:
             name = "original by another clock"
-            self._by_clock[emulated] = self._begin(check, name, self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK)
+            self._by_clock[emulated] = self._begin(name, self.run, 1, emulated=emulated, clock_rate=OTHER_CLOCK)
         return self._by_clock[emulated]
 
     def timed(self) -> frozenset[str]:
@@ -617,8 +615,8 @@ class _Comparison:
         It raises CannotVerify where the original does not repeat itself, and RunFailed where that does not run on the
         emulated device.
         """
-        original_run = self._original_on(emulated, name)
-        converted_run = self._begin(name, name, run, uncompiled=name in EAGER, emulated=emulated, in_float32=in_float32)
+        original_run = self._original_on(emulated)
+        converted_run = self._begin(name, run, uncompiled=name in EAGER, emulated=emulated, in_float32=in_float32)
 
         def judge() -> Check:
             original = original_run()
@@ -646,9 +644,9 @@ class _Comparison:
 
         It raises RunFailed where the original does not run on the emulated device.
         """
-        original_run = self._original_on(emulated, name)
+        original_run = self._original_on(emulated)
         lockstep_run = self._lockstep(name, run, emulated=emulated)
-        other_run = self._by_other_clock(emulated, name)
+        other_run = self._by_other_clock(emulated)
 
         def judge() -> Check:
             original = original_run()
