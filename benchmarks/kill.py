@@ -65,7 +65,9 @@ the steps that put it in its place), and the same command was given again until 
 values, networks with their buffers and modes, optimizers with their options, and the states of torch's, numpy's and
 Python's random generators were compared bit by bit with a run that was not killed and saved nothing. Environments
 that checkpoints hold are what they are (*saved*). Others are held still, so that they have nothing to forget: spaces
-and wrappers are the script's own, each observation is that of a reset, and the reward follows from the action. The
+and wrappers are the script's own, each observation is that of a reset, and the reward follows from the action. What
+normalises observations runs on Pendulum-v1, whose state is saved: around environments that are not put back, the first
+observation when a run goes on is normalised by what a reset knows, and not by what the run had seen by then. The
 clock goes by steps, so that steps per second are compared too. `make kill` makes this page.
 """
 
@@ -119,7 +121,10 @@ def scripts(wheel: Path, checkout: Path, wild: Path) -> Iterator[Script]:
             folders = (*map(str, wild_run.STANDINS), str(path.parent), str(root))
             key = f"{entry['repository']} {entry['path']}"
             text = wild_run.as_run(text, setting)
-            yield Script(key, "wild", text, tuple(wild_run.options(text, setting.args)), variables, folders)
+            args = tuple(wild_run.options(text, setting.args))
+            if "NormalizeObservation" in text:
+                args = (*args, "--env-id", "Pendulum-v1")
+            yield Script(key, "wild", text, args, variables, folders)
     for name, parts in SAVED.items():
         yield Script(name, "case", forgetful(parts), ("--num-iterations", "8"))
 

@@ -282,7 +282,7 @@ def _watch_saving(log: Log, kill_at: int | None) -> None:
 
     def loaded(file: Any, *args: Any, **kwargs: Any) -> Any:
         state = load(file, *args, **kwargs)
-        if str(file).endswith((".pt", ".before")):
+        if isinstance(state, dict) and "generators" in state and "run" in state:
             log.cut(state["iteration"])
         return state
 
@@ -341,8 +341,9 @@ def _prepare(job: Job, log: Log) -> None:
     class Writer:
         """Logs into the log."""
 
-        def __init__(self, *_: Any, **__: Any) -> None:
-            """Nothing is opened."""
+        def __init__(self, folder: str = "runs", *_: Any, **__: Any) -> None:
+            """Make its folder alone, into which scripts save."""
+            Path(folder).mkdir(parents=True, exist_ok=True)
 
         def add_scalar(self, tag: str, value: Any, step: Any = None, *_: Any, **__: Any) -> None:
             """Tell a value, bit by bit."""
