@@ -306,8 +306,8 @@ def _watch_saving(log: Log, kill_at: int | None) -> None:
 
 def _prepare(job: Job, log: Log) -> None:
     """Stand in for environments, writers and the clock."""
-    for name in ("gym", "gymnasium"):
-        if not re.search(rf"\b{name}\b", job.text):  # as in a process of its own: stand-ins look at what is imported
+    for name in ("gym", "gymnasium"):  # as in a process of its own: stand-ins look at what is imported
+        if not re.search(rf"^\s*(import|from) {name}\b", job.text, re.MULTILINE):
             for module in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
                 del sys.modules[module]
     site = importlib.util.spec_from_file_location("wild_site", HERE / "wild_standins" / "sitecustomize.py")
