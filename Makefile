@@ -103,7 +103,7 @@ mutants: $(STAMP) ## single edits of converted fixtures that verify should tell,
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/score.py --write $(if $(MUTANTS),--mutants $(MUTANTS))
 
 kill: $(STAMP) ## kill scripts that save checkpoints ten times each, and compare (40 minutes); WHEEL=, CLEANRL=, WILD=folder
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kill.py $(WHEEL) $(CLEANRL) $(or $(WILD),.wild)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/killed.py $(WHEEL) $(CLEANRL) $(or $(WILD),.wild)
 
 bench: $(STAMP) ## what a conversion, its verification and its start cost: seconds and memory
 	$(BIN)/python benchmarks/convert_cost.py

@@ -1,4 +1,4 @@
-"""Scripts that are killed again and again (benchmarks/kill.py), and what that tells where something is not saved."""
+"""Scripts that are killed again and again (benchmarks/killed.py), and what that tells where something is not saved."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     preload()
     yield
     for name in set(sys.modules) - before:
-        if name in ("kill", "kill_run", "wild_run"):
+        if name in ("killed", "kill_run", "wild_run"):
             del sys.modules[name]
 
 
 def killed(source: str, *, kills: int = 3, still: bool = True) -> dict[str, Any]:
     """What is told of a converted script that is killed."""
-    import kill
     import kill_run
+    import killed as benchmark
 
     folders = tuple(map(str, kill_run.STANDINS))
-    return kill.kill(kill_run.Job(source, ARGS, {}, folders, 0, still=still), kills, "0")
+    return benchmark.kill(kill_run.Job(source, ARGS, {}, folders, 0, still=still), kills, "0")
 
 
 @pytest.mark.parametrize("kind", SAVED)

@@ -1,6 +1,6 @@
 """Kills converted scripts again and again, and compares what becomes of them with runs that nobody killed.
 
-    python benchmarks/kill.py WHEEL CHECKOUT WILD [--only TEXT]... [--kills 10] [--seed 0] [--no-run]
+    python benchmarks/killed.py WHEEL CHECKOUT WILD [--only TEXT]... [--kills 10] [--seed 0] [--no-run]
 
 WHEEL is that of cleanrl 1.2.0, CHECKOUT one of vwxyzjn/cleanrl, WILD a folder with other people's repositories as
 benchmarks/wild.py fetches them. Each script is converted with --checkpoint and runs on environments that have nothing
