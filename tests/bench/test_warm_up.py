@@ -18,6 +18,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 TWIN = FIXTURES / "twin_critics.py"
 
 
+@pytest.mark.slow
 def test_the_option_is_set_for_all_and_the_burn_in_ends_behind_the_first_update() -> None:
     args = ("--no-cuda", "--learning-starts", "5000")
     lined_up = [Contender("original", Run(TWIN, args)), Contender("compile", Run(TWIN, (*args, "--compile")))]

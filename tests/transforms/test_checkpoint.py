@@ -98,6 +98,7 @@ def run(command: list[str], *more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow  # make kill compares such runs, too
 def test_saving_changes_no_bit_and_leaves_nothing(tmp_path: Path) -> None:
     command = runnable(tmp_path)
     off, on = run(command), run(command, "--checkpoint-every", "1")

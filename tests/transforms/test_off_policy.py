@@ -551,9 +551,10 @@ def test_noise_of_what_may_be_no_tensor_is_left_alone(spread: str) -> None:
     "source",
     [
         replay(),
-        from_library(),
-        noisy(),
-        *(pytest.param(s, marks=pytest.mark.slow) for s in (replay(**TWO), with_rows(), replay(**TUNED))),
+        *(
+            pytest.param(s, marks=pytest.mark.slow)
+            for s in (from_library(), noisy(), replay(**TWO), with_rows(), replay(**TUNED))
+        ),
     ],
 )
 def test_the_converted_script_is_equal(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

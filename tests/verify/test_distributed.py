@@ -42,6 +42,7 @@ def broken(old: str, new: str, source: str = CONVERTED) -> str:
     return source.replace(old, new)
 
 
+@pytest.mark.slow
 def test_two_processes_are_one_by_hand(tmp_path: Path) -> None:
     ranks = ranks_of(tmp_path)
     assert alike("2 ranks", ranks).status == "equal"
