@@ -59,7 +59,6 @@ KEYS = {
     "a tensor changed in place": "mean",
     "what learns": "agent modes",
     "the mode": "agent modes",
-    "a scheduler": "schedule",
     "a scheduler of momentum": "schedule",
     "momentum": "optimizer",
     "a rate that follows from the loss": "best",
@@ -71,7 +70,7 @@ KEYS = {
     "draws of libraries that the script does not name": "random",
     "an optimizer that no iteration names": "optimizer",
 }
-"""What the script says of each in its checkpoint."""
+"""What the script says of each in its checkpoint. An ExponentialLR needs none: it goes on from the optimizer's rate."""
 
 
 class Forget(ast.NodeTransformer):
