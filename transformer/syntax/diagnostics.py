@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from transformer.syntax.query import parse
+
 Severity = Literal["error", "warning"]
 
 
@@ -108,7 +110,7 @@ def _spans(source: str) -> dict[int, list[tuple[int, int]]]:
     """By line, where expressions and statements of a script begin and end: columns from 0, past any line's last one
     where they go on below; nothing of a text that is no Python."""
     try:
-        root = ast.parse(source)
+        root = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     lines = [line.encode() for line in source.splitlines()]

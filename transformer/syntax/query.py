@@ -1,4 +1,4 @@
-"""Short questions about nodes: statements and blocks, names in them, parameters and what a call gives each of them.
+"""Parsing, and short questions about nodes: statements and blocks, names in them, parameters and what a call gives each of them.
 
 Nothing here needs more than the node itself; what needs the whole file is asked of its tree (tree.py).
 """
@@ -6,6 +6,7 @@ Nothing here needs more than the node itself; what needs the whole file is asked
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeGuard, TypeVar
@@ -22,6 +23,24 @@ PARTS: dict[type, tuple[str, ...]] = {
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 }
 """The fields of each kind of node that may hold others."""
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def parse(source: str | bytes) -> ast.Module:
+    """`ast.parse`, which CPython 3.11 cannot do in two threads at once.
+
+    Its count of how deep the tree is belongs to the interpreter, not to the thread. Where the garbage collector calls
+    Python in between, another thread goes on with the same count, and one of them ends in `SystemError: AST constructor
+    recursion depth mismatch`.
+
+    Raises:
+        SyntaxError: the source is no Python.
+        ValueError: it holds a null byte.
+    """
+    with _ONE_AT_A_TIME:
+        return ast.parse(source)
 
 
 def children(node: ast.AST) -> tuple[ast.AST, ...]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from transformer.syntax.names import Names
-from transformer.syntax.query import children, first_parameter, is_class_method, names_in, parameters, walk
+from transformer.syntax.query import children, first_parameter, is_class_method, names_in, parameters, parse, walk
 
 Loop: TypeAlias = ast.For | ast.While
 Scope: TypeAlias = ast.Module | ast.FunctionDef
@@ -29,7 +29,7 @@ class Tree:
 
     def __init__(self, code: str) -> None:
         self.code = code
-        self.root = ast.parse(code)
+        self.root = parse(code)
 
     # --- the shape of the tree -----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from transformer.syntax.query import parse
 from transformer.verify.recording import Print, Recording
 
 
@@ -40,7 +41,7 @@ def lines_without_options(prints: Iterable[Print], names: frozenset[str], *, on:
 
 def _options(source: str) -> frozenset[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("--"):

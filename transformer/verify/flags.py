@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from transformer.syntax.query import parse
+
 _MAKERS = {"compile": "compile", "CudaGraphModule": "cudagraphs"}
 """What a function is called that makes another one fast, and the check on which it is used."""
 
@@ -36,7 +38,7 @@ def find_flags(source: str) -> Flags:
     `Class(...) if args.<flag> else ...`, where the class is a VectorEnv of the file's.
     """
     by_use: dict[str, str] = {}
-    tree = ast.parse(source)
+    tree = parse(source)
     of_file = {
         node.name
         for node in ast.walk(tree)

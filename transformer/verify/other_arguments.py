@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeVar
 
+from transformer.syntax.query import parse
 from transformer.verify.exercised import is_open
 from transformer.verify.options import Option
 from transformer.verify.origins import Origins
@@ -50,7 +51,7 @@ def other_arguments(source: str, options: Iterable[Option], sites: Sequence[Site
         options: its options, with their values.
         sites: the places of its training code, and the ways that they took in a run without these arguments.
     """
-    search = _Search(ast.parse(source), tuple(options), sites)
+    search = _Search(parse(source), tuple(options), sites)
     found: dict[str, tuple[str, ...]] = {}
     for find in (
         search.minibatches,
@@ -116,7 +117,7 @@ def changes_branch(converted: str, fast: Collection[str], usual: Sequence[Site],
         now for before, now in zip(usual, other, strict=True) if now.kind == "condition" and now.seen - before.seen
     ]
     functions: defaultdict[str, list[ast.AST]] = defaultdict(list)
-    for node in ast.walk(ast.parse(converted)):
+    for node in ast.walk(parse(converted)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             functions[node.name].append(node)
     reached, waiting = set[str](), list(fast)

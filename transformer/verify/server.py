@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from transformer.syntax.query import parse
+
 FIXED = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
 """Variables of the environment that every process of a run has from its beginning."""
 HARNESS = Path(__file__).parent / "harness"
@@ -158,7 +160,7 @@ def may_fork(source: str, beside: Path) -> bool:
     if sys.platform != "linux":
         return False
     try:
-        nodes = list(ast.walk(ast.parse(source)))
+        nodes = list(ast.walk(parse(source)))
     except (SyntaxError, ValueError):
         return False
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
