@@ -1,4 +1,4 @@
-"""A policy that is no longer finite: the original stops at once, a conversion with a flag when the next iteration begins."""
+"""A policy that is no longer finite: the original stops at once, a conversion when the next iteration begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing, and short questions about nodes: statements and blocks, names in them, parameters and what a call gives each of them.
+"""Parsing, and short questions about nodes: statements, blocks, names, parameters and what a call gives each of them.
 
 Nothing here needs more than the node itself; what needs the whole file is asked of its tree (tree.py).
 """
