@@ -7,6 +7,10 @@ may hold other parts, so `functions="def rollout():\\n    <rollout>"` moves the 
 import re
 import textwrap
 from collections.abc import Mapping
+from pathlib import Path
+
+QUICK_COMPILE = Path(__file__).with_name("quick_compile.py")
+"""Runs a script with a torch.compile that takes seconds."""
 
 SCRIPT = """\
 <imports>

@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripts import PARTS, script
+from scripts import PARTS, QUICK_COMPILE, script
 from variations import VARIATIONS
 from variations.base import Variation
 
 from transformer import convert
 
-RUNNER = Path(__file__).parents[1] / "support" / "quick_compile.py"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?|nan|inf")
 RATE = "optimizer.param_groups[0]['lr']"
 KL = "kl = ((ratio - 1) - ratio.log()).mean()"
@@ -123,7 +122,7 @@ def check(variation: Variation, tmp_path: Path) -> None:
     path.write_text(convert(script({**parts, "report": f"{parts['report']}\n{rollout}"})).source, encoding="utf-8")
     eager = printed(str(path))
     assert len(eager) >= (9 if rollout else 3)
-    assert printed(str(RUNNER), str(path), "--compile") == pytest.approx(eager, rel=2e-3, abs=2e-5, nan_ok=True)
+    assert printed(str(QUICK_COMPILE), str(path), "--compile") == pytest.approx(eager, rel=2e-3, abs=2e-5, nan_ok=True)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from cases import FLAGS, NAMED, NoOp, Rewrite, turn
-from scripts import PARTS, edited, script
+from scripts import PARTS, QUICK_COMPILE, edited, script
 
 from transformer import Applied, Skipped, convert
 
@@ -329,7 +329,6 @@ def test_a_rate_that_the_update_takes_as_a_number_keeps_it_eager(sets: str) -> N
     assert "update = torch.compile(" not in conversion.source
 
 
-QUICK = Path(__file__).parents[1] / "support" / "quick_compile.py"
 TWO = {
     "optimizer": "optimizer = optim.Adam(agent.actor.parameters())\nsecond = optim.Adam(agent.critic.parameters())",
     "optimize": "optimizer.zero_grad()\nsecond.zero_grad()\nloss.backward()\noptimizer.step()\nsecond.step()",
@@ -353,7 +352,7 @@ def test_an_optimizer_whose_groups_the_update_sets_past_the_limit(
     converted.write_text(conversion.source, encoding="utf-8")
     seen = []
     for flags in ([], ["--compile"]):
-        command = [sys.executable, str(QUICK), str(converted), "--minibatch-size", "6", *flags]
+        command = [sys.executable, str(QUICK_COMPILE), str(converted), "--minibatch-size", "6", *flags]
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr[-3000:]
         seen.append([float(word) for word in result.stdout.split()])
@@ -381,7 +380,7 @@ def test_what_compiled_code_draws_with_numpy(tmp_path: Path) -> None:
     converted.write_text(conversion.source, encoding="utf-8")
     seen = []
     for flags in ([], ["--compile"]):
-        command = [sys.executable, str(QUICK), str(converted), *flags]
+        command = [sys.executable, str(QUICK_COMPILE), str(converted), *flags]
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr[-3000:]
         seen.append([float(word) for word in result.stdout.split()])
@@ -414,7 +413,7 @@ def compiled_runs(source: str, folder: Path) -> tuple[list[list[float]], str]:
     converted.write_text(source, encoding="utf-8")
     seen = []
     for flags in ([], ["--compile"]):
-        command = [sys.executable, str(QUICK), str(converted), "--num-iterations", "4", *flags]
+        command = [sys.executable, str(QUICK_COMPILE), str(converted), "--num-iterations", "4", *flags]
         environment = {**os.environ, "TORCH_LOGS": "graph_breaks,recompiles"}
         result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr[-3000:]

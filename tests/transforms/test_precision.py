@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from cases import NoOp, turn
-from scripts import PARTS, edited, script
+from scripts import PARTS, QUICK_COMPILE, edited, script
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer import Applied, convert
@@ -329,7 +329,7 @@ def test_tf32_is_set_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("compiler", [[], [str(Path(__file__).parents[1] / "support" / "quick_compile.py")]])
+@pytest.mark.parametrize("compiler", [[], [str(QUICK_COMPILE)]])
 def test_one_graph(compiler: list[str], tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(CONVERTED, encoding="utf-8")

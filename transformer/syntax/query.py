@@ -28,7 +28,7 @@ PARTS: dict[type, tuple[str, ...]] = {
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def parse(source: str | bytes) -> ast.Module:
+def parse(source: str) -> ast.Module:
     """`ast.parse`, which CPython 3.11 cannot do in two threads at once.
 
     Its count of how deep the tree is belongs to the interpreter, not to the thread. Where the garbage collector calls
