@@ -30,6 +30,7 @@ from transformer.facts.torch_api import (
     layers,
     optimizers,
 )
+from transformer.syntax.templates import render
 
 ELSEWHERE = {
     ("tensor", "cuda"): "there is no such device here",
@@ -871,3 +872,51 @@ def _graphs(name: str, *, capturable: bool) -> int:
 @pytest.mark.parametrize("name", sorted(optimizers(traced=True)))
 def test_steps_that_can_be_traced(name: str) -> None:
     assert _graphs(name, capturable=name in optimizers(counting=True)) == 1
+
+
+def _traced_apart(name: str, *, counted: bool, **options: Any) -> float:
+    """How far the lengths of traced steps are from those of step(), at most, in shares of these."""
+    torch._dynamo.reset()
+    ours, theirs = (torch.nn.Parameter(FLOATS.clone()) for _ in range(2))
+    made = getattr(torch.optim, name)
+    optimizer, eager = made([ours], lr=0.01, **options), made([theirs], lr=0.01, **options)
+    if counted:
+        values = {"optimizer": "optimizer", "group": "group", "p": "p", "flags": "True"}
+        exec(render("tensor_lr", **values, changing=False, counting=True), {"torch": torch, "optimizer": optimizer})
+    optimizer.param_groups[0]["capturable"] = name in optimizers(counting=True)
+    step, apart = inspect.unwrap(type(optimizer).step), 0.0
+
+    def traced() -> None:
+        with torch.no_grad():
+            step(optimizer)
+
+    compiled = torch.compile(traced, backend="eager", fullgraph=True)
+    for count in range(20):
+        before = theirs.detach().clone()
+        with torch.no_grad():
+            ours.copy_(before)
+        ours.grad, theirs.grad = (FLOATS - 1 - 0.01 * count for _ in range(2))
+        compiled()
+        eager.step()
+        change = theirs.detach() - before
+        apart = max(apart, ((ours.detach() - before - change).norm() / change.norm()).item())
+    return apart
+
+
+LONG = [
+    (name, options)
+    for name in sorted(optimizers(traced=True))
+    for options in ({}, {"betas": (0.9, 0.9999)})
+    if options.keys() <= inspect.signature(getattr(torch.optim, name)).parameters.keys()
+]
+
+
+@pytest.mark.parametrize(("name", "options"), LONG)
+def test_traced_steps_are_as_long(name: str, options: dict[str, Any]) -> None:
+    assert _traced_apart(name, counted=name in optimizers(counting=True), **options) < 5e-4
+
+
+@pytest.mark.parametrize("name", sorted(optimizers(counting=True)))
+def test_counts_in_float32_would_make_them_longer(name: str) -> None:
+    assert _traced_apart(name, counted=False) > 1e-3
+    assert _traced_apart(name, counted=False, betas=(0.9, 0.9999)) > 0.1

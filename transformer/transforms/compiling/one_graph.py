@@ -61,8 +61,8 @@ INFO = TransformInfo(
         "if args.compile:\n    update = torch.compile(update)"
     ),
     regroups=(
-        "in a graph RAdam counts its steps in float32 and computes both ways of its rectification; its steps are "
-        "compared with ordinary ones where update() is compiled"
+        "in a graph RAdam computes both ways of its rectification; its steps are compared with ordinary ones where "
+        "update() is compiled"
     ),
 )
 
@@ -488,6 +488,10 @@ def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef, updates: 
         raise Skip(f"{name} is {f'torch.optim.{kind}' if kind else 'not known'}, whose step() may not be traceable")
     if any(k.arg in ("fused", "differentiable", None) for k in made[0].call.keywords):
         raise Skip(f"{name} is made with options under which its step() may not be traceable")
+    if made[0].kind in BRANCHING and name not in roles.history.steady_rates:
+        raise Skip(
+            f"in a graph {made[0].kind} counts the steps of {name} in float32, in which early ones are percents off"
+        )
     if name not in roles.history.steady_rates and (why := present_rates.obstacle(roles, made[0], updates)) is not None:
         changes = f"the learning rate of {name} is a float that may change: each value would be compiled anew"
         raise Skip(f"{changes}, and {why}")

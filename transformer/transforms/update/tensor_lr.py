@@ -34,7 +34,8 @@ INFO = TransformInfo(
         "instead of being compiled anew for every rate. Where the minibatch loop sets it, it is a parameter that is "
         "not trained, into which compiled code can write. Reads go through `float()`, so what is logged or printed "
         "stays a float. `capturable` is on only under --cudagraphs. An optimizer that is kept where its rate may "
-        "change unseen is left alone, and its step is in no graph."
+        "change unseen is left alone, and its step is in no graph. RAdam, which computes the lengths of its steps from "
+        "their count, counts in float64, as Python does."
     ),
     costs=(
         "Each new rate compiles the update anew, or its step stays out of the graph: set the rate by "
@@ -53,7 +54,7 @@ INFO = TransformInfo(
 )
 
 CONSTANT = "the learning rate never changes and stays a float"
-CAPTURABLE, TENSOR_LR = optimizers(capturable=True), optimizers()
+CAPTURABLE, COUNTING, TENSOR_LR = optimizers(capturable=True), optimizers(counting=True), optimizers()
 
 
 def apply(state: State) -> Rewrite:
@@ -102,8 +103,10 @@ def _edit(
         raise Skip("it is made more than once")
     if any(n is optimizer.stmt for n in walk(roles.outermost)):
         raise Skip("it is made in the training loop")
-    elsewhere = tree.scope_of(optimizer.stmt) is not roles.scope
+    elsewhere, counting = tree.scope_of(optimizer.stmt) is not roles.scope, optimizer.kind in COUNTING
     if elsewhere:
+        if counting:
+            raise Skip(f"it is made in a function, and {optimizer.kind}'s count of steps must be kept in float64")
         if _is_left_alone(roles, optimizer):
             constant.append(optimizer.name)
             return False
@@ -121,6 +124,8 @@ def _edit(
     made = max([optimizer.stmt, *uses.shown], key=lambda stmt: stmt.lineno)
     if any(stmt.lineno < made.lineno for stmt in uses.loads):
         raise Skip(f"line {made.lineno} prints the optimizer")
+    if counting and uses.loads:
+        raise Skip(f"line {uses.loads[0].lineno} loads its count of steps, which {optimizer.kind} needs in float64")
     inside = set(walk(roles.outermost))
     replaced = any(stmt in inside for stmt in uses.loads)  # by other tensors than those that a graph holds
     cudagraphs = state.history.flags.get("cudagraphs")
@@ -130,7 +135,7 @@ def _edit(
     extra = [f"capturable={cudagraphs}"] if capturable else []
     place = f', device={device} if {cudagraphs} else "cpu"' if device and (capturable or not uses.loads) else ""
     group = tree.names.fresh("group")
-    loaded: dict[str, str | bool] = {"optimizer": optimizer.name, "group": group}
+    loaded: dict[str, str | bool | None] = {"optimizer": optimizer.name, "group": group}
     captured = (
         render(
             "capturable_loaded",
@@ -144,9 +149,12 @@ def _edit(
     )
     if replaced:
         notes.append(f"{optimizer.name}: a checkpoint is loaded in the training loop, its step is not captured")
+    loaded |= {"flags": state.history.any_flag, "counting": counting, "p": tree.names.fresh("p")}
     if not (uses.writes or uses.others or uses.scheduled):
         if extra:
             _add_arguments(tree, edits, optimizer, extra)
+        if counting:
+            edits.after(made, render("tensor_lr", **loaded, changing=False))
         for stmt in uses.loads if captured else ():
             edits.after(stmt, captured)
         constant.append(optimizer.name)
@@ -165,8 +173,8 @@ def _edit(
     # What the script prints of it is to stay a float
     in_update = _in_update(roles)
     written = any(stmt in in_update for stmt, _ in (*uses.writes, *uses.others))
-    loaded |= {"place": place, "flags": state.history.any_flag, "written": written}
-    tensor = render("tensor_lr", **loaded, again=elsewhere)  # where it is made once, training may begin several times
+    loaded |= {"place": place, "written": written, "again": elsewhere}  # once made, training may begin several times
+    tensor = render("tensor_lr", **loaded, changing=True)
     if elsewhere:
         edits.before(roles.outermost, tensor, gap=1)
     else:

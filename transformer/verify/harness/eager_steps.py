@@ -18,8 +18,8 @@ from .errors import Error, errors
 from .journal import Journal
 from .tensors import live, named_parameters
 
-COMPARED = 2
-"""So many steps of each class of optimizer are compared."""
+COMPARED = 8
+"""So many steps of each class of optimizer are compared; the rectification of RAdam begins with the sixth."""
 
 
 class EagerSteps:
