@@ -30,6 +30,7 @@ from transformer import convert  # noqa: E402
 from transformer.conversion.result import Conversion, Skipped  # noqa: E402
 from transformer.verify.names import CHECKS, COMPILED, FLAGS_OFF, FLAGS_ON  # noqa: E402
 from transformer.verify.run import RunFailed  # noqa: E402
+from transformer.verify.side_by_side import MOST, processors, served  # noqa: E402
 from transformer.verify.verify import CannotVerify, Task, verify  # noqa: E402
 
 RESULTS = HERE / "results" / "family.json"
@@ -66,7 +67,7 @@ def script(member: Member, generation: str, place: Path) -> str:
         return run.script.read_text(encoding="utf-8")
 
 
-def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[str, Any]:
+def observe(member: Member, generation: str, place: Path, up_to: str, jobs: int) -> dict[str, Any]:
     """Verify one script; the status of each check, and the seconds that it took."""
     with tempfile.TemporaryDirectory() as folder:
         run = member.run(generation, place, Path(folder))
@@ -74,7 +75,8 @@ def observe(member: Member, generation: str, place: Path, up_to: str) -> dict[st
         conversion = convert(run.script.read_text(encoding="utf-8"))
         begin = time.monotonic()
         try:
-            checks = verify(Task(run, conversion.source, up_to=up_to)).checks
+            with served(run, jobs) as forked:
+                checks = verify(Task(forked, conversion.source, up_to=up_to, jobs=jobs)).checks
             seen = {r.name: r.status for r in checks}
             why = next(
                 (r.reason or r.findings[0] for r in checks if r.status not in ("equal", "emulated", "not run")), ""
@@ -127,15 +129,16 @@ def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
 @click.argument("checkout", type=click.Path(exists=True, path_type=Path))
 @click.option("--only", multiple=True, metavar="NAME:GENERATION", help="Run this script alone; may be repeated.")
 @click.option("--up-to", type=click.Choice(CHECKS), default=CHECKS[-1], help="The last check.")
+@click.option("--jobs", default=min(MOST, processors()), type=click.IntRange(1), help="Runs at once.")
 @click.option("--run/--no-run", default=True, help="Run the scripts, or only write the page anew.")
-def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, run: bool) -> None:
+def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, jobs: int, run: bool) -> None:
     """Verify the family, note what was seen, and write the page."""
     results: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     places = dict(zip(GENERATIONS, (wheel, checkout), strict=True))
     members = {f"{Path(m.name).name}:{g}": (m, g) for m in FAMILY for g in GENERATIONS if m.only in (None, g)}
     for key in (only or members) if run else ():
         member, generation = members[key]
-        seen = observe(member, generation, places[generation], up_to)
+        seen = observe(member, generation, places[generation], up_to, jobs)
         before = results.get(key, {})
         results[key] = seen | {part: before.get(part, {}) | seen[part] for part in ("checks", "processors")}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +35,21 @@ def note(key: str, version: str, checks: Mapping[str, Mapping[str, str]]) -> Non
     seen = load()
     (digest,) = {check["digest"] for check in checks.values()}
     statuses = {name: check["status"] for name, check in checks.items()}
-    seen.setdefault(key, {})[version] = {"statuses": statuses, "digest": digest}
+    today = date.today().isoformat()
+    seen.setdefault(key, {})[version] = {"statuses": statuses, "digest": digest, "seen": today}
     RESULTS.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def table(digests: Mapping[str, str]) -> str:
     """The table, a line for each script, generation and torch; `digests` are those of today's conversions."""
-    lines = [INTRODUCTION, "| script | generation | torch | on the CPU | CUDA graphs |", "|-|-|-|-|-|"]
+    lines = [INTRODUCTION, "| script | generation | torch | on the CPU | CUDA graphs | seen |", "|-|-|-|-|-|-|"]
     seen = load()
     for key, digest in digests.items():
         name, generation = key.split(":")
         for version, found in sorted(seen.get(key, {}).items()):
             earlier = "" if found["digest"] == digest else "*"
             cells = [_said(found["statuses"], on_cuda) + earlier for on_cuda in (False, True)]
-            lines.append(f"| `{name}` | {generation} | {version} | {' | '.join(cells)} |")
+            lines.append(f"| `{name}` | {generation} | {version} | {' | '.join(cells)} | {found.get('seen', '')} |")
     return "\n".join([*lines, ""])
 
 
