@@ -78,9 +78,8 @@ def observe(member: Member, generation: str, place: Path, up_to: str, jobs: int)
             with served(run, jobs) as forked:
                 checks = verify(Task(forked, conversion.source, up_to=up_to, jobs=jobs)).checks
             seen = {r.name: r.status for r in checks}
-            why = next(
-                (r.reason or r.findings[0] for r in checks if r.status not in ("equal", "emulated", "not run")), ""
-            )
+            untold = ("equal", "emulated")
+            why = "; ".join(f"{r.name}: {r.reason or r.findings[0]}" for r in checks if r.status not in untold)
         except (CannotVerify, RunFailed) as failure:
             seen, why = {}, str(failure)
         kept = {r: {"status": s, "digest": digest(conversion.source)} for r, s in seen.items()}

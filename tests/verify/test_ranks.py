@@ -13,6 +13,7 @@ from transformer.verify.harness.permutations import Permutations
 from transformer.verify.length import find_length
 from transformer.verify.lockstep import load_lockstep
 from transformer.verify.run import Run
+from transformer.verify.verify import Task, verify
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +84,45 @@ def test_the_length_counts_the_environments_of_all_processes(script: Path, tmp_p
     path.write_text(counted)
     length = find_length(Run(path, processes=2, timeout=LIMIT))
     assert (length.option, length.unit, length.planned) == ("--steps", 16, 3)
+
+
+PARTING = edited(
+    "            agent.seen += 4\n",
+    "            agent.seen += 4\n            if float(update == rank) > args.most:\n                break\n",
+    edited(
+        "    args = parser.parse_args()\n",
+        """\
+    parser.add_argument("--most", type=float, default=2.0)
+    parser.add_argument("--compile", action="store_true")
+    args = parser.parse_args()
+""",
+        DISTRIBUTED,
+    ),
+)
+"""With an option, each process leaves an epoch of its own early; what they send meets what was sent for another step."""
+COMPILED = edited(
+    "    optimizer = ",
+    "    if args.compile:\n        agent.actor.forward = torch.compile(agent.actor.forward)\n    optimizer = ",
+    PARTING,
+)
+
+
+def test_no_other_argument_parts_processes(tmp_path: Path) -> None:
+    path = tmp_path / "toy.py"
+    path.write_text(PARTING)
+    run = Run(path, processes=2, timeout=LIMIT)
+    verification = verify(Task(run, PARTING, up_to="other-arguments", jobs=1))
+    assert any("--most" in note and "at different times" in note for note in verification.notes), verification.notes
+    assert {check.status for check in verification.checks} == {"equal", "not run"}, verification.checks
+
+
+def test_calls_of_processes_that_part_are_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "toy.py"
+    path.write_text(COMPILED)
+    run = Run(path, ("--most", "0.5"), processes=2, timeout=LIMIT)
+    checks = verify(Task(run, COMPILED, up_to="compiled", other_arguments=False, jobs=1)).checks
+    assert [check.status for check in checks] == ["equal", "equal", "not run"]
+    assert "at different times" in checks[-1].reason
 
 
 def test_permutations_differ_by_rank() -> None:

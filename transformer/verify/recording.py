@@ -138,6 +138,15 @@ class Recording:
     peers: tuple[Recording, ...] = ()
     """What the other processes of a torchrun launch did, from rank 1 on. Files are told once, by rank 0."""
 
+    @property
+    def ranks_part(self) -> bool:
+        """Whether its processes step their optimizers at different times, as where each decides alone when to stop.
+
+        What they send to one another meets what was sent for another step then.
+        """
+        moments = [[step.moment for step in recording.steps] for recording in (self, *self.peers)]
+        return any(other != moments[0] for other in moments)
+
 
 def load(folder: Path, files: tuple[str, ...]) -> Recording:
     """Read what the harness wrote into `folder`. The values are mapped, so `folder` may then be deleted.
