@@ -122,6 +122,17 @@ def test_right_graphs_are_equal(training: Training, tmp_path: Path) -> None:
     assert {e.kind for e in update.errors} == {"output", "parameter change", "optimizer state"}
 
 
+def test_nothing_is_compared_while_a_graph_is_captured(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiled policy that a captured function calls: the comparison would wait for the device."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert run(tmp_path, training.policy, Graph).errors == ()
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    assert run(tmp_path, training.policy, Graph).errors != ()
+
+
 def test_the_comparison_changes_nothing(tmp_path: Path) -> None:
     checked, plain = Training(), Training()
     results: list[torch.Tensor] = []

@@ -99,7 +99,7 @@ PARTING = edited(
         DISTRIBUTED,
     ),
 )
-"""With an option, each process leaves an epoch of its own early; what they send meets what was sent for another step."""
+"""With an option, each process leaves an epoch of its own early; what they send meets what another step has sent."""
 COMPILED = edited(
     "    optimizer = ",
     "    if args.compile:\n        agent.actor.forward = torch.compile(agent.actor.forward)\n    optimizer = ",

@@ -142,6 +142,11 @@ class Lockstep:
         return checked
 
 
+def _is_captured() -> bool:
+    """Whether a CUDA graph is being captured; nothing can be compared then."""
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
 class Checked:
     """A fast function that is compared with its eager form on sampled calls."""
 
@@ -170,7 +175,7 @@ class Checked:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the fast function, and on sampled calls the eager one beside it."""
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or _is_captured():  # as a part of another function, which is compared
             return self.fast(*args, **kwargs)
         if self._mode.inside_reference:
             return self.eager(*args, **kwargs)
