@@ -70,6 +70,21 @@ REWRITES = [
         },
     ),
     Rewrite(
+        "a list that is read between the epochs, and that an f-string shows below them",
+        {
+            "minibatches": PARTS["minibatches"] + "\n    if np.mean(clipfracs[-2:]) > 0.9:\n        break",
+            "report": "print(f'{np.mean(clipfracs):.3f}', v_loss.item())",
+        },
+        {
+            **{k: v for k, v in AFTER.items() if k != "report"},
+            "minibatches": (
+                PARTS["minibatches"]
+                + f"\n    if np.mean({TOGETHER}[-2:]) > 0.9:\n        break\nclipfracs = {TOGETHER}"
+            ),
+            "report": "print(f'{np.mean(clipfracs):.3f}', v_loss.item())",
+        },
+    ),
+    Rewrite(
         "a list that may be empty in a later turn",
         {"minibatches": edited("minibatches", "range(args.update_epochs)", "range(3 - iteration)")},
         {
@@ -181,6 +196,25 @@ NOOPS = [
             "begin": BEGIN + "\nclipfracs = []",
             "minibatches": edited("minibatches", "clipfracs = []\n", ""),
             "report": "print(f'{np.mean(clipfracs):.3f}')",
+        },
+        STILL,
+        at="clipfracs += [",
+    ),
+    NoOp(
+        "a list that an f-string shows between the epochs",
+        {
+            "minibatches": PARTS["minibatches"] + "\n    print(f'{np.mean(clipfracs):.3f}')",
+            "report": "print(f'{np.mean(clipfracs):.3f}', v_loss.item())",
+        },
+        STILL,
+        at="clipfracs += [",
+    ),
+    NoOp(
+        "a list that a function may keep between the epochs, and that an f-string shows",
+        {
+            "before_loop": "kept = []",
+            "minibatches": PARTS["minibatches"] + "\n    kept.append(clipfracs)",
+            "report": "print(f'{np.mean(clipfracs):.3f}', len(kept[0]), v_loss.item())",
         },
         STILL,
         at="clipfracs += [",

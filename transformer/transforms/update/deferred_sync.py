@@ -171,9 +171,9 @@ class Deferral:
             learn = self.state.roles.phases.learn
             if any(self._is_quoted(use) for use in uses):  # an f-string need not spell it out
                 self.edits.after(learn, f"{name} = {self._numbers(name, learn)}")
-            else:
-                for use in uses:
-                    self.edits.substitute(use, self._numbers(name, self.tree.statement(use)))
+                uses = [use for use in uses if not self._is_below(use)]
+            for use in uses:
+                self.edits.substitute(use, self._numbers(name, self.tree.statement(use)))
         return True
 
     def _is_plain_list(self, name: str) -> bool:
@@ -196,14 +196,19 @@ class Deferral:
                 growing.append(tensor)
         one_dtype = len(growing) == 1 or all(_is_mean(tensor) for tensor in growing)
         kept, uses = any(stmt not in self._turn for stmt, _ in definitions), self._uses(name)
-        if any(self._is_quoted(use) for use in uses):  # all are then given floats below the minibatches
-            end = self.state.roles.phases.learn.end_lineno or 0
-            if kept or not all(use.lineno > end and self.tree.scope_of(use) is self.state.roles.scope for use in uses):
+        quoted = [use for use in uses if self._is_quoted(use)]
+        if quoted:  # what stands below the minibatches is then given floats there
+            ours = (self._is_below(use) and self.tree.scope_of(use) is self.state.roles.scope for use in quoted)
+            if kept or not all(ours):
                 return False
-            uses = [use for use in uses if not self._is_quoted(use)]
+            uses = [use for use in uses if use not in quoted]
         elif len(uses) > 1 and not all(self._is_harmless(self.tree.parents[use]) for use in uses):
             return False  # what one of them does to the list, others see
         return one_dtype and self._always_runs() and all(self._may_be_stacked(use, kept) for use in uses)
+
+    def _is_below(self, use: ast.Name) -> bool:
+        """Whether a use stands below all minibatches of a turn."""
+        return use.lineno > (self.state.roles.phases.learn.end_lineno or 0)
 
     def _is_quoted(self, node: ast.expr) -> bool:
         """Whether a node stands in an f-string."""
