@@ -184,6 +184,20 @@ REWRITES = [
         },
     ),
     Rewrite(
+        "an option, where tensors have the parser's name in a function",
+        {"functions": "def entropy(parser):\n    parser = torch.log(parser)\n    return parser\n\n\n"},
+        {**ADAM, **FILLED, **READ},
+    ),
+    Rewrite(
+        "a number of a tensor",
+        {"anneal": f"frac = float(torch.tensor(1.0 / iteration))\n{RATE} = frac * args.learning_rate"},
+        {
+            **ADAM,
+            **READ,
+            "anneal": f"frac = float(torch.tensor(1.0 / iteration))\n{filled(RATE, 'frac * args.learning_rate')}",
+        },
+    ),
+    Rewrite(
         "SGD has nothing to capture",
         {"optimizer": "optimizer = optim.SGD(agent.parameters(), lr=args.learning_rate)"},
         {"optimizer": optimizer("optim.SGD", "agent.parameters()", LR), **FILLED, **READ},
@@ -258,6 +272,15 @@ NOOPS = [
         "foreach",
         {"optimizer": "optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, foreach=True)"},
         "optimizer: foreach=True takes no tensor learning rate unless the optimizer is capturable",
+    ),
+    NoOp(
+        "a tensor, of which a function of the script's has one of the same name that is none",
+        {
+            "functions": "def half(rate):\n    rate = rate / 2\n    return rate\n\n\n",
+            "anneal": f"rate = torch.tensor(half(0.1))\n{RATE} = rate",
+        },
+        "optimizer: the rate on line {line} may be a tensor already: write float(rate)",
+        at=f"{RATE} = rate",
     ),
     NoOp(
         "assigned together with others",

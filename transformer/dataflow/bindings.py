@@ -4,27 +4,48 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
+from transformer.dataflow.variables import Variables
 from transformer.syntax.query import bind_arguments, pairwise
 from transformer.syntax.tree import Tree
 
 
-def bound_to(tree: Tree, node: ast.Name | ast.Attribute) -> Iterator[ast.expr | None]:
-    """What a name, or an attribute of this name of whatever object, is bound to; None for what is not known."""
+def bound_to(tree: Tree, node: ast.Name | ast.Attribute, *, own: bool = False) -> Iterator[ast.expr | None]:
+    """What a name, or an attribute of this name of whatever object, is bound to; None for what is not known.
+
+    Args:
+        tree: the file.
+        node: the name or the attribute.
+        own: leave out what equal names of other scopes are bound to.
+    """
     if isinstance(node, ast.Attribute):
         for stored in tree.of(ast.Attribute):
             if stored.attr == node.attr and not isinstance(stored.ctx, ast.Load):
                 yield _assigned(tree, stored)
         return
+    owner = variables(tree).owner_of(node) if own else None
     for name in tree.of(ast.Name):
         if name.id == node.id and not isinstance(name.ctx, ast.Load):
-            yield _assigned(tree, name)
+            if not own or variables(tree).owner_of(name) is owner:
+                yield _assigned(tree, name)
     for parameter in tree.of(ast.arg):
-        if parameter.arg == node.id:
+        if parameter.arg == node.id and (not own or tree.parents[tree.parents[parameter]] is owner):
             yield from _given(tree, parameter)
     defined: list[ast.FunctionDef | ast.ClassDef] = [*tree.of(ast.FunctionDef), *tree.of(ast.ClassDef)]
     if any(one.name == node.id for one in defined):
         yield None
+
+
+def is_same_variable(tree: Tree, one: ast.Name, other: ast.Name) -> bool:
+    """Whether two names of a file are one variable: equal, and of the same scope."""
+    return one.id == other.id and variables(tree).owner_of(one) is variables(tree).owner_of(other)
+
+
+@lru_cache(maxsize=2)
+def variables(tree: Tree) -> Variables:
+    """The scopes of a file, which are found once."""
+    return Variables(tree)
 
 
 def _assigned(tree: Tree, target: ast.expr) -> ast.expr | None:

@@ -6,7 +6,7 @@ import ast
 from typing import TypeAlias
 
 from transformer.dataflow.access import block_names
-from transformer.syntax.query import children, parameters
+from transformer.syntax.query import children, parameters, walk
 from transformer.syntax.tree import Tree
 
 Owner: TypeAlias = (
@@ -21,7 +21,7 @@ class Variables:
     """The scopes of a file, and what each binds."""
 
     def __init__(self, tree: Tree) -> None:
-        self._root = tree.root
+        self._tree, self._root = tree, tree.root
         self._parent: dict[Owner, Owner] = {}
         self._bound: dict[Owner, set[str]] = {}
         self._global: dict[Owner, set[str]] = {}
@@ -47,6 +47,20 @@ class Variables:
             found = self._parent[found]
             if name in self._global.get(found, ()) and not isinstance(found, ast.ClassDef):
                 return self._root
+
+    def owner_of(self, name: ast.Name) -> Owner | None:
+        """The scope whose variable a name is; None for a builtin, or what nothing binds."""
+        inner: ast.AST = name
+        for outer in self._tree.ancestors(name):
+            # Decorators, defaults and annotations stand outside, and so does what a comprehension begins with
+            body = outer.body if isinstance(outer, (*_FUNCTIONS, ast.ClassDef)) else None
+            inside = inner in body if isinstance(body, list) else inner is body
+            if isinstance(outer, _COMPREHENSIONS):
+                inside = inner is not outer.generators[0] or name not in walk(outer.generators[0].iter)
+            if inside or isinstance(outer, ast.Module):
+                return self.owner(name.id, outer)  # type: ignore[arg-type]
+            inner = outer
+        return None
 
     def parent(self, scope: Owner) -> Owner | None:
         """The scope around a scope; None for the module's."""

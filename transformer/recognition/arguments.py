@@ -1,4 +1,4 @@
-"""Whether an expression holds what the script's argument parser has made, followed through names and calls."""
+"""Whether an expression holds what the script's argument parser has made, and what its options are declared to be."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from transformer.dataflow.access import Names
+from transformer.facts.python import does
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, names_in, parameters, statements
+from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, statements
 from transformer.syntax.tree import Scope, Tree
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
@@ -30,6 +31,52 @@ def holds_options(tree: Tree, value: ast.expr, scope: Scope, depth: int = 0) -> 
     # What is None where no arguments are passed has no options to be read
     sources = [(v, where) for v, where in _sources(tree, value, scope) if not _is_none(v)]
     return bool(sources) and all(holds_options(tree, v, where, depth + 1) for v, where in sources)
+
+
+def plain_option(tree: Tree, node: ast.Attribute) -> list[ast.expr] | None:
+    """The defaults of an option that is a number or a text by its declaration; None if it is not known to be one.
+
+    So are `parser.add_argument("--lr", type=float)`, and `lr: float` in a class that is given to `tyro.cli`.
+    """
+    if not holds_options(tree, node.value, tree.scope_of(node)):
+        return None
+    defaults: list[ast.expr] = []
+    found = False
+    for call in tree.of(ast.Call):
+        if calls_method(call, "add_argument") and destination(call) == node.attr:
+            given = {k.arg: k.value for k in call.keywords}
+            if None in given or not _is_plain_type(tree, given.get("type")):
+                return None
+            defaults += [given["default"]] if "default" in given else []
+            found = True
+        elif tree.calls(call, "tyro.cli"):
+            for field in (f for cls in tree.of(ast.ClassDef) for f in cls.body if isinstance(f, ast.AnnAssign)):
+                if isinstance(field.target, ast.Name) and field.target.id == node.attr:
+                    if not _is_plain_type(tree, field.annotation):
+                        return None
+                    defaults += [field.value] if field.value is not None else []
+                    found = True
+    return defaults if found else None
+
+
+def destination(call: ast.Call) -> str | None:
+    """The attribute in which `add_argument` puts what it parses."""
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    options = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    long = [o for o in options if o.startswith("--")] or options
+    return long[0].lstrip("-").replace("-", "_") if long else None
+
+
+def _is_plain_type(tree: Tree, node: ast.expr | None) -> bool:
+    """Whether a builtin function or type gives numbers or texts, or one of several does, or None."""
+    if isinstance(node, ast.BinOp):
+        return _is_plain_type(tree, node.left) and _is_plain_type(tree, node.right)
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    row = does("builtin", tree.names.builtin(node) or "") if isinstance(node, ast.Name) else None
+    return row is not None and row.gives == "nothing"
 
 
 def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:

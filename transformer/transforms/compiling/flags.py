@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from transformer.dataflow.own_compiling import own_compiling
-from transformer.recognition.arguments import holds_options
+from transformer.recognition.arguments import destination, holds_options
 from transformer.recognition.history import Asked
 from transformer.recognition.roles import Kind, Roles
 from transformer.state import State
@@ -97,7 +97,7 @@ def add_flag(state: State, edits: Edits, flag: str) -> str | None:
     for read in state.history.flags.values():  # parsed by themselves
         reader, _, last = read.rpartition(".")
         for node in tree.of(ast.Call):
-            if calls_method(node, "add_argument") and _destination(node) == last:
+            if calls_method(node, "add_argument") and destination(node) == last:
                 taken = {str(n.value)[2:].replace("-", "_") for n in tree.nodes if _is_option(n)}
                 names = _named([flag], taken)
                 code = render("flags_argparse", parser=tree.text(node.func.value), names=names, rollouts=False)
@@ -163,19 +163,10 @@ def _argparse(tree: Tree) -> Definition | None:
             and ast.unparse(s.value.func.value) == parser
         ]
         if added:
-            names = frozenset(filter(None, (_destination(s.value) for s in added if isinstance(s.value, ast.Call))))
+            names = frozenset(filter(None, (destination(s.value) for s in added if isinstance(s.value, ast.Call))))
             anchors: list[ast.stmt] = [made, *(s for s in added if s in tree.block(made))]
             return Definition(anchors[-1], names, "flags_argparse", {"parser": parser})
     return None
-
-
-def _destination(call: ast.Call) -> str | None:
-    for keyword in call.keywords:
-        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
-            return str(keyword.value.value)
-    options = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    long = [o for o in options if o.startswith("--")] or options
-    return long[0].lstrip("-").replace("-", "_") if long else None
 
 
 def _reader(roles: Roles, fields: frozenset[str]) -> str | None:

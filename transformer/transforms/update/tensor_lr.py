@@ -6,10 +6,11 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from transformer.dataflow.access import access
-from transformer.dataflow.bindings import bound_to
+from transformer.dataflow.bindings import bound_to, is_same_variable, variables
+from transformer.facts.python import does
 from transformer.facts.torch_api import optimizers
 from transformer.recognition import kept_optimizers
+from transformer.recognition.arguments import plain_option
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
@@ -38,8 +39,8 @@ INFO = TransformInfo(
         "their count, counts in float64, as Python does."
     ),
     costs=(
-        "Each new rate compiles the update anew, or its step stays out of the graph: set the rate by "
-        '`optimizer.param_groups[0]["lr"] = ...` alone.'
+        "Each new rate compiles the update anew, or its step stays out of the graph, and no CUDA graph holds update(): "
+        'let the rate be a float that nothing but `optimizer.param_groups[0]["lr"] = ...` sets.'
     ),
     needs=("flags",),
     before='optimizer.param_groups[0]["lr"] = lrnow',
@@ -54,6 +55,8 @@ INFO = TransformInfo(
 )
 
 CONSTANT = "the learning rate never changes and stays a float"
+SHOWN = 40
+"""Characters of an expression that a reason still shows."""
 CAPTURABLE, COUNTING, TENSOR_LR = optimizers(capturable=True), optimizers(counting=True), optimizers()
 
 
@@ -162,7 +165,9 @@ def _edit(
     given_rates = [*optimizer.call.args[1:2], *(k.value for k in optimizer.call.keywords if k.arg == "lr")]
     for value in (*given_rates, *(stmt.value for stmt, _ in (*uses.writes, *uses.others))):
         if _may_be_tensor(roles, value, uses.reads):
-            raise Skip(f"the rate on line {value.lineno} may be a tensor already")
+            spelled = tree.text(value)
+            told = spelled if len(spelled) <= SHOWN and "\n" not in spelled else "..."
+            raise Skip(f"the rate on line {value.lineno} may be a tensor already: write float({told})")
     for _, target in (*uses.writes, *uses.others):
         if any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in walk(target)):
             raise Skip(f"line {target.lineno} computes which rate it sets, which must not be done twice")
@@ -201,7 +206,9 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
 
     Filling in place would round it otherwise, and change what else holds it.
     """
-    tree, seen = roles.tree, {optimizer.name for optimizer in roles.optimizers}
+    tree = roles.tree
+    optimizers_made = {optimizer.name for optimizer in roles.optimizers}
+    seen = set[object]()
     open_ = [value]
     while open_:
         node = open_.pop()
@@ -211,13 +218,16 @@ def _may_be_tensor(roles: Roles, value: ast.AST, reads: Sequence[ast.expr]) -> b
         if name.startswith("torch.") and not name.startswith("torch.optim."):
             return True
         if isinstance(node, (ast.Name, ast.Attribute)):
-            key = _spelled(node)
-            made = [one for one in bound_to(tree, node) if one is not None]
-            made += [n.iter for n in tree.of(ast.For) if key in access(n.target).binds]
-            open_ += made if key not in seen else []
+            key = _variable(tree, node)
+            made = [one for one in bound_to(tree, node, own=True) if one is not None]
+            made += [n.iter for n in tree.of(ast.For) for t in walk(n.target) if _is_same(tree, t, node)]
+            open_ += made if key not in seen and ast.unparse(node) not in optimizers_made else []
             seen.add(key)
             if made:
                 continue
+        if isinstance(node, ast.Attribute) and (defaults := plain_option(tree, node)) is not None:
+            open_ += defaults
+            continue
         for function in _called(tree, node) if isinstance(node, ast.Call) else ():
             if f"{function.name}()" not in seen:
                 seen.add(f"{function.name}()")
@@ -230,12 +240,17 @@ def _is_number(tree: Tree, node: ast.AST) -> bool:
     """Whether a call gives a number of Python's, whatever it is given."""
     if not isinstance(node, ast.Call):
         return False
-    return calls_method(node, "item") or tree.names.builtin(node.func) in ("float", "int", "len", "range")
+    row = does("builtin", tree.names.builtin(node.func) or "")
+    return calls_method(node, "item") or (row is not None and row.gives == "nothing")
 
 
-def _spelled(node: ast.Name | ast.Attribute) -> str:
-    """A name, or an attribute of whatever object."""
-    return node.id if isinstance(node, ast.Name) else f".{node.attr}"
+def _variable(tree: Tree, node: ast.Name | ast.Attribute) -> object:
+    """Tells one variable, or an attribute of whatever object, from others."""
+    return (node.id, variables(tree).owner_of(node)) if isinstance(node, ast.Name) else f".{node.attr}"
+
+
+def _is_same(tree: Tree, one: ast.AST, other: ast.AST) -> bool:
+    return isinstance(one, ast.Name) and isinstance(other, ast.Name) and is_same_variable(tree, one, other)
 
 
 def _called(tree: Tree, call: ast.Call) -> Sequence[ast.FunctionDef]:
