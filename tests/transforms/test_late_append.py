@@ -25,10 +25,28 @@ NORM = "nn.utils.clip_grad_norm_(agent.parameters(), 1.0)"
 CHOICE = f"if args.seed:\n    clipfracs += [{SHARE}.item()]\nelse:\n    clipfracs.append(0.0)"
 METHOD = "for value in (1.0, 2.0):\n    clipfracs.append(value)"
 
+SORTS = "def middle(x):\n    x.sort()\n    return x[len(x) // 2]\n\n\n"
+STOPS = "\n    if clipfracs and middle(clipfracs) > 0.5:\n        break"
+
 REWRITES = [
     Rewrite("under a condition", growing(GROWS), grown(GROWS)),
     Rewrite("in both branches", growing(CHOICE), grown(CHOICE)),
     Rewrite("read below the step", growing(GROWS, below="print(iteration)"), grown(GROWS, below="print(iteration)")),
+    Rewrite(
+        "read below the step, in the loop",
+        growing(GROWS, below="print(np.mean(clipfracs))"),
+        grown(GROWS, below="print(np.mean(clipfracs))"),
+    ),
+    Rewrite(
+        "emptied above the training loop",
+        growing(GROWS, before_loop="clipfracs = []", minibatches=edited("minibatches", "clipfracs = []\n", "")),
+        grown(GROWS, before_loop="clipfracs = []", minibatches=edited("minibatches", "clipfracs = []\n", "")),
+    ),
+    Rewrite(
+        "read between the epochs, and changed there",
+        growing(GROWS, functions=SORTS, minibatches=PARTS["minibatches"] + STOPS),
+        grown(GROWS, functions=SORTS, minibatches=PARTS["minibatches"] + STOPS),
+    ),
     Rewrite(
         "detached",
         growing(f"if args.seed:\n    clipfracs += [{SHARE}.detach()]"),
@@ -70,16 +88,30 @@ NOOPS = [
     NoOp(
         "by several at once", growing("if args.seed:\n    clipfracs.extend([1.0])"), "no list grows", kind="not needed"
     ),
-    NoOp("read by the minibatch", growing(f"{GROWS}\nprint(len(clipfracs))"), BEFORE),
-    NoOp("read below the step, in the loop", growing(GROWS, below="print(np.mean(clipfracs))"), BEFORE),
     NoOp(
-        "another name",
-        growing(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs = []\nseen = clipfracs")),
+        "read by the minibatch",
+        growing(f"{GROWS}\nprint(len(clipfracs))"),
+        "clipfracs: line {line} adds to it above the optimizer's step",
+        at="clipfracs += [",
+    ),
+    NoOp(
+        "read below the step, by what may keep it",
+        growing(GROWS, below="seen(clipfracs)", third_party="from elsewhere import seen"),
         BEFORE,
     ),
     NoOp(
-        "emptied elsewhere",
-        growing(GROWS, before_loop="clipfracs = []", minibatches=edited("minibatches", "clipfracs = []\n", "")),
+        "read below the step, by what keeps it",
+        growing(
+            GROWS,
+            below="keep(clipfracs)",
+            functions="past = []\n\n\ndef keep(x):\n    past.append(x)\n\n\n",
+        ),
+        BEFORE,
+    ),
+    NoOp("made another below the step", growing(GROWS, below="clipfracs = clipfracs[-9:]"), "makes another of it"),
+    NoOp(
+        "another name",
+        growing(GROWS, minibatches=edited("minibatches", "clipfracs = []", "clipfracs = []\nseen = clipfracs")),
         BEFORE,
     ),
     NoOp(
@@ -95,7 +127,7 @@ NOOPS = [
     NoOp(
         "emptied again", growing(f"{GROWS}\nif args.gamma > 2:\n    clipfracs = []"), "no list grows", kind="not needed"
     ),
-    NoOp("deleted from", growing(f"{GROWS}\ndel clipfracs[0:0]"), BEFORE),
+    NoOp("deleted from", growing(f"{GROWS}\ndel clipfracs[0:0]"), "uses it there"),
     NoOp(
         "seen by a function", growing(GROWS, closures="def seen():\n    return len(clipfracs)"), "uses it in a function"
     ),

@@ -105,7 +105,7 @@ def test_an_update_whose_loss_misses_parameters_stays_eager(title: str) -> None:
     assert isinstance(graph, Skipped), graph
     assert f"does not always reach agent.{network}" in graph.reason, graph.reason
     assert isinstance(compiled, Applied), compiled
-    assert any("update() stays eager: the loss on line" in note for note in compiled.notes), compiled.notes
+    assert any("update() is not compiled: the loss on line" in note for note in compiled.notes), compiled.notes
 
 
 @pytest.mark.parametrize(

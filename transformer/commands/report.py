@@ -160,6 +160,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         print_diagnostics(console, result.script, result.conversion.warnings, result.conversion.original)
     if only is not None and only.done:
         console.print()
+        for headline in only.conversion.headlines:
+            print_line(console, (headline, "bold yellow"))
         for hardware, command in only.commands.items():
             print_line(console, (f"{hardware.upper():<5}", "dim"), (command, "bold"))
         if only.output is not None:
@@ -279,7 +281,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         name = f"  {step.transform.name}"
         if isinstance(step.outcome, Applied):
             did = step.transform.summary if verbose else step.brief
-            applied.append((name, _lines(*step.changed), _told(did, step.outcome.notes)))
+            applied.append((name, _lines(*step.changed), _told(did, step.outcome.lesser_notes)))
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was and needs_another(step) and not verbose:
             depending.append(step.transform.name)
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:

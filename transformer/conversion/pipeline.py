@@ -249,12 +249,14 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
         try:
             rewrite = transform.apply(state)
         except Skip as skip:
-            outcome, warnings = Skipped(state.in_original(str(skip)), skip.kind), skip.warnings
+            headlines = tuple(map(state.in_original, skip.headlines))
+            outcome, warnings = Skipped(state.in_original(str(skip)), skip.kind, headlines=headlines), skip.warnings
             after = state.knowing(skip.history or state.history)
         else:
             made, warnings = rewrite.edits, rewrite.warnings
             after = made if isinstance(made, State) else state.after(made, rewrite.history)
-            outcome = Applied(tuple(map(state.in_original, rewrite.notes)), rewrite.brief, rewrite.recommended)
+            notes, headlines = (tuple(map(state.in_original, told)) for told in (rewrite.notes, rewrite.headlines))
+            outcome = Applied(notes, rewrite.brief, rewrite.recommended, headlines)
             if (why := _changes_compiled(state, after, steps)) is not None:
                 outcome, after, warnings = Skipped(state.in_original(why)), state, ()
             elif after.tree.code == before:

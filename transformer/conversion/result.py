@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from transformer.syntax.diagnostics import Diagnostic
+from transformer.syntax.diagnostics import Diagnostic, with_code
 from transformer.transforms.base import SkipKind, TransformInfo
 
 
@@ -21,6 +21,13 @@ class Applied:
     """What the script has then, where that is not what the transform's own words say."""
     recommended: bool = True
     """Whether a run should use the flag behind which it stands, where it is one."""
+    headlines: tuple[str, ...] = ()
+    """Those of the notes that a reader should see first."""
+
+    @property
+    def lesser_notes(self) -> tuple[str, ...]:
+        """The other notes."""
+        return tuple(note for note in self.notes if note not in self.headlines)
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class Skipped:
     """Whether it has nothing to do here, or what it is for may be there and is not known to be right to change."""
     chosen: bool = True
     """False when --select/--ignore left it out, or left out what it needs."""
+    headlines: tuple[str, ...] = ()
+    """What a reader should see first, where that is not the transform's own words and the reason."""
 
     @property
     def left_as_it_was(self) -> bool:
@@ -124,6 +133,21 @@ class Conversion:
         """The added flags that a run should use, by the names in `options`: all but those that bring little here."""
         slow = {s.transform.name for s in self.steps if isinstance(s.outcome, Applied) and not s.outcome.recommended}
         return frozenset(name for name, _ in self.options) - slow
+
+    @property
+    def headlines(self) -> tuple[str, ...]:
+        """What a reader should see first: which part of the training is not compiled, because of what; and the line."""
+        outcomes = {s.transform.name: s.outcome for s in self.steps}
+        found: dict[str, None] = {}
+        for step in self.steps:
+            outcome = step.outcome
+            if isinstance(outcome, Applied):
+                found |= dict.fromkeys(outcome.headlines)
+            elif isinstance(outcome, Skipped) and outcome.left_as_it_was and step.transform.headline:
+                needed = (o.reason for n in step.transform.needs if isinstance(o := outcomes.get(n), Skipped))
+                why = next(needed, outcome.reason)
+                found |= dict.fromkeys(outcome.headlines or (f"{step.transform.headline}: {why}",))
+        return tuple(with_code(self.original, sentence) for sentence in found)
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def print_stats(console: Console, told: Sequence[Chapter], total: Stats) -> None
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("what", overflow="fold")
     for name, stats, about in (
-        *((c.name, c.diff.stats, c.step.transform.brief) for c in told),
+        *((c.name, c.diff.stats, c.step.brief) for c in told),
         ("total", total, "original to converted"),
     ):
         table.add_row(

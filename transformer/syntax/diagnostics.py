@@ -56,6 +56,10 @@ def at(node: ast.AST | None, code: str, message: str) -> Diagnostic:
     return Diagnostic(getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, code, message)
 
 
+SHOWN = 60
+"""Characters of a line that are shown in a sentence."""
+
+
 @dataclass(frozen=True)
 class Excerpt:
     """A line of a script, and the part of it that is meant. `column` and `end` count from 1, `end` is excluded."""
@@ -99,6 +103,15 @@ def excerpts(source: str, sentence: str) -> Iterator[Excerpt]:
         found = excerpt(source, int(line), about=sentence)
         if found is not None:
             yield found
+
+
+def with_code(source: str, sentence: str) -> str:
+    """A sentence with, behind the first line of a script that it names, what stands in that line, if that is short."""
+    found = next(excerpts(source, sentence), None)
+    code = found.text.strip() if found is not None else ""
+    if found is None or not 0 < len(code) <= SHOWN:
+        return sentence
+    return re.sub(rf"\bline {found.line}\b", lambda m: f"{m[0]} (`{code}`)", sentence, count=1)
 
 
 def _spells(sentence: str, code: str) -> bool:

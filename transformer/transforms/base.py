@@ -30,6 +30,8 @@ class Rewrite:
     """What the script has then, in at most 50 characters, where that is not what the transform's own words say."""
     recommended: bool = True
     """Whether a run should use the flag behind which it stands, where it is one."""
+    headlines: tuple[str, ...] = ()
+    """Those of the notes that a reader should see first: what is not fast, why, and what to change."""
 
 
 BOTH: tuple[Kind, ...] = ("on-policy", "off-policy")
@@ -47,8 +49,15 @@ class Skip(Exception):
 
     kind: SkipKind = "left as it was"
 
-    def __init__(self, reason: str, history: History | None = None, warnings: Sequence[Diagnostic] = ()) -> None:
+    def __init__(
+        self,
+        reason: str,
+        history: History | None = None,
+        warnings: Sequence[Diagnostic] = (),
+        headlines: Sequence[str] = (),
+    ) -> None:
         super().__init__(reason)
+        self.headlines = tuple(headlines)
         self.history = history
         self.warnings = tuple(warnings)
 
@@ -93,6 +102,8 @@ class TransformInfo:
     """A small before/after example, Python source."""
     option: Literal["", "tune", "measure", "distribute", "workers", "checkpoint", "precision", "fuse_envs"] = ""
     """The option that asks for it; the core, which makes a script fast anywhere, is applied without one."""
+    headline: str = ""
+    """What is not fast where the script is left as it was, if a reader should see that first."""
     regroups: str = ""
     """What it computes in another order of arithmetic on purpose, so that bits differ there under the flags; `verify`
     gives the script what the original's order gives, and compares all else bit by bit."""

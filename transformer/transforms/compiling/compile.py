@@ -45,6 +45,7 @@ INFO = TransformInfo(
         "nothing then; where the policy is known, its parameters are looked at once in each iteration instead."
     ),
     costs="Nothing is compiled.",
+    headline="nothing is compiled",
     needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(
@@ -75,39 +76,17 @@ def apply(state: State) -> Rewrite:
         raise Skip(replaced)
     updates, moved = facts.all_updates, changed_options(roles)
     functions: list[str] = []
-    notes: list[str] = []
+    eager: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
-        definition = tree.definition(name)
-        grown, number = _grown(definition), counted(roles, definition)
-        if number:
-            notes.append(f"{name}() stays eager: {number} counts in Python, each number would be compiled anew")
-        elif rate := _carried_rate(roles, name):
-            notes.append(f"{name}() stays eager: {rate}, a number, is the learning rate, each would be compiled anew")
-        elif option := _set_option(roles, definition):
-            notes.append(f"{name}() stays eager: line {option.lineno} sets an option of the optimizer")
-        elif moved is not None and any(calls_method(n, "backward", "step") for n in walk(definition)) | facts.traced:
-            notes.append(
-                f"{name}() stays eager: line {moved.lineno} changes options of the optimizer, each compiled anew"
-            )
-        elif grown:
-            notes.append(f"{name}() stays eager: {grown} grows, each length would be compiled anew")
-        elif given := _given_list(roles, definition):
-            notes.append(f"{name}() stays eager: it is given {given}, a list, each would be compiled anew")
-        elif listed := _listed(roles, definition):
-            notes.append(
-                f"{name}() stays eager: line {listed.lineno} reads a list of numbers, each would be compiled anew"
-            )
-        elif missed := unreached(roles, definition, computed_back):  # what one-graph has traced, it has asked for
-            notes.append(
-                f"{name}() stays eager: {missed}, and compiled code makes a gradient of zeros of a missing one"
-            )
-        elif passes <= 1 or (name in updates and facts.traced):
-            functions.append(name)
+        passes = passes if not (name in updates and facts.traced) else 1
+        if (why := _stays_eager(roles, tree.definition(name), passes, moved)) is not None:
+            eager.append(f"{name}() is not compiled: {why}")
         else:
-            notes.append(f"{name}() stays eager: it runs backward() {passes} times, a compiled graph only once")
+            functions.append(name)
     functions += facts.target_updates
     if not functions and not facts.policy and not facts.act:
-        raise Skip("; ".join(notes) or "neither policy nor update() could be made a function")
+        raise Skip("; ".join(eager) or "neither policy nor update() could be made a function", headlines=eager)
+    notes = [*eager]
     untraced = [n for n in functions if n not in facts.target_updates and not (n in updates and facts.traced)]
     kept = tree.names.fresh("aot_config") if any(_keeps_graph(tree.definition(n)) for n in untraced) else None
     if kept is not None:
@@ -163,8 +142,53 @@ def apply(state: State) -> Rewrite:
     trained = any(passes and name in functions for name, passes in {**updates, **facts.auxiliary}.items())
     brief = "" if trained else "--compile: torch.compile of the policy alone"
     return Rewrite(
-        edits, replace(facts, options=options, unchecked=unchecked), tuple(notes), brief=brief, recommended=trained
+        edits,
+        replace(facts, options=options, unchecked=unchecked),
+        tuple(notes),
+        brief=brief,
+        recommended=trained,
+        headlines=tuple(eager),
     )
+
+
+def _stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.expr | None) -> str | None:
+    """Why an update is not compiled, and what to write instead; None if it is.
+
+    Args:
+        roles: the script.
+        update: the function.
+        passes: how often it runs backward(), where that is not in one graph.
+        moved: where training changes options of the optimizer.
+    """
+    anew = "would be compiled anew"
+    if (number := counted(roles, update)) is not None:
+        line, what = number
+        return f"line {line} counts in {what}, and each number {anew}; let it be a tensor"
+    if (rate := _carried_rate(roles, update.name)) is not None:
+        return f"{rate}, a number, is the learning rate, and each {anew}; set the rate above the epochs"
+    if (option := _set_option(roles, update)) is not None:
+        return f"line {option.lineno} sets an option of the optimizer; set it above the epochs"
+    steps = any(calls_method(n, "backward", "step") for n in walk(update)) or roles.history.traced
+    if moved is not None and steps:
+        return f"line {moved.lineno} changes options of the optimizer, and each value {anew}; let only its rate change"
+    if (grown := _grown(update)) is not None:
+        line, what = grown
+        return f"line {line} makes {what} longer, and each length {anew}; move it below {_step(roles)}"
+    if (given := _given_list(roles, update)) is not None:
+        return f"it is given {given}, a list, and each {anew}; make it a tensor above the minibatches"
+    if (listed := _listed(roles, update)) is not None:
+        return f"line {listed.lineno} reads a list of numbers, and each {anew}; go on with the tensor"
+    if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has asked for
+        return f"{missed}, and compiled code makes a gradient of zeros of a missing one"
+    if passes > 1:
+        return f"it runs backward() {passes} times, a compiled graph only once; one pass of the losses' sum can be"
+    return None
+
+
+def _step(roles: Roles) -> str:
+    """The optimizer's step, as the script writes it where there is but one optimizer."""
+    names = {optimizer.name for optimizer in roles.optimizers}
+    return f"{names.pop()}.step()" if len(names) == 1 else "the optimizer's step"
 
 
 def _replaced(roles: Roles) -> str | None:
@@ -205,8 +229,8 @@ def _keeps_graph(function: ast.FunctionDef) -> bool:
     )
 
 
-def _grown(function: ast.FunctionDef) -> str | None:
-    """What a function does not make itself and makes longer: a list, or one in a dictionary."""
+def _grown(function: ast.FunctionDef) -> tuple[int, str] | None:
+    """What a function does not make itself and makes longer, in which line: a list, or one in a dictionary."""
     made = {n for s in statements(function.body) if isinstance(s, ast.Assign) for n in access(s).binds}
     for node in walk(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.ListComp)):
@@ -218,7 +242,7 @@ def _grown(function: ast.FunctionDef) -> str | None:
         while isinstance(longer, (ast.Subscript, ast.Attribute)):
             longer = longer.value
         if isinstance(longer, ast.Name) and longer.id not in made:
-            return longer.id
+            return node.lineno, longer.id
     return None
 
 

@@ -11,6 +11,7 @@ from transformer.state import State
 from transformer.syntax.query import TRY, calls_method, pairwise, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.effects.world import World
 from transformer.values.minibatch import first_computation, last_step
 from transformer.values.tensors import Tensors
 
@@ -19,15 +20,15 @@ INFO = TransformInfo(
     brief="lists grow below the optimizer's step",
     summary="add what a minibatch gives to a list below the optimizer's step",
     applies=(
-        "to lists that the training empties above the epochs and reads below them, and that a minibatch makes longer "
-        "by numbers, or by tensors without gradients, under conditions or not; where nothing leaves the minibatch "
-        "above its step"
+        "to lists that the training empties above the epochs and reads below them or between minibatches, and that a "
+        "minibatch makes longer by numbers, or by tensors without gradients, under conditions or not; where nothing "
+        "leaves the minibatch above its step"
     ),
     safety=(
         "The same elements are put into a list of the minibatch's own, in the same order, and behind the step into the "
         "list that they were put into at once; nothing looks at that in between."
     ),
-    costs="update() stays eager, as a list is longer at each call: fill it below the optimizer's step.",
+    costs="update() is not compiled, as a list is longer at each call: fill it below the optimizer's step.",
     needs=(),
     before="if args.norm_adv:\n    clipfracs += [clipped.mean().item()]\n...\noptimizer.step()",
     after=(
@@ -112,7 +113,8 @@ def _made_in(region: list[ast.stmt], name: str) -> bool:
 def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.Name]) -> str | None:
     """Why a list must grow where it does; None where nothing may see it, under whatever name, before the step.
 
-    It is empty where the epochs begin, and named nowhere else until they end: so it has no other name.
+    It is empty where the epochs begin. Where it is named nowhere else until they end it has no other name; nor has it
+    where it is read between the minibatches, and the world of the script knows none.
     """
     tree, epochs = roles.tree, _filling(roles, region, name)
     if epochs is None:
@@ -122,13 +124,22 @@ def _obstacle(roles: Roles, region: list[ast.stmt], name: str, places: list[ast.
     block = tree.block(epochs)
     emptied = max(i for i, s in enumerate(block[: block.index(epochs)]) if _empties(s, name))
     filled = {n for s in block[emptied + 1 : block.index(epochs) + 1] for n in walk(s)}
+    computing = {n for s in region for n in walk(s)}
+    world = roles.get(World)
+    lists = [world.of(value) for _, value in roles.assignments(name)]
+    only = all(world.is_known(one) and world.other_names(one, name) is None for one in lists)
+    grows = f"line {places[0].lineno} adds to it above the optimizer's step"
     for node in tree.of(ast.Name):
         if node.id != name or node in places or not roles.is_ours(node):
             continue
         if tree.scope_of(node) is not roles.scope:
             return f"line {node.lineno} uses it in a function"
-        if node in filled:
-            return f"line {node.lineno} uses it before the epochs have ended"
+        if node in computing:
+            return f"{grows}, and line {node.lineno} uses it there"
+        if node in filled and not isinstance(node.ctx, ast.Load):
+            return f"{grows}, and line {node.lineno} makes another of it"
+        if node in filled and not only:
+            return f"{grows}, and line {node.lineno} uses it before the epochs have ended, perhaps by another name"
     for place in places:
         stmt = tree.statement(place)
         around = [n for n in tree.ancestors(stmt) if any(n in walk(s) for s in region)]

@@ -36,6 +36,7 @@ INFO = TransformInfo(
         "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch, and "
         "other functions set none of its names."
     ),
+    headline="the minibatches' update is not compiled",
     needs=(),
     before="for mb_inds in ...:\n    loss = ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
     after="for mb_inds in ...:\n    approx_kl, v_loss, pg_loss = update(mb_inds, b_obs, b_actions, b_returns)",

@@ -10,8 +10,8 @@ from transformer.syntax.query import pairwise, walk
 from transformer.syntax.tree import Tree
 
 
-def counted(roles: Roles, function: ast.FunctionDef) -> str | None:
-    """The first attribute, as written, that begins as a number and that a function, or what it calls, counts in."""
+def counted(roles: Roles, function: ast.FunctionDef) -> tuple[int, str] | None:
+    """The first attribute that begins as a number and that a function, or what it calls, counts in: line and text."""
     numbers = set(_numbers(roles.tree))
     for node in roles.reached([function], _callable_in(roles, function)):
         pairs: list[tuple[ast.expr, ast.expr]] = []
@@ -21,7 +21,7 @@ def counted(roles: Roles, function: ast.FunctionDef) -> str | None:
             pairs = list(pairwise(node))
         for target, value in pairs:
             if isinstance(target, ast.Attribute) and target.attr in numbers and _mentions(value, target.attr):
-                return ast.unparse(target)
+                return target.lineno, ast.unparse(target)
     return None
 
 

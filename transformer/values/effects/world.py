@@ -174,6 +174,10 @@ class World:
                 found.add(variable)
         return frozenset(found)
 
+    def is_known(self, things: Collection[Thing]) -> bool:
+        """Whether all that may hold things is known: no code that is not known has got hold of them."""
+        return not self._code.gave_up and bool(things) and self._escaped.isdisjoint(things)
+
     def other_names(self, things: Collection[Thing], name: str) -> Held | None:
         """What else than one variable of the training scope holds things; a function's parameters are left out."""
         for thing in sorted(things, key=in_order):
