@@ -66,7 +66,8 @@ class State:
         return Diagnostic(self.origin(node.lineno), node.col_offset + 1, code, message)
 
     def origin(self, lineno: int) -> int:
-        """The line of the original script that a line of this state came from; the nearest above, for a new line.
+        """The line of the original script that a line of this state came from; for a new line the nearest above,
+        or the one below that, if it is gone.
 
         Lines are found again by their text: of several with one text, the n-th here is the n-th there. A line that a
         transform changed is the one that is most like it.
@@ -81,7 +82,9 @@ class State:
             text = here[at_line - 1]
             same = [i for i, line in enumerate(there, 1) if line == text]
             if text and same:
-                return same[min(here[:at_line].count(text), len(same)) - 1]
+                found = same[min(here[:at_line].count(text), len(same)) - 1]
+                below = next((i for i, line in enumerate(there[found:], found + 1) if line and line[0] != "#"), found)
+                return below if at_line < lineno and there[below - 1] not in here else found
         return 1
 
     def placed(self, found: Diagnostic) -> Diagnostic:

@@ -374,6 +374,7 @@ class TestReport:
             "converted": True,
             "failure": None,
             "stale": None,
+            "headlines": [],
             "transforms": [
                 _transform("flags", "applied", "Two flags.", 1),
                 _transform("storage", "left as it was", "buffers of [unknown] shape", 0, "held back"),

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -233,6 +234,12 @@ class TestFlags:
         assert done.stdout == f"{expected}\n"
         assert "ppo.py runs converted, " in done.stderr
         assert str(next(runner.cache.glob("*/ppo.py"))) in done.stderr
+
+    @pytest.mark.parametrize(("options", "told"), [((), True), (("--flags", "--compile"), True), (("--eager",), False)])
+    def test_it_says_what_is_not_compiled(self, runner: Runner, options: tuple[str, ...], told: bool) -> None:
+        script = runner.write(TOLD)
+        runner.keep(script, TOLD, replace(FLAGS, headlines=["update() is not compiled: line 2"]))
+        assert ("lean-convert: update() is not compiled: line 2" in runner.run(script, *options).stderr) == told
 
     def test_quiet(self, runner: Runner) -> None:
         script = runner.write(TOLD)

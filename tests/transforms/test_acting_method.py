@@ -108,13 +108,13 @@ NOOPS = [
     NoOp(
         "a list grows",
         held("    return", "    kept.append(action)\n    return"),
-        "does more than to compute: line {line}",
+        "does more than compute: line {line}",
         "append",
     ),
     NoOp(
         "an attribute is set",
         held("    return", "    agent.last = action\n    return"),
-        "does more than to compute: line {line}",
+        "does more than compute: line {line}",
         "agent.last",
     ),
     NoOp(
@@ -132,7 +132,7 @@ NOOPS = [
     NoOp(
         "an element of an array",
         held("return action,", "return action.numpy()[0],"),
-        "line {line} may compute with an array: let get_action() be given a tensor, and return one",
+        "line {line} may compute with an array: let get_action() return tensors",
         "numpy()[0]",
     ),
     NoOp(
@@ -141,13 +141,13 @@ NOOPS = [
             DETACHED.replace("    probs", "    obs = torch.as_tensor(obs / 255)\n    probs", 1),
             CALL.replace("(next_obs)", "(next_obs.numpy())"),
         ),
-        "line {line} may compute with an array",
-        "obs / 255",
+        "line {line} gives get_action() next_obs.numpy(), which is not known to be a tensor",
+        "next_obs.numpy())",
     ),
     NoOp(
         "a type of tensors",
         held("    probs", "    obs = torch.FloatTensor(obs)\n    probs"),
-        "does more than to compute: line {line} calls torch.FloatTensor()",
+        "does more than compute: line {line} calls torch.FloatTensor()",
         "FloatTensor",
     ),
     NoOp(

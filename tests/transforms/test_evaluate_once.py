@@ -256,12 +256,12 @@ METHOD = "probs = Categorical(logits=self.actor(x))"
         NoOp(
             "a method that draws where actions are given, too",
             {"agent": edited("agent", "action = probs.sample()", "action = probs.sample()\nmore = probs.sample()")},
-            "takes no actions that it would draw otherwise",
+            "cannot be given the actions",
         ),
         NoOp(
             "a second draw",
             {"agent": edited("agent", METHOD, METHOD + "\nother = probs.sample()")},
-            "takes no actions that it would draw otherwise",
+            "cannot be given the actions",
         ),
         NoOp(
             "a value that the step prints",

@@ -345,7 +345,7 @@ NOOPS = [
     NoOp(
         "a function that is given a list",
         {**HELPED, "advantages": CALLED.replace("(rewards, values, dones", "(rewards, list(values), list(dones)")},
-        "before the last step is not elementwise in the next step's values",
+        "which is not known to be made by torch with a shape",
     ),
     NoOp(
         "a function that is given another dtype",

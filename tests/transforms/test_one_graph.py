@@ -74,7 +74,7 @@ NOOPS = [
     NoOp(
         "gradients are summed over minibatches",
         {**PLAIN, "optimize": edited("optimize", "optimizer.zero_grad()\n", "")},
-        "not one zero_grad(), backward() and step() in this order, but backward, step",
+        "does not run zero_grad(), backward() and step(), once and in this order, but backward, step",
         also=UPDATE,
     ),
     NoOp(

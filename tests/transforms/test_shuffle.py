@@ -284,7 +284,7 @@ NOOPS = [
     NoOp(
         "sampled lists that are printed",
         {**SAMPLERS, "minibatches": SAMPLED, "metrics": PARTS["metrics"] + "\nprint(mb_inds)"},
-        "mb_inds is used otherwise than to index a tensor on line {line}",
+        "line {line} uses mb_inds for more than to index a tensor",
         at="print(mb_inds)",
     ),
     *(
@@ -294,7 +294,7 @@ NOOPS = [
                 **minibatches("mb_inds = b_inds[start:end]", f"mb_inds = {cut}"),
                 "metrics": PARTS["metrics"] + "\nprint(mb_inds)",
             },
-            "mb_inds is used otherwise than to index a tensor" if how == "LongTensor" else "does not begin by slicing",
+            "uses mb_inds for more than to index a tensor" if how == "LongTensor" else "does not begin by slicing",
         )
         for how, cut in (
             ("LongTensor", "torch.LongTensor(b_inds[start:end])"),
@@ -310,7 +310,7 @@ NOOPS = [
                 "flatten": PARTS["flatten"] + DICT + more,
                 "metrics": PARTS["metrics"] + "\nmb_obs = {key: part[mb_inds] for key, part in b_parts.items()}",
             },
-            "mb_inds is used otherwise than to index a tensor on line {line}",
+            "line {line} uses mb_inds for more than to index a tensor",
             at="part[mb_inds]",
         )
         for how, more in (
@@ -326,7 +326,7 @@ NOOPS = [
             "functions": "\ndef clipped(x, cap):\n    return torch.clamp(x, max=cap), cap\n\n",
             "flatten": PARTS["flatten"] + "\ncap, b_advantages = clipped(b_advantages, 9.0)\n",
         },
-        "mb_inds is used otherwise than to index a tensor on line {line}",
+        "line {line} uses mb_inds for more than to index a tensor",
         at="b_advantages[mb_inds]",
     ),
     NoOp(
@@ -390,25 +390,25 @@ NOOPS = [
     NoOp(
         "the start is logged",
         {"metrics": PARTS["metrics"] + "\nprint(start)"},
-        "start is used elsewhere on line {line}",
+        "line {line} uses start too",
         at="print(start)",
     ),
     NoOp(
         "the end is logged",
         {"metrics": PARTS["metrics"] + "\nprint(end)"},
-        "end is used elsewhere on line {line}",
+        "line {line} uses end too",
         at="print(end)",
     ),
     NoOp(
         "the order is logged",
         {"report": PARTS["report"] + "\nprint(b_inds[:3])"},
-        "b_inds is used elsewhere on line {line}",
+        "line {line} uses b_inds too",
         at="print(b_inds[:3])",
     ),
     NoOp(
         "the indices index numpy",
         {"metrics": PARTS["metrics"] + "\nseen = np.zeros(args.batch_size)\nseen[mb_inds] = 1"},
-        "mb_inds is used otherwise than to index a tensor on line {line}",
+        "line {line} uses mb_inds for more than to index a tensor",
         at="seen[mb_inds] = 1",
     ),
     NoOp(
@@ -429,7 +429,7 @@ NOOPS = [
         "the minibatch loop is not a for loop over slice starts",
     ),
     *(
-        NoOp(title, {"minibatches": by_environment(old, new)}, "mbenvinds is used otherwise than to index a tensor")
+        NoOp(title, {"minibatches": by_environment(old, new)}, "uses mbenvinds for more than to index a tensor")
         for title, old, new in (
             ("a grid that is looked at elsewhere", "clipfracs = []", "clipfracs = [flatinds.max()]"),
             ("a grid that is not of all indices", "np.arange(args.batch_size)", "np.arange(1, args.batch_size + 1)"),
@@ -443,7 +443,7 @@ NOOPS = [
     NoOp(
         "columns that index numpy",
         {"minibatches": BY_ENVIRONMENT, "metrics": PARTS["metrics"] + "\nenvs.age[mb_inds]"},
-        "mbenvinds is used otherwise than to index a tensor",
+        "uses mbenvinds for more than to index a tensor",
     ),
 ]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
+from transformer.conversion.told import depending, left_as_it_was, warnings_told
 from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpt, excerpts
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
         "converted": result.done,
         "failure": result.failure,
         "stale": result.stale,
+        "headlines": list(result.conversion.headlines) if result.done else [],
         "transforms": [_step_as_json(s, original) for s in result.conversion.steps],
         "diagnostics": [diagnostic_as_json(d, original) for d in result.conversion.diagnostics],
         "commands": result.commands if result.done else {},
@@ -157,7 +159,7 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
     elif only.applied:
         _print_steps(console, only, verbose=verbose)
     for result in results:
-        print_diagnostics(console, result.script, result.conversion.warnings, result.conversion.original)
+        print_diagnostics(console, result.script, warnings_told(result.conversion), result.conversion.original)
     if only is not None and only.done:
         console.print()
         for headline in only.conversion.headlines:
@@ -275,41 +277,37 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     what = f"{len(result.applied)} transforms applied"
     print_line(console, (what, "bold"), "  ", (f"+{added}", "green"), " ", (f"-{removed}", "red"))
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
-    unneeded, depending = list[str](), list[str]()
+    unneeded = list[str]()
+    held = left_as_it_was(result.conversion)
+    shown = {name for one in held for name in one.names}
     for step in result.conversion.steps:
         outcome, reason = describe(step)
         name = f"  {step.transform.name}"
         if isinstance(step.outcome, Applied):
             did = step.transform.summary if verbose else step.brief
             applied.append((name, _lines(*step.changed), _told(did, step.outcome.lesser_notes)))
-        elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was and needs_another(step) and not verbose:
-            depending.append(step.transform.name)
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
-            costs = () if needs_another(step) else (step.transform.costs,)
-            code = [line for found in excerpts(result.conversion.original, reason) for line in pointed(found)]
-            left.append((name, _told(reason, (*code, *costs))))
+            if verbose and step.transform.name not in shown:
+                left.append((name, _told(reason, ())))
         elif outcome != "not selected":
             unneeded.append(step.transform.name)
             rest.append((name, Text(reason, "dim")))
+    for one in held:
+        code = [line for found in one.places for line in pointed(found)]
+        left.append((f"  {', '.join(one.names)}", _told(one.reason, (*code, one.costs))))
+    others = [] if verbose else depending(result.conversion)
     print_rows(console, applied)
     if left:
         print_line(console, ("left as it was, because", "bold yellow"))
         print_rows(console, left)
-    if depending:
-        print_line(console, (f"  and {', '.join(depending)}, which build on these", "dim"))
     if unneeded and verbose:
         print_line(console, ("not needed here", "bold"))
         print_rows(console, rest)
-    elif unneeded:
-        print_line(
-            console,
-            (f"{len(unneeded)} not needed here; -v says why, `lean-convert explain NAME` what each does", "dim"),
-        )
-
-
-def needs_another(step: Step) -> bool:
-    """Whether a transform was left out for the sole reason that another was."""
-    return isinstance(step.outcome, Skipped) and step.outcome.reason.startswith("needs ")
+    elif unneeded or others:
+        building = f"{len(others)} {'builds' if len(others) == 1 else 'build'} on what was left as it was"
+        counts = filter(None, (unneeded and f"{len(unneeded)} not needed here", others and building))
+        more = "-v says why, `lean-convert explain NAME` what each does"
+        print_line(console, (f"{', '.join(map(str, counts))}; {more}", "dim"))
 
 
 def _told(what: str, more: Iterable[str | Text]) -> Text:

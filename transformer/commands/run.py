@@ -158,6 +158,7 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
     from transformer.commands.report import print_diagnostics
     from transformer.conversion.pipeline import convert
     from transformer.conversion.selection import SelectionError
+    from transformer.conversion.told import warnings_told
     from transformer.run.prepare import facts_of
     from transformer.syntax.text import NotText, decode
 
@@ -181,7 +182,7 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
         say(conversion.errors)
         return CANNOT_CONVERT
     if not job.quiet:
-        say(conversion.warnings)
+        say(warnings_told(conversion))
     kept = job.key, job.name, original.encode(conversion.source), facts_of(conversion)
     try:
         job.cache.put(*kept)

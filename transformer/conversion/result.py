@@ -136,7 +136,12 @@ class Conversion:
 
     @property
     def headlines(self) -> tuple[str, ...]:
-        """What a reader should see first: which part of the training is not compiled, because of what; and the line."""
+        """What a reader should see first: what of the training is not compiled, because of what; with the line."""
+        return tuple(with_code(self.original, sentence) for sentence in self.first_told)
+
+    @cached_property
+    def first_told(self) -> tuple[str, ...]:
+        """The same without the text of lines."""
         outcomes = {s.transform.name: s.outcome for s in self.steps}
         found: dict[str, None] = {}
         for step in self.steps:
@@ -147,7 +152,7 @@ class Conversion:
                 needed = (o.reason for n in step.transform.needs if isinstance(o := outcomes.get(n), Skipped))
                 why = next(needed, outcome.reason)
                 found |= dict.fromkeys(outcome.headlines or (f"{step.transform.headline}: {why}",))
-        return tuple(with_code(self.original, sentence) for sentence in found)
+        return tuple(found)
 
     @property
     def states(self) -> tuple[str, ...]:

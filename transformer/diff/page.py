@@ -14,6 +14,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from transformer.conversion.result import Conversion, Skipped, Step
+from transformer.conversion.told import depending, left_as_it_was
 from transformer.diff.blame import Origin, blame
 from transformer.diff.compare import Departure, Diff, Row, Stats, compare
 from transformer.diff.folding import Fold, fold
@@ -171,6 +172,9 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
         steps=steps,
         applied=[s for s in steps if s.stats],
         left=[s for s in steps if s.is_left],
+        told=left_as_it_was(conversion),
+        depending=depending(conversion),
+        headlines=conversion.headlines,
         unneeded=[s for s in steps if not s.stats and not s.is_left],
         total=compare(conversion.original, conversion.source).stats,
         lines_before=len(before.lines),

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from transformer.conversion.result import Conversion, Skipped
+from transformer.conversion.told import left_as_it_was
 from transformer.diff.blame import Origin, blame
 from transformer.diff.compare import Departure, Diff, Row, Stats
 from transformer.diff.folding import Fold, fold
@@ -52,8 +53,10 @@ def print_story(
     held = {name: outcome for name, outcome in outcomes.items() if outcome.left_as_it_was}
     if len(told) == applied and held:
         console.print(Rule(Text("left as it was, because", style="bold"), align="left", style="dim"))
-        for name, outcome in held.items():
-            console.print(Text.assemble((name, "bold"), f": {outcome.reason}"))
+        for one in left_as_it_was(conversion):
+            console.print(Text.assemble((", ".join(one.names), "bold"), f": {one.reason}"))
+        for headline in conversion.headlines:
+            console.print(Text(headline, style="bold"))
     unneeded = [name for name, outcome in outcomes.items() if outcome.chosen and name not in held]
     if len(told) == applied and unneeded:
         console.print(Text(f"{len(unneeded)} not needed here: {', '.join(unneeded)}", style="dim"))

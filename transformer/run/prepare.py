@@ -30,6 +30,7 @@ def facts_of(conversion: Conversion) -> Facts:
         another_order=any(
             isinstance(s.outcome, Applied) and ANOTHER_ORDER in s.outcome.notes for s in conversion.steps
         ),
+        headlines=list(conversion.headlines),
     )
 
 

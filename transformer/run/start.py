@@ -194,6 +194,8 @@ def _train(job: Job, program: Program, started: float) -> None:
     job.tell(f"{job.name} runs converted, {shown}; what is executed: {program.text}")
     if program.facts.another_order:
         job.tell(ANOTHER_ORDER)
+    for headline in program.facts.headlines if job.flags != () else ():
+        job.tell(headline)
     circumstances, eagerly = (Circumstances.of(f, (*job.args, *workers), cuda=cuda) for f in (flags, ()))
     compiled, eager = history.latest(circumstances), history.latest(eagerly)
 

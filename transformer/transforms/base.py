@@ -34,6 +34,8 @@ class Rewrite:
     """Those of the notes that a reader should see first: what is not fast, why, and what to change."""
 
 
+NO_DEVICE = "the script names no device: `--target cpu` says that it trains on a CPU"
+"""Why what is for CPUs alone is left out."""
 BOTH: tuple[Kind, ...] = ("on-policy", "off-policy")
 ALL: tuple[Kind, ...] = (*BOTH, "update")
 """Also for the loops of an update whose environment is stepped elsewhere."""
@@ -102,6 +104,8 @@ class TransformInfo:
     """A small before/after example, Python source."""
     option: Literal["", "tune", "measure", "distribute", "workers", "checkpoint", "precision", "fuse_envs"] = ""
     """The option that asks for it; the core, which makes a script fast anywhere, is applied without one."""
+    instead_of: str = ""
+    """The transform whose work it does in another way, where that one did not apply."""
     headline: str = ""
     """What is not fast where the script is left as it was, if a reader should see that first."""
     regroups: str = ""

@@ -101,7 +101,7 @@ VARIATIONS = [
         "a loss in a function that must stay one",
         {**LOSS, "end": "print(ppo_loss.__name__)"},
         {
-            "shuffle": "mb_inds is used otherwise than to index a tensor",
+            "shuffle": "uses mb_inds for more than to index a tensor",
             "deferred-sync": "the minibatch loop reads no tensor on the host",
         },
     ),

@@ -23,7 +23,7 @@ VARIATIONS = [
             "minibatch": edited("minibatch", "b_obs[mb_inds], b", "b_obs[mb_inds], b_masks[mb_inds], b"),
         },
         {
-            "host-arrays": "the storage has more than one dtype",
+            "host-arrays": "where all are torch.float32",
             "evaluate-once": "gives the policy more than the observations",
         },
     ),
@@ -60,7 +60,7 @@ VARIATIONS = [
             "flatten": edited("flatten", "actions.reshape(-1)", "actions.reshape((-1, 2))"),
         },
         {
-            "evaluate-once": "takes no actions that it would draw otherwise",
+            "evaluate-once": "cannot be given the actions",
             "one-graph": "does not always reach agent.actor",  # it is in the items of lists
             "cudagraphs": "keeps self.nvec",
         },

@@ -68,7 +68,7 @@ VARIATIONS = [
         },
         {
             "storage": "writes no preallocated torch buffers",
-            "gae-hoist": "before the last step is not elementwise",
+            "gae-hoist": "which is not known to be made by torch with a shape",
         },
     ),
 ]

@@ -36,6 +36,8 @@ class Facts:
     """The expression that holds the number of environment steps; None where there is none."""
     another_order: bool = False
     """Whether the minibatches of one seed come in another order than the original's."""
+    headlines: list[str] = field(default_factory=list)
+    """What of the training is not compiled, because of what, each a sentence."""
 
     @staticmethod
     def from_json(data: bytes) -> Facts:

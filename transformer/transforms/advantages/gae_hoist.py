@@ -39,8 +39,8 @@ INFO = TransformInfo(
         "next one's result, stays a loop, and of the branch only what chooses that result."
     ),
     costs=(
-        "A dozen small operations per step backwards in time: use plain arithmetic on rows of tensors, as "
-        "cleanrl's loop does."
+        "A dozen small operations per step backwards in time: use plain arithmetic on rows of tensors that are made "
+        "above the training loop, as cleanrl's loop does."
     ),
     needs=(),
     before=(
@@ -78,7 +78,8 @@ def apply(state: State) -> Rewrite:
             Hoist(roles, loop).rewrite(edits)
             done += 1
         except Skip as skip:
-            reasons.append(type(skip)(f"line {loop.lineno}: {skip}"))
+            named = str(skip).startswith("line ")
+            reasons.append(skip if named else type(skip)(f"line {loop.lineno}: {skip}"))
     if not done:
         none = "no loop backwards over the rollout's steps was found"
         elsewhere = any(backwards(n.iter) is not None for n in state.tree.of(ast.For))
@@ -410,7 +411,7 @@ class Hoist:
         """The chosen values of all steps: those of the next step, then those after the last one."""
         bases = [b for n in ast.walk(inner) if isinstance(n, ast.Subscript) and (b := self._base(n, True)) is not None]
         if not bases or not self._elementwise(inner, shift=True):
-            raise Skip(f"{name} before the last step is not elementwise in the next step's values")
+            raise Skip(self._why_not_joined(name, inner))
         if not self._is_plain(last):
             raise Skip(f"{name} at the last step is not a plain expression")
         for base in bases:
@@ -432,6 +433,16 @@ class Hoist:
         if self.rank == 1 and self.shapes.rank(last) not in (0, 1):  # a step has one element, in whatever shape
             whole = f"{ends}.reshape(1)"
         return f"torch.cat([{self.tree.splice(inner, edits)}, {whole}])"
+
+    def _why_not_joined(self, name: str, inner: ast.expr) -> str:
+        """Why what a name is before the last step cannot be told for all steps at once."""
+        for node in (n for n in ast.walk(inner) if isinstance(n, ast.Subscript) and is_one_more(n.slice, self.index)):
+            array = ast.unparse(node.value)
+            if array in self.written:
+                return f"line {node.lineno} reads {array}, which the loop writes"
+            if self.shapes.rank(node.value) is None:
+                return f"line {node.lineno} reads {array}, which is not known to be made by torch with a shape"
+        return f"line {inner.lineno} makes {name} of more than the next step's rows"
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""

@@ -79,7 +79,7 @@ def apply(state: State) -> Rewrite:
     eager: list[str] = []
     for name, passes in {**updates, **facts.auxiliary}.items():
         passes = passes if not (name in updates and facts.traced) else 1
-        if (why := _stays_eager(roles, tree.definition(name), passes, moved)) is not None:
+        if (why := stays_eager(roles, tree.definition(name), passes, moved)) is not None:
             eager.append(f"{name}() is not compiled: {why}")
         else:
             functions.append(name)
@@ -151,7 +151,7 @@ def apply(state: State) -> Rewrite:
     )
 
 
-def _stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.expr | None) -> str | None:
+def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.expr | None) -> str | None:
     """Why an update is not compiled, and what to write instead; None if it is.
 
     Args:
@@ -179,9 +179,13 @@ def _stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.
     if (listed := _listed(roles, update)) is not None:
         return f"line {listed.lineno} reads a list of numbers, and each {anew}; go on with the tensor"
     if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has asked for
-        return f"{missed}, and compiled code makes a gradient of zeros of a missing one"
+        return (
+            f"{missed}, and compiled code makes zeros of a missing gradient; use a network only for what the loss needs"
+        )
     if passes > 1:
-        return f"it runs backward() {passes} times, a compiled graph only once; one pass of the losses' sum can be"
+        return (
+            f"it calls backward() {passes} times, and a compiled graph runs only once; call it once, on the losses' sum"
+        )
     return None
 
 
@@ -239,10 +243,11 @@ def _grown(function: ast.FunctionDef) -> tuple[int, str] | None:
             longer = node.value
         else:
             continue
-        while isinstance(longer, (ast.Subscript, ast.Attribute)):
-            longer = longer.value
-        if isinstance(longer, ast.Name) and longer.id not in made:
-            return node.lineno, longer.id
+        holder = longer
+        while isinstance(holder, (ast.Subscript, ast.Attribute)):
+            holder = holder.value
+        if isinstance(holder, ast.Name) and holder.id not in made:
+            return node.lineno, ast.unparse(longer)
     return None
 
 

@@ -25,7 +25,7 @@ from transformer.syntax.query import (
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import NO_DEVICE, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 
 INFO = TransformInfo(
     name="lstm-cells",
@@ -117,7 +117,7 @@ def apply(state: State) -> Rewrite:
     if tree.imports.get("torch") != "torch" or _modules(tree) & tree.bound:
         raise Skip("torch is not imported by its name")
     if roles.device is None and asked != "cpu":
-        raise Skip("the script moves nothing to a device")
+        raise Skip(NO_DEVICE)
     _check_reached(roles)
     _check_others(tree, {steps.lstm for steps in found})
     edits, name = Edits(state.source), tree.names.fresh("lstm_cells")

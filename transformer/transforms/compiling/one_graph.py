@@ -24,6 +24,7 @@ from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling import present_rates
+from transformer.transforms.compiling.compile import stays_eager
 from transformer.values.networks.reached import computed_back, unreached
 
 INFO = TransformInfo(
@@ -112,6 +113,9 @@ def apply(state: State) -> Rewrite:
             raise Skip(f"{missed}: eager code leaves such a gradient None, and compiled code makes it zeros")
     if tree.names.taken("inspect") and tree.imports.get("inspect") != "inspect":
         raise Skip("the name inspect stands for something else than the standard module")
+    obstacles = [stays_eager(roles, definition, 1, None) for definition in updates]
+    if obstacles and all(obstacles):  # nothing would be traced
+        raise Skip(f"{next(iter(updates.values()))}() is not compiled: {obstacles[0]}")
     edits, traceable, written = Edits(state.source), tree.names.fresh("traceable"), set[str]()
     flag, steady = state.history.flags["compile"], state.history.steady_rates
     late, alone = _clears_late(passes), len(roles.optimizers) > 1 and roles.kind == "off-policy"
@@ -375,7 +379,7 @@ def _plain_update(roles: Roles, function: ast.FunctionDef) -> list[_Pass]:
     passes = _passes(calls)
     if not passes:
         found = ", ".join(c.func.attr for c in calls if isinstance(c.func, ast.Attribute))
-        raise Skip(f"update is not one zero_grad(), backward() and step() in this order, but {found}")
+        raise Skip(f"a minibatch does not run zero_grad(), backward() and step(), once and in this order, but {found}")
     summed = {call for one in passes for call in one.backwards[:-1]}
     for call in calls:
         kept = (len(passes) > 1 or call in summed) and [k.arg for k in call.keywords] == ["retain_graph"]

@@ -88,7 +88,10 @@ def dissolved(state: State, parts: Dissolved) -> str:
     only = next((c for f, c in only_calls(split.tree).items() if f.name == init), None)
     if only is None:
         raise NotInlined("the call of its __init__() is not seen as the only one")
-    return inlined(split, only).tree.code
+    try:
+        return inlined(split, only).tree.code
+    except NotInlined as why:  # which names lines of a text that nobody sees
+        raise NotInlined(split.in_original(str(why)).replace("line ", "original line ")) from None
 
 
 class _Module(cst.CSTTransformer):

@@ -33,6 +33,7 @@ INFO = TransformInfo(
         "What decides on the actions is not compiled: let one method turn an observation into detached actions and "
         "log-probabilities, and keep them where it is called."
     ),
+    instead_of="policy",
     needs=("flags",),
     before="action, log_prob = self.get_action(obs)",
     after=(
@@ -82,10 +83,13 @@ def apply(state: State) -> Rewrite:
     if callee.function is not None:
         other = _Computation(roles, callee.cls).other(callee.function)
         if other is not None:
-            raise Skip(f"{text}() does more than to compute: {other}")
-        array = _array_used(callee.function) or _unknown_used(roles, call, callee.function, callee.cls is not None)
+            raise Skip(f"{text}() does more than compute: {other}")
+        array, of_class = _array_used(callee.function), callee.cls is not None
         if array is not None:
-            raise Skip(f"line {array.lineno} may compute with an array: let {text}() be given a tensor, and return one")
+            raise Skip(f"line {array.lineno} may compute with an array: let {text}() return tensors")
+        unknown = _unknown_used(roles, call, callee.function, of_class)
+        if unknown is not None:
+            raise Skip(f"line {line} gives {text}() {unparse(unknown)}, which is not known to be a tensor")
         graph = None if quiet else _with_gradients(roles, callee.function)
         if graph is not None:
             raise Skip(
@@ -230,7 +234,7 @@ def _array_used(method: ast.FunctionDef) -> ast.Call | None:
 
 
 def _unknown_used(roles: Roles, call: ast.Call, method: ast.FunctionDef, of_class: bool) -> ast.expr | None:
-    """Where a method uses a first argument that may be an array, before it has made a tensor of it."""
+    """The first argument, if it may be an array and a method uses it before it has made a tensor of it."""
     tree = roles.tree
     params = [a.arg for a in (*method.args.posonlyargs, *method.args.args)][of_class:]
     given = [*zip(params, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
@@ -242,7 +246,7 @@ def _unknown_used(roles: Roles, call: ast.Call, method: ast.FunctionDef, of_clas
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
                 outer = tree.parents[node]
                 if not (isinstance(outer, ast.Call) and node in outer.args and tree.calls(outer, *MAKES_TENSOR)):
-                    return node
+                    return value
         if isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets):
             return None
     return None

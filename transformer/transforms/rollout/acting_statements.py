@@ -56,6 +56,7 @@ INFO = TransformInfo(
         "What decides on the actions is not compiled: let one method turn a tensor into actions and "
         "log-probabilities, and keep them where it is called."
     ),
+    instead_of="policy",
     needs=("flags",),
     before=(
         "def act(self, state, memory):\n    state = torch.from_numpy(state).float()\n"

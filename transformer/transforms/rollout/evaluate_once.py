@@ -41,7 +41,10 @@ INFO = TransformInfo(
         "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
         "the rollout costs less than what every step saves."
     ),
-    costs="Each step computes values and log-probabilities beside the action, as the original does.",
+    costs=(
+        "Each step computes values and log-probabilities beside the action: let the method have `action=None`, draw "
+        "`if action is None`, and return the action too."
+    ),
     needs=("flags", "policy", "storage", "sampling"),
     before=(
         "for step in range(args.num_steps):\n    action, logprob, _, value = policy(next_obs)\n"
@@ -311,7 +314,7 @@ def _given_action(roles: Roles, method: ast.FunctionDef, count: int) -> tuple[st
         draws = [n for n in walk(method) if _is_draw(roles, n)]
         if results.count(name) == 1 and len(results) == count and all(n in walk(draw) for n in draws):
             return name, results.index(name)
-    raise Skip(f"{method.name} (line {method.lineno}) takes no actions that it would draw otherwise, and returns")
+    raise Skip(f"line {method.lineno}: {method.name}() cannot be given the actions, and return their log-probabilities")
 
 
 def _draws_numbers(roles: Roles, method: ast.FunctionDef, parameter: str) -> bool:

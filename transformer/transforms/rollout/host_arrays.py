@@ -28,7 +28,10 @@ INFO = TransformInfo(
         "rounded once to the dtype of the storage, as before. After the rollout the last dones are a tensor again, "
         "made as in every step before."
     ),
-    costs=("Rewards and dones are copied to the device in each step: compute them with numpy, and only record them."),
+    costs=(
+        "Rewards and dones are copied to the device in each step: compute them with numpy, and only record them, in "
+        "buffers of torch.float32 alone."
+    ),
     needs=("storage",),
     before=(
         'transition["dones"] = next_done\n...\ntransition["rewards"] = torch.tensor(reward).to(device).view(-1)\n'
@@ -72,8 +75,10 @@ def apply(state: State) -> Rewrite:
     if not isinstance(rollout, ast.For):
         raise Skip("the rollout is not a for loop")
     numpy = next((name for name, module in tree.imports.items() if module == "numpy"), None)
-    if numpy is None or not _is_cast(roles, rollout):
-        raise Skip("numpy is not imported" if numpy is None else "the storage has more than one dtype")
+    if numpy is None:
+        raise Skip("numpy is not imported")
+    if (why := _not_cast(roles, rollout)) is not None:
+        raise Skip(why)
     edits = Edits(state.source)
     for stmt, key, value in recorded(roles, rollout):
         if sum(names_entry(roles, n, key) for n in walk(rollout)) != 1:
@@ -123,15 +128,18 @@ def _is_new(roles: Roles, tensors: Tensors, read: ast.Name, stmt: ast.stmt, roll
     return alone and not any(bound[0] in tensors.bindings(n.id, roles.tree.statement(n)) for n in loads)
 
 
-def _is_cast(roles: Roles, rollout: ast.For) -> bool:
-    """Whether the storage below the rollout is moved and cast to one dtype, whatever was recorded."""
+def _not_cast(roles: Roles, rollout: ast.For) -> str | None:
+    """Why the storage below the rollout is not moved and cast to one dtype, whatever was recorded; None if it is."""
+    dtypes = roles.history.storage_dtypes
+    other = next((name for name, dtype in dtypes.items() if dtype != "torch.float32"), None)
+    if other is not None:
+        return f"the buffer {other} is {dtypes[other]}; where all are torch.float32, all are moved at once"
     block = roles.tree.block(rollout)
     for stmt in block[block.index(rollout) + 1 :]:
         if isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [roles.history.storage]:
             call = stmt.value
-            moved = calls_method(call, "to")
-            return moved and set(roles.history.storage_dtypes.values()) == {"torch.float32"}
-    return False
+            return None if calls_method(call, "to") else "the storage is not moved to the device below the rollout"
+    return "the storage is not moved to the device below the rollout"
 
 
 def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:

@@ -29,8 +29,8 @@ INFO = TransformInfo(
         "same torch.no_grad()."
     ),
     costs=(
-        "The policy is compiled only if acting-method finds what decides: call one method of the network under "
-        "torch.no_grad() in the rollout."
+        "What decides on the actions is not compiled: call one method of a network for them, under torch.no_grad(), "
+        "in the rollout."
     ),
     needs=("flags",),
     before="with torch.no_grad():\n    action, logprob, _, value = agent.get_action_and_value(next_obs)",

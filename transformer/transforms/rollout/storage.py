@@ -100,19 +100,30 @@ def apply(state: State) -> Rewrite:
         for buffer in replaced:
             shape = dimensions(roles, buffer.call)
             if shape[:1] != [roles.spelled(steps)]:
-                reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: its length is not the rollout's"
+                reasons[buffer.name] = "its length is not the rollout's"
             reason = _obstacle(roles, tensors, rollout, buffer, replaced)
             if reason:
-                reasons[buffer.name] = f"{buffer.name} stays a preallocated buffer: {reason}"
+                reasons[buffer.name] = reason
         left = [b for b in replaced if b.name not in reasons]
         if left == replaced:
             break
         replaced = left
     if len(replaced) < 2 and reasons:
-        raise Skip("; ".join(reasons.values()))
+        raise Skip("; ".join(_by_reason(reasons)))
     if len(replaced) < 2:
         raise _without_buffers(roles, "the rollout writes no preallocated torch buffers at its step index")
-    return _rewrite(state, tensors, rollout, replaced, steps, tuple(reasons.values()))
+    return _rewrite(state, tensors, rollout, replaced, steps, _by_reason(reasons))
+
+
+def _by_reason(reasons: Mapping[str, str]) -> tuple[str, ...]:
+    """Why buffers stay, each reason once."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    return tuple(
+        f"{', '.join(n)} {'stays a preallocated buffer' if len(n) == 1 else 'stay preallocated buffers'}: {reason}"
+        for reason, n in names.items()
+    )
 
 
 def _without_buffers(roles: Roles, reason: str) -> Skip:
@@ -257,7 +268,9 @@ def _kept(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> str | Non
     """Why the next rollout's values, which a buffer gets and a stack does not, may be looked for elsewhere."""
     world = roles.get(World)
     held = world.outlives(world.of(buffer.call), {b.name for b in replaced}, roles.phases.loop.body)
-    return f"line {held.lineno}: {held.what}" if held is not None else None
+    if held is None or held.node is None:
+        return held.what if held is not None else None
+    return f"line {held.lineno}: {held.what}"
 
 
 def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.Name]:

@@ -10,7 +10,7 @@ from transformer.syntax.query import names_in, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import NO_DEVICE, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.networks.images import REORDERS
 
 INFO = TransformInfo(
@@ -59,7 +59,7 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("the target is a CUDA device")
     if roles.device is None and not cpu:
         convolves = any((state.tree.qualified(n) or "").startswith(CONVOLUTIONS) for n in state.tree.nodes)
-        raise (Skip if convolves else NotNeeded)("the script moves nothing to a device")
+        raise Skip(NO_DEVICE) if convolves else NotNeeded("the script moves nothing to a device")
     made = {name: cls for name in roles.modules if (cls := _convolving(roles, name)) is not None}
     if not made:
         raise NotNeeded("no network that is trained, of a class of this file, has convolutions")

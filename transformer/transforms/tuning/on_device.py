@@ -29,7 +29,7 @@ INFO = TransformInfo(
         "The copies between host and device that are gone wait for the device, and no CUDA graph can be captured with "
         "them. Random numbers stay where they are drawn."
     ),
-    costs="Constants are made on the host and copied each time: give `device=device`.",
+    costs="What is made on the host is copied each time: give `device=device` where it is made.",
     needs=(),
     before=(
         "mask = (mask < args.update_proportion).type(torch.FloatTensor).to(device)\n"
@@ -59,8 +59,11 @@ def apply(state: State) -> Rewrite:
             if not any(node is not other and node in walk(other) for other, _ in changes):
                 edits.substitute(node, text)
     if not edits:
-        left = any(_is_moved(state.roles, n) for stmt in _computing(state.roles) for n in _own_nodes(stmt))
-        raise (Skip if left else NotNeeded)("advantages, update and networks make nothing on the host and move it")
+        nodes = (n for stmt in _computing(state.roles) for n in _own_nodes(stmt))
+        left = next((n.lineno for n in nodes if isinstance(n, ast.Call) and _is_moved(state.roles, n)), None)
+        if left is not None:
+            raise Skip(f"line {left} makes a tensor on the host, of more than one number, and moves it")
+        raise NotNeeded("advantages, update and networks make nothing on the host and move it")
     return Rewrite(edits)
 
 

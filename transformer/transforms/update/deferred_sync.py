@@ -68,7 +68,7 @@ def apply(state: State) -> Rewrite:
         work.visit(stmt)
     work.visit_below()
     if work.edits:
-        return Rewrite(work.edits, notes=tuple(work.reasons), warnings=tuple(work.warnings))
+        return Rewrite(work.edits, warnings=tuple(work.warnings))
     if work.reasons:
         raise Skip(work.reasons[0], warnings=work.warnings)
     below = any(_item(n) for s in work.below for n in walk(s))
@@ -93,7 +93,7 @@ def _each_region(state: State) -> Rewrite:
         warnings += work.warnings
         state = state.after(work.edits)
     if state is not before:
-        return Rewrite(state, notes=tuple(reasons), warnings=tuple(warnings))
+        return Rewrite(state, warnings=tuple(warnings))
     if reasons:
         raise Skip(reasons[0], warnings=warnings)
     raise NotNeeded("no update reads a tensor on the host before the optimizer's step")

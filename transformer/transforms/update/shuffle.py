@@ -154,7 +154,7 @@ def _from_sampler(state: State) -> Rewrite | None:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and roles.is_ours(node):
             ours = tree.scope_of(node) is not roles.scope or loop in tensors.bindings(name, tree.statement(node))
             if ours and not _is_index(tree, tensors, node):
-                raise Skip(f"{name} is used otherwise than to index a tensor on line {node.lineno}")
+                raise Skip(f"line {node.lineno} uses {name} for more than to index a tensor")
     edits = Edits(state.source)
     device = f", device={roles.device}" if roles.device else ""
     size, chunk = text(whole.args[0]), text(given["batch_size"])
@@ -438,8 +438,9 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
                     continue
         elif not roles.is_ours(node):
             continue
-        how = "otherwise than to index a tensor" if node.id == found.minibatch else "elsewhere"
-        raise Skip(f"{node.id} is used {how} on line {node.lineno}")
+        if node.id == found.minibatch:
+            raise Skip(f"line {node.lineno} uses {node.id} for more than to index a tensor")
+        raise Skip(f"line {node.lineno} uses {node.id} too, which should be the minibatches' alone")
     return list(dict.fromkeys(grids))
 
 

@@ -202,7 +202,7 @@ class World:
             turn: the body of the loop.
         """
         if self._code.gave_up or UNKNOWN in things:
-            return Held(None, "it is not known what this script keeps")
+            return Held(None, "so much gets hold of so much in this script that nobody can tell what keeps it")
         inside = {n for stmt in turn for n in walk(stmt)}
         carried = exposed(turn, self._roles.counted)
         holding, stack = {*things}, sorted(things, key=in_order)

@@ -247,7 +247,7 @@ class _Way:
                 optimizers = []
             missed = sorted(t for t in used - must if self._is_held(t, optimizers))
             if missed:
-                return f"the loss on line {call.lineno} does not always reach {missed[0]}, which is computed with"
+                return f"the loss on line {call.lineno} does not always reach {missed[0]}, with which it is computed"
         return None
 
     def _is_held(self, token: str, optimizers: Sequence[Optimizer]) -> bool:

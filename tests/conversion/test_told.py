@@ -1,0 +1,54 @@
+"""What a reader is told of what was left as it was."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from scripts import edited, script
+
+from transformer import convert
+from transformer.commands.report import Result, print_report
+from transformer.conversion.result import Conversion
+from transformer.conversion.told import depending, left_as_it_was, warnings_told
+
+GROWS = "if len(seen) < 9:\n    seen.append(ratio.sum().item())"
+
+
+def said(conversion: Conversion) -> str:
+    """The report, as a terminal shows it."""
+    file = io.StringIO()
+    print_report(Console(file=file, width=400), [Result("ppo.py", conversion)])
+    return file.getvalue()
+
+
+def test_a_line_that_keeps_the_update_from_being_compiled_is_told_once() -> None:
+    conversion = convert(script({"before_loop": "seen = []", "metrics": GROWS}))
+    line = next(i for i, text in enumerate(conversion.original.splitlines(), 1) if "seen.append" in text)
+    (headline,) = conversion.headlines
+    assert headline == (
+        f"update() is not compiled: line {line} (`seen.append(ratio.sum().item())`) makes seen longer, and each length "
+        "would be compiled anew; move it below optimizer.step()"
+    )
+    report = said(conversion)
+    assert report.count(headline) == 1
+    assert report.count("would be compiled anew") == 1
+    assert not [w for w in warnings_told(conversion) if w.line == line]
+    assert "one-graph" in depending(conversion)
+    assert all("update() is not compiled" not in left.reason for left in left_as_it_was(conversion))
+
+
+def test_where_the_update_is_compiled_nothing_is_said_of_it() -> None:
+    conversion = convert(script())
+    assert conversion.headlines == ()
+    assert "not compiled" not in said(conversion)
+
+
+@pytest.mark.parametrize("ways", [("policy", "acting-method", "acting-statements")])
+def test_of_several_ways_to_do_one_thing_one_is_told(ways: tuple[str, ...]) -> None:
+    act = edited("act", "with torch.no_grad():", "with torch.enable_grad():")
+    conversion = convert(script({"act": act}))
+    held = [s.transform.name for s in conversion.steps if not s.applied and s.outcome.left_as_it_was]  # type: ignore[union-attr]
+    assert len(set(ways) & set(held)) > 1
+    assert [name for left in left_as_it_was(conversion) for name in left.names if name in ways] == ["policy"]

@@ -1,0 +1,91 @@
+"""What a reader is told of what was left as it was: each fact once, by the transform that says the most of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from transformer.conversion.result import Conversion, Skipped, Step
+from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpts
+
+
+@dataclass(frozen=True)
+class Left:
+    """Transforms that might have been applied, and the one reason why the script was left as it was."""
+
+    names: tuple[str, ...]
+    """The transforms' names; of several that do one thing in different ways, the first one's."""
+    reason: str
+    places: tuple[Excerpt, ...] = ()
+    """The lines of the original that the reason names."""
+    costs: str = ""
+    """What it costs, and what to write instead."""
+
+
+def left_as_it_was(conversion: Conversion) -> list[Left]:
+    """What was left as it was, but for what only builds on it, and what a headline says already.
+
+    Of transforms that do one thing in different ways nothing is told where one of them applied, and otherwise the
+    reason that names a line.
+    """
+    told = [(headline, _lines(headline)[:1]) for headline in conversion.first_told]
+    found: dict[str, Left] = {}
+    for name, ways in _ways(conversion).items():
+        reasons = [(way, way.outcome.reason) for way in ways if _is_left(way) and isinstance(way.outcome, Skipped)]
+        if not reasons or any(way.applied for way in ways):
+            continue
+        way, reason = next(((w, r) for w, r in reasons if _lines(r)), reasons[0])
+        if any(reason in headline or _lines(reason)[:1] == line != [] for headline, line in told):
+            continue
+        if reason in found:
+            found[reason] = replace(found[reason], names=(*found[reason].names, name))
+        else:
+            places = tuple(excerpts(conversion.original, reason))
+            found[reason] = Left((name,), reason, places, way.transform.costs)
+    return list(found.values())
+
+
+def depending(conversion: Conversion) -> list[str]:
+    """The transforms that were left out only because another was, or because of what a headline says."""
+    told = {name for left in left_as_it_was(conversion) for name in left.names}
+    first = {s.transform.name for s in conversion.steps if _says_headline(s)}
+    return [
+        name
+        for name, ways in _ways(conversion).items()
+        if name not in told | first and not any(way.applied for way in ways)
+        if any(isinstance(way.outcome, Skipped) and way.outcome.left_as_it_was for way in ways)
+    ]
+
+
+def _ways(conversion: Conversion) -> dict[str, list[Step]]:
+    """The steps that do one thing in different ways, by the name of the first."""
+    groups: dict[str, list[Step]] = {}
+    for step in conversion.steps:
+        groups.setdefault(step.transform.instead_of or step.transform.name, []).append(step)
+    return groups
+
+
+def _says_headline(step: Step) -> bool:
+    """Whether what a step says is a headline."""
+    outcome = step.outcome
+    return isinstance(outcome, Skipped) and (outcome.headlines != () or step.transform.headline != "")
+
+
+def needs_another(step: Step) -> bool:
+    """Whether a transform was left out for the sole reason that another was."""
+    outcome = step.outcome
+    return isinstance(outcome, Skipped) and outcome.left_as_it_was and outcome.reason.startswith("needs ")
+
+
+def warnings_told(conversion: Conversion) -> list[Diagnostic]:
+    """The warnings, but for those about a line that a headline says to move."""
+    named = {line for headline in conversion.first_told for line in _lines(headline)}
+    return [w for w in conversion.warnings if w.file or str(w.line) not in named]
+
+
+def _is_left(step: Step) -> bool:
+    return isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was and not needs_another(step)
+
+
+def _lines(sentence: str) -> list[str]:
+    return re.findall(r"\bline (\d+)\b", sentence)
