@@ -577,8 +577,9 @@ def several(fill: str, *, above: str = "losses = []", inside: str = "") -> str:
     return replay(sample=f"{above}\n{loop}\nprint(np.mean(losses))", learn="")
 
 
-def test_late_append() -> None:
-    lines = made("late-append", several("losses.append(loss.item())")).splitlines()
+@pytest.mark.parametrize("inside", ["", "print(losses)", "if len(losses) > 1:\n    print(losses[-1])"])
+def test_late_append(inside: str) -> None:
+    lines = made("late-append", several("losses.append(loss.item())", inside=inside)).splitlines()
     assert lines == ["new_losses = []", "new_losses.append(loss.item())", "losses += new_losses"]
 
 
@@ -586,7 +587,10 @@ def test_late_append() -> None:
     ("parts", "why"),
     [
         ({"fill": "losses.append(loss)"}, "adds what may have a graph"),
-        ({"fill": "losses.append(loss.item())", "inside": "print(losses)"}, "uses it before the epochs have ended"),
+        (
+            {"fill": "losses.append(loss.item())", "above": "losses = []\nkept = [losses]", "inside": "print(kept)"},
+            "uses it before the epochs have ended, perhaps by another name",
+        ),
         ({"fill": "losses.append(loss.item())", "above": "losses = [0.0]"}, "is not emptied right above the epochs"),
     ],
 )
