@@ -122,7 +122,7 @@ HOSTILE = [
         "a turn of GAE changes the rewards through another name",
         "gae-hoist",
         {"gae": LOOP + "\n    r = rewards[t]\n    r *= 0.5\n" + DELTA + LAST},
-        "not elementwise",
+        "of more than the next step's rows",
     ),
     Hostile(
         "a recorded value is changed through a view",
@@ -234,7 +234,7 @@ HOSTILE = [
             said,
         )
         for title, head, functions, transform, said in (
-            ("its advantages", SHORTER, "", "gae-hoist", "not elementwise"),
+            ("its advantages", SHORTER, "", "gae-hoist", "not known to be made by torch with a shape"),
             ("its length set by a function", "plan(args, iteration)", PLAN, "storage", "changes the number of steps"),
             ("its length set by its text", BY_TEXT, "", "storage", "changes the number of steps"),
             (
@@ -366,7 +366,7 @@ HOSTILE = [
         "the shape of the indices is printed",
         "shuffle",
         {"metrics": PARTS["metrics"] + "\nprint(mb_inds.shape)"},
-        "otherwise than to index",
+        "for more than to index",
     ),
     Hostile(
         "fewer indices than were made",
