@@ -134,6 +134,7 @@ class TestFiles:
         assert result.exit_code == 2
         assert "--force" in result.stderr
         assert "python out.py" not in result.output
+        assert "transform" not in result.output  # nothing is told of a conversion that was thrown away
         assert Path("out.py").read_text() == "mine = 1\n"
         assert run(script, "-o", "out.py", "--force").exit_code == 0
         assert Path("out.py").read_text() == written("x = 1\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,16 +67,22 @@ def test_different_as_json(toy_script: Path, converted: Path, tmp_path: Path) ->
     [
         (["no_such.py"], "'no_such.py' does not exist"),
         ([], "Missing argument 'ORIGINAL'"),
-        (["{toy}", "{toy}", "--each-transform"], "excludes CONVERTED"),
-        (["{toy}", "{toy}", "--require", "speed"], "'speed' is not one of"),
-        (["{toy}", "{toy}", "--seeds", "3"], "3 is not in the range x>=4"),
-        (["{toy}", "{toy}", "--", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
-        (["{toy}", "{toy}", "--python", "/no/such/python"], "/no/such/python"),
-        (["{toy}", "{toy}", "--format", "json", "--", "--no-such-flag"], '"verdict": "could not run"'),
+        (["{toy}", "{toy}"], "are one file"),
+        (
+            ["{toy}", "{other}", "--require", "cuda-graphs", "--up-to", "flags-off"],
+            "--up-to flags-off leaves that check",
+        ),
+        (["{toy}", "{other}", "--require", "other-arguments", "--no-other-arguments"], "leaves that check out"),
+        (["{toy}", "{other}", "--each-transform"], "excludes CONVERTED"),
+        (["{toy}", "{other}", "--require", "speed"], "'speed' is not one of"),
+        (["{toy}", "{other}", "--seeds", "3"], "3 is not in the range x>=4"),
+        (["{toy}", "{other}", "--", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
+        (["{toy}", "{other}", "--python", "/no/such/python"], "/no/such/python"),
+        (["{toy}", "{other}", "--format", "json", "--", "--no-such-flag"], '"verdict": "could not run"'),
     ],
 )
-def test_bad_input(toy_script: Path, args: list[str], message: str) -> None:
-    result = run(*(arg.format(toy=toy_script) for arg in args))
+def test_bad_input(toy_script: Path, converted: Path, args: list[str], message: str) -> None:
+    result = run(*(arg.format(toy=toy_script, other=converted) for arg in args))
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output.replace('Traceback (most recent call last):\n  File "toy.py"', "")
@@ -111,8 +118,9 @@ def test_interruption_leaves_no_process_and_no_files(tmp_path: Path, end: signal
     pid_file = tmp_path / "pid"
     script = tmp_path / "endless.py"
     script.write_text(f"import os, time\nopen({str(pid_file)!r}, 'w').write(f'{{os.getpid()}}\\n')\ntime.sleep(600)\n")
+    converted = Path(shutil.copy(script, tmp_path / "converted.py"))
     command = subprocess.Popen(
-        [sys.executable, "-m", "transformer", "verify", str(script), str(script)],
+        [sys.executable, "-m", "transformer", "verify", str(script), str(converted)],
         env={**os.environ, "TMPDIR": str(scratch)},
         stderr=subprocess.DEVNULL,
         # A shell starts what it runs in the background deaf to Ctrl-C, and all below it with it

@@ -156,7 +156,7 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
     only = results[0] if len(results) == 1 else None
     if only is None:
         _print_overview(console, results)
-    elif only.applied:
+    elif only.applied and only.failure is None:  # nothing was written: how it was converted helps nobody
         _print_steps(console, only, verbose=verbose)
     for result in results:
         print_diagnostics(console, result.script, warnings_told(result.conversion), result.conversion.original)

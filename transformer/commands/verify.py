@@ -29,7 +29,7 @@ from transformer.syntax import header, text
 from transformer.verify import plots, show
 from transformer.verify.flags import find_flags
 from transformer.verify.lockstep import EVERY
-from transformer.verify.names import CHECKS, FORMER
+from transformer.verify.names import CHECKS, FORMER, OTHER_ARGUMENTS
 from transformer.verify.ranks import joins_ranks, verify_ranks
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.seeds import FEWEST_SEEDS, NoReturns, SeedsResult, compare_seeds
@@ -150,6 +150,15 @@ def verify(
         raise click.UsageError("--each-transform converts the script itself and excludes CONVERTED")
     if together and converted is not None:
         raise click.UsageError("--with is for the conversion of ORIGINAL and excludes CONVERTED")
+    if converted is not None and converted.samefile(original):
+        raise click.UsageError(
+            f"{original} and {converted} are one file: name the script, and what it was converted to"
+        )
+    left_out = next((check for check in require if CHECKS.index(check) > CHECKS.index(up_to)), None)
+    if left_out is not None:
+        raise click.UsageError(f"--require {left_out}: --up-to {up_to} leaves that check out")
+    if OTHER_ARGUMENTS in require and not other_arguments:
+        raise click.UsageError(f"--require {OTHER_ARGUMENTS}: --no-other-arguments leaves that check out")
     if report is not None and importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--report needs matplotlib, which is not installed: pip install matplotlib")
     if report is not None:
