@@ -16,8 +16,10 @@ from transformer.cli import main
 from transformer.conversion import pipeline
 from transformer.conversion.result import Conversion
 from transformer.conversion.selection import SelectionError
+from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.transforms import ORDER
+from transformer.verify.verify import digest
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "renamed.py"
 
@@ -160,9 +162,13 @@ def test_the_proof_of_another_script_is_refused(script, tmp_path, proof, message
     assert message in " ".join(result.output.replace("│", " ").split())
 
 
-def test_the_page_is_written_with_the_verification(script, tmp_path):
+@pytest.mark.parametrize("written", [False, True])
+def test_the_page_is_written_with_the_verification(script, tmp_path, written):
     report = tmp_path / "verified.json"
-    report.write_text(json.dumps(REPORT | {"scripts": scripts()}), encoding="utf-8")
+    seen = scripts()
+    if written:  # `convert -o` puts a header above it
+        seen["converted"]["digest"] = digest(header.add(hand_made().source, "train.py"))
+    report.write_text(json.dumps(REPORT | {"scripts": seen}), encoding="utf-8")
     page = tmp_path / "page.html"
     page.write_text("an older page", encoding="utf-8")
     assert run("diff", script, "--html", page, "--verified", report).exit_code == 0

@@ -126,3 +126,11 @@ def test_the_version_of_what_was_never_installed(monkeypatch: pytest.MonkeyPatch
     assert header.running() != "unknown"
     monkeypatch.setattr(header, "DISTRIBUTION", "no-such-distribution")
     assert header.running() == "unknown"
+
+
+@unhurried
+@given(LINES, LINE_ENDS, ANYTHING)
+def test_without_it_the_text_is_what_it_was(lines: list[str], end: str, rest: str) -> None:
+    content = end.join([*lines, rest])
+    assert header.without(header.add(content, "train.py")) == content.replace("\r\n", "\n")
+    assert header.without(content) == content.replace("\r\n", "\n")

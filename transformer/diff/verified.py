@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from transformer.syntax import header
+
 
 class NotAVerification(ValueError):
     """A file is not what `lean-convert verify --format json` writes."""
@@ -58,7 +60,7 @@ class Verified:
             raise NotAVerification("it does not say which scripts were verified: run lean-convert verify again")
         for role, text in (("original", original), ("converted", converted)):
             seen = self.scripts[role]
-            if seen["digest"] != hashlib.sha256(text.encode()).hexdigest():
+            if seen["digest"] != hashlib.sha256(header.without(text).encode()).hexdigest():
                 what = "of another script" if role == "original" else "of another conversion of this script"
                 raise NotAVerification(f"it is the verification {what}, {seen['name']}: run lean-convert verify again")
 

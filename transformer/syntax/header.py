@@ -88,6 +88,15 @@ def is_unedited(content: str) -> bool:
     return found is not None and _digest(content[: found.start("digest")] + content[found.end() :]) == found["digest"]
 
 
+def without(content: str) -> str:
+    """A script without its header, in line ends of `\\n`: what two texts share that differ in their header alone."""
+    content = _canonical(content)
+    found = _HEADER.match(content)
+    if found is None:
+        return content
+    return content[: content.rfind("\n", 0, found.end()) + 1] + content[found.end() + 1 :]
+
+
 def running() -> str:
     """The version of lean-convert that runs."""
     import importlib.metadata  # where it is needed: it brings the modules of email along

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from transformer.syntax import text
+from transformer.syntax import header, text
 from transformer.verify.arguments import added_options, lines_without_options, without_options
 from transformer.verify.bits import same_number
 from transformer.verify.checks import Check, lockstep_check, precision_check, recorded_check
@@ -396,8 +396,8 @@ def _names(task: Task) -> list[str]:
 
 
 def digest(source: str) -> str:
-    """What tells one script's text from another's."""
-    return hashlib.sha256(source.encode()).hexdigest()
+    """What tells one script's text from another's, whether or not it has been written to a file with a header."""
+    return hashlib.sha256(header.without(source).encode()).hexdigest()
 
 
 def _scripts(task: Task) -> dict[str, dict[str, str]]:
