@@ -265,6 +265,19 @@ def test_a_crash_shows_the_scripts_own_last_lines(tmp_path: Path) -> None:
     assert "harness" not in text
 
 
+@pytest.mark.parametrize("deep", [1, 30])
+def test_a_crash_shows_its_traceback_alone(tmp_path: Path, deep: int) -> None:
+    script = tmp_path / "broken.py"
+    calls = "".join(f"def f{n}():\n    f{n - 1}()\n\n" for n in range(1, deep + 1))
+    warned = "import sys\nprint('a warning', file=sys.stderr)\n"
+    script.write_text(f"{warned}def f0():\n    raise ValueError('too bad')\n\n{calls}f{deep}()\n")
+    with pytest.raises(RunFailed) as failure:
+        record(script)
+    _, *lines = str(failure.value).splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert (lines[-1], "  ..." in lines, len(lines) <= 15) == ("ValueError: too bad", deep > 1, True)
+
+
 def test_an_unknown_flag_is_the_scripts_usage_error(toy_script: Path) -> None:
     with pytest.raises(RunFailed, match=r"(?s)exit status 2.*unrecognized arguments: --no-such"):
         record(toy_script, ["--no-such"])

@@ -24,6 +24,7 @@ Mode = Literal["record", "log", "probe", "lockstep", "by_hand", "bench"]
 
 _POLL_SECONDS = 0.05
 _LAST_LINES = 15
+_TRACEBACK = "Traceback (most recent call last):"
 _TORCHRUN_SAYS = re.compile(r"^[WE]\d{4} .*torch/distributed/elastic/.*\b(failed|closing signal)\b", re.MULTILINE)
 """Begins what torchrun adds to a process's own last words."""
 
@@ -187,7 +188,13 @@ class Scratch:
         )
         text = text.replace(f"{self.root / 'script'}{os.sep}", "")
         text = re.split(_TORCHRUN_SAYS, text, maxsplit=1)[0] or text
-        return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
+        lines = text.rstrip().splitlines()
+        begins = [n for n, line in enumerate(lines) if line == _TRACEBACK]
+        if begins:  # warnings above it are no part of what went wrong
+            lines = lines[begins[-1] :]
+        if begins and len(lines) > _LAST_LINES:
+            return "\n".join([_TRACEBACK, "  ...", *lines[2 - _LAST_LINES :]])
+        return "\n".join(lines[-_LAST_LINES:])
 
 
 @contextmanager
