@@ -66,7 +66,13 @@ REWRITES = [
         also=("policy",),
         brief="--compile: torch.compile of the policy alone",
     ),
-    Rewrite("the update", PLAIN, {**UPDATE, "before_loop": compiled("update") + "\n"}, also=("update",), brief=""),
+    Rewrite(
+        "the update",
+        PLAIN,
+        {**UPDATE, "before_loop": compiled("update") + "\n"},
+        also=("update",),
+        brief="--compile: torch.compile of the update alone",
+    ),
     Rewrite(
         "names that were taken",
         {**PLAIN, "setup": 'update = policy = "cpu"\ndevice = torch.device(policy)'},

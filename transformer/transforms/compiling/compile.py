@@ -117,9 +117,10 @@ def apply(state: State) -> Rewrite:
     if floating:
         first = min(floating, key=lambda d: d.lineno)
         edits.before(first, render("present_rates", present_rates=present), gap=1 if first.col_offset else 2)
+    acting = facts.act or facts.policy
     code = render(
         "compile",
-        policy=facts.act or facts.policy,  # what a step calls; the other is called once per rollout
+        policy=acting,  # what a step calls; the other is called once per rollout
         steady=_is_known(roles) and _is_steady(roles),
         functions=functions,
         kept=kept,
@@ -140,12 +141,12 @@ def apply(state: State) -> Rewrite:
         edits.before(roles.outermost, f"if {flag}:\n{textwrap.indent(code, '    ')}", gap=1)
     unchecked = not checks or (both is not None and computing is None)
     trained = any(passes and name in functions for name, passes in {**updates, **facts.auxiliary}.items())
-    brief = "" if trained else "--compile: torch.compile of the policy alone"
+    alone = None if trained and acting else "the policy" if acting else "the update" if trained else None
     return Rewrite(
         edits,
         replace(facts, options=options, unchecked=unchecked),
         tuple(notes),
-        brief=brief,
+        brief="" if alone is None else f"--compile: torch.compile of {alone} alone",
         recommended=trained,
         headlines=tuple(eager),
     )
