@@ -125,6 +125,8 @@ def before(iterations: int | None, compiled: Measured | None, eager: Measured | 
     even = break_even(compiled.warmup, compiled.per_iteration, eager.warmup, eager.per_iteration)
     if even is None:
         return f"{took}, and it was no faster than --eager"
+    if not even.steps:
+        return f"{took}, and it paid off at once"
     when = f"{_amount(even.steps, compiled.steps)}, {_seconds(even.seconds)}"
     if iterations is None:
         return f"{took}; it has paid off after {when}"
@@ -153,7 +155,7 @@ def after(measured: Measured, eager: Measured | None) -> str:
         return f"compiling: {done}; a few iterations with --eager tell whether that pays"
     other = eager.warmup + measured.iterations * eager.per_iteration
     verdict = "has paid off" if took < other else "has not paid off"
-    return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}"
+    return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}, by an earlier run"
 
 
 def _speed(measured: Measured) -> str:
