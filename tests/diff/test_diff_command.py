@@ -19,7 +19,6 @@ from transformer.conversion.selection import SelectionError
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.transforms import ORDER
-from transformer.verify.verify import digest
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "renamed.py"
 
@@ -167,7 +166,7 @@ def test_the_page_is_written_with_the_verification(script, tmp_path, written):
     report = tmp_path / "verified.json"
     seen = scripts()
     if written:  # `convert -o` puts a header above it
-        seen["converted"]["digest"] = digest(header.add(hand_made().source, "train.py"))
+        seen["converted"]["digest"] = header.digest(header.add(hand_made().source, "train.py"))
     report.write_text(json.dumps(REPORT | {"scripts": seen}), encoding="utf-8")
     page = tmp_path / "page.html"
     page.write_text("an older page", encoding="utf-8")

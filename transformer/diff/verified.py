@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ class Verified:
             raise NotAVerification("it does not say which scripts were verified: run lean-convert verify again")
         for role, text in (("original", original), ("converted", converted)):
             seen = self.scripts[role]
-            if seen["digest"] != hashlib.sha256(header.without(text).encode()).hexdigest():
+            if seen["digest"] != header.digest(text):
                 what = "of another script" if role == "original" else "of another conversion of this script"
                 raise NotAVerification(f"it is the verification {what}, {seen['name']}: run lean-convert verify again")
 

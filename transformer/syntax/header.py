@@ -97,6 +97,11 @@ def without(content: str) -> str:
     return content[: content.rfind("\n", 0, found.end()) + 1] + content[found.end() + 1 :]
 
 
+def digest(content: str) -> str:
+    """What tells one script's text from another's, whether or not it has been written to a file with a header."""
+    return hashlib.sha256(without(content).encode()).hexdigest()
+
+
 def running() -> str:
     """The version of lean-convert that runs."""
     import importlib.metadata  # where it is needed: it brings the modules of email along

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -395,16 +394,11 @@ def _names(task: Task) -> list[str]:
     return names
 
 
-def digest(source: str) -> str:
-    """What tells one script's text from another's, whether or not it has been written to a file with a header."""
-    return hashlib.sha256(header.without(source).encode()).hexdigest()
-
-
 def _scripts(task: Task) -> dict[str, dict[str, str]]:
     name, before = task.original.script.name, task.original.source or text.read(task.original.script).content
     return {
-        "original": {"name": name, "digest": digest(before)},
-        "converted": {"name": task.converted_name or name, "digest": digest(task.converted)},
+        "original": {"name": name, "digest": header.digest(before)},
+        "converted": {"name": task.converted_name or name, "digest": header.digest(task.converted)},
     }
 
 
