@@ -209,3 +209,18 @@ def test_names_that_are_all_seen(part: str, call: str) -> None:
 
 def test_names_that_are_seen_above_the_training() -> None:
     assert convert(script({"before_loop": "print(vars(args), dir(), eval('args.seed'))"})).converted
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ("x = [\n", "Mend the line"),
+        ("\n", "the script that trains"),
+        ("# loss.backward()\n", "Remove the #"),
+        ('{"cells": [], "nbformat": 4, "metadata": {}}', "nbconvert"),
+        ("x = 1\0\n", "Give a UTF-8 Python file"),
+    ],
+)
+def test_what_to_do_about_a_file_that_is_no_script(source: str, advice: str) -> None:
+    (found,) = convert(source).errors
+    assert found.code == "LC001" and advice in found.advice

@@ -132,8 +132,6 @@ def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None
         raise click.UsageError("several scripts need --output-dir")
     if target is None or target == STDIN:
         return [None]
-    if not Path(target).parent.is_dir():
-        raise click.UsageError(f"the directory {Path(target).parent} does not exist")
     return [Path(target)]
 
 

@@ -48,7 +48,7 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
 
 
 @click.command()
-@click.argument("script", type=SCRIPT, required=False)
+@click.argument("script", type=SCRIPT, required=False, metavar="SCRIPT")
 @click.option(
     "--transform",
     "names",

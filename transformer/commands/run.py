@@ -29,7 +29,7 @@ _ROOT = Path(__file__).parent.parent.parent
 
 
 @click.command(cls=WithScriptArgs)
-@click.argument("script", type=click.Path(exists=True, dir_okay=False), required=False)
+@click.argument("script", type=click.Path(exists=True, dir_okay=False), required=False, metavar="SCRIPT")
 @click.option("--eager", is_flag=True, help="Run the conversion with its flags off.")
 @click.option("--flags", metavar="'FLAGS'", help="Run it with these flags. [default: those that suit this machine]")
 @click.option("--or-eager", is_flag=True, help="Run a script that cannot be converted as it is.")

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from platform import python_version
 
 from transformer.facts.libraries import TRAINERS
 from transformer.syntax import header
@@ -50,9 +51,10 @@ def written_by_this_tool(code: str) -> Diagnostic | None:
 def not_python(code: str) -> Diagnostic | None:
     """Empty, binary or malformed text; a notebook."""
     if _is_notebook(code):
-        return at(None, "LC001", "it is a Jupyter notebook: `jupyter nbconvert --to script` makes a script of it")
+        advice = "`jupyter nbconvert --to script NOTEBOOK` makes a script of it; convert that."
+        return at(None, "LC001", "it is a Jupyter notebook", advice)
     if not code.strip():
-        return at(None, "LC001", "the file is empty")
+        return at(None, "LC001", "the file is empty", "Give the script that trains; was the file saved?")
     if "\0" in code:
         line = code.count("\n", 0, code.index("\0")) + 1
         return Diagnostic(line, 1, "LC001", "the file holds NUL bytes: it is binary, not Python")
@@ -60,7 +62,9 @@ def not_python(code: str) -> Diagnostic | None:
         root = ast.parse(code)
         nodes = sum(1 for _ in walk(root))
     except SyntaxError as error:
-        return Diagnostic(error.lineno or 1, error.offset or 1, "LC001", f"syntax error: {error.msg}")
+        advice = f"Mend the line. Syntax newer than Python {python_version()} needs lean-convert in a newer one."
+        place = error.lineno or 1, error.offset or 1
+        return Diagnostic(*place, "LC001", f"syntax error: {error.msg}", what_to_do=advice)
     except (RecursionError, MemoryError):
         return at(None, "LC008", "the file is nested too deeply to be parsed")
     except ValueError as error:
@@ -68,7 +72,7 @@ def not_python(code: str) -> Diagnostic | None:
     if nodes > MAX_NODES:
         return at(None, "LC008", f"the file has {nodes} syntax nodes, more than {MAX_NODES}")
     if not root.body:
-        return at(None, "LC001", "all of the file is commented out")
+        return at(None, "LC001", "all of the file is commented out", "Remove the # before the lines that train.")
     return None
 
 

@@ -40,6 +40,9 @@ class Diagnostic:
     file: str = ""
     """The file that it is in, where that is not the script but one that was given with it."""
 
+    what_to_do: str = ""
+    """What the user can do here, where more is known than what the code says for all of its kind."""
+
     @property
     def severity(self) -> Severity:
         """`error` refuses the conversion; `warning` is shown with a conversion that went through."""
@@ -48,12 +51,13 @@ class Diagnostic:
     @property
     def advice(self) -> str:
         """What the user can do about it."""
-        return CODES[self.code].advice
+        return self.what_to_do or CODES[self.code].advice
 
 
-def at(node: ast.AST | None, code: str, message: str) -> Diagnostic:
+def at(node: ast.AST | None, code: str, message: str, what_to_do: str = "") -> Diagnostic:
     """Make a diagnostic that points at `node` (line 1, column 1 where there is no node)."""
-    return Diagnostic(getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, code, message)
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
+    return Diagnostic(line, column, code, message, what_to_do=what_to_do)
 
 
 SHOWN = 60
