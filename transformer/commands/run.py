@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
@@ -199,18 +199,26 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
 
 
 def _verify(converted: Path, job: Job) -> int:
-    """Compare the two checks that compile nothing, in a process of its own; the exit code."""
+    """Compare the two checks that compile nothing, in a process of its own; the exit code.
+
+    What it prints goes to standard error: standard output is the script's own.
+    """
     code = f"import sys; sys.path[0] = {str(_ROOT)!r}; from transformer.cli import main; main(prog_name='lean-convert')"
     options = ["--up-to", "flags-on", "--", *job.args]
-    return run_and_hand_signals_on([sys.executable, "-c", code, "verify", job.script, str(converted), *options])
+    return run_and_hand_signals_on(
+        [sys.executable, "-c", code, "verify", job.script, str(converted), *options], stdout=sys.stderr
+    )
 
 
-def run_and_hand_signals_on(command: list[str]) -> int:
-    """Run a command to its end, which gets the signals that end this process; its exit code, as a shell tells it."""
+def run_and_hand_signals_on(command: list[str], stdout: TextIO | None = None) -> int:
+    """Run a command to its end, which gets the signals that end this process; its exit code, as a shell tells it.
+
+    Its output goes to `stdout`, by default to this process's own.
+    """
     import subprocess
 
     # In a session of its own Ctrl-C reaches it once, from here
-    process = subprocess.Popen(command, stdout=sys.stdout, start_new_session=True)
+    process = subprocess.Popen(command, stdout=stdout, start_new_session=True)
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     before = {n: signal.signal(n, lambda number, _: process.send_signal(number)) for n in numbers}
     try:
