@@ -15,6 +15,7 @@ from transformer.advise.base import Finding
 from transformer.advise.rules import RULES
 from transformer.commands.convert import SCRIPT
 from transformer.commands.report import diagnostic_as_json, pointed, print_diagnostics, print_line
+from transformer.commands.screen import screen
 from transformer.conversion.of_file import STDIN, read_script
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax import text
@@ -38,14 +39,13 @@ def advise(scripts: tuple[str, ...], form: str, strict: bool) -> None:
     Exit codes: 0 advice or none; 1 a script is not Python, or --strict was given and there is advice; 2 bad usage, or a
     file cannot be read.
     """
-    from rich.console import Console
 
     results = [advise_script(script) for script in scripts]
     if form == "json":
         click.echo(json.dumps(as_json(results), indent=2))
     else:
-        print_advice(Console(highlight=False), results)
-        print_unread(Console(stderr=True, highlight=False), results)
+        print_advice(screen(), results)
+        print_unread(screen(to_stderr=True), results)
     if any(r.failure is not None for r in results):
         sys.exit(2)
     if any(not r.read or (strict and r.findings) for r in results):

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from rich.console import Console
 
 from transformer.bench import plots, show
 from transformer.bench.bench import Benchmark, Task
@@ -19,6 +18,7 @@ from transformer.bench.contenders import RUNGS, CannotBench, line_up
 from transformer.bench.measure import Length
 from transformer.bench.warm_up import past_warm_up
 from transformer.commands import output
+from transformer.commands.screen import screen
 from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.script_runs import (
     FILE,
@@ -161,7 +161,7 @@ def bench(
     length = Length(burn_in or Length.burnin, iterations, limit, turns)
     wanted = [rung for rung in rungs or RUNGS if rung != NO_RUNG]
     run = Run(original, script_args(ctx), python=python, timeout=timeout)
-    bars = Bars(Console(stderr=True))
+    bars = Bars(screen(to_stderr=True))
     with terminated_like_interrupted(), bars:
         try:
             contenders = line_up(
@@ -177,7 +177,7 @@ def bench(
     if form == "json":
         click.echo(json.dumps(show.as_json(benchmark), indent=2))
     else:
-        show.print_benchmark(benchmark, Console())
+        show.print_benchmark(benchmark, screen())
     if plot is not None:
         _draw(benchmark, plot)
     sys.exit(SOMETHING_FAILED if benchmark.failed else 0)

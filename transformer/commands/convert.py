@@ -10,12 +10,13 @@ from dataclasses import replace
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
 from transformer.commands import output
 from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report, summary
+from transformer.commands.screen import screen
 from transformer.commands.selection import selection_options, together_option
 from transformer.conversion.of_file import STDIN
 from transformer.conversion.of_files import Converted, converting
@@ -23,9 +24,6 @@ from transformer.conversion.result import Conversion
 from transformer.conversion.selection import SelectionError
 from transformer.conversion.settings import SettingsError
 from transformer.syntax import header, text
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
 
@@ -192,7 +190,7 @@ def _with_progress(work: Sequence[Work], *, shown: bool) -> Iterator[Work]:
         return
     from rich.progress import track
 
-    yield from track(work, description="Converting", console=_console(to_stderr=True), transient=True)
+    yield from track(work, description="Converting", console=screen(to_stderr=True), transient=True)
 
 
 def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool, to_stderr: bool) -> None:
@@ -202,14 +200,8 @@ def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool,
             click.echo(json.dumps(as_json(results), indent=2), err=to_stderr)
         return
     if not quiet:
-        print_report(_console(to_stderr=to_stderr), results, verbose=verbose)
+        print_report(screen(to_stderr=to_stderr), results, verbose=verbose)
     if not all(r.done for r in results):
-        print_errors(_console(to_stderr=True), results)
+        print_errors(screen(to_stderr=True), results)
     if len(results) > 1 and not quiet:
         click.echo(summary(results), err=to_stderr or not all(r.done for r in results))
-
-
-def _console(*, to_stderr: bool) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=to_stderr, highlight=False)

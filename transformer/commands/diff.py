@@ -16,6 +16,7 @@ from rich.console import Console
 from transformer.commands import output
 from transformer.commands.convert import SCRIPT
 from transformer.commands.report import print_diagnostics
+from transformer.commands.screen import screen
 from transformer.commands.selection import selection_options, together_option, transform_names
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script
@@ -231,19 +232,19 @@ def _refuse(script: str, conversion: Conversion) -> None:
     """End with all reasons where there is no conversion to show."""
     if not conversion.converted:
         name = "<stdin>" if script == STDIN else script
-        print_diagnostics(Console(stderr=True, highlight=False), name, conversion.errors, conversion.original)
+        print_diagnostics(screen(to_stderr=True), name, conversion.errors, conversion.original)
         sys.exit(CANNOT_CONVERT)
 
 
 def _show(render: Callable[[Console], None], side_by_side: bool = False) -> None:
     """Print what `render` prints: plain if standard output is no terminal, in a pager if it is longer than one."""
     terminal = sys.stdout.isatty()
-    screen = Console()
-    if side_by_side and screen.width < SIDE_BY_SIDE_WIDTH:
-        click.echo(f"one column: --side-by-side needs {SIDE_BY_SIDE_WIDTH} columns, here are {screen.width}", err=True)
+    seen = Console() if side_by_side else screen()
+    if side_by_side and seen.width < SIDE_BY_SIDE_WIDTH:
+        click.echo(f"one column: --side-by-side needs {SIDE_BY_SIDE_WIDTH} columns, here are {seen.width}", err=True)
     buffer = io.StringIO()
-    render(Console(file=buffer, force_terminal=True if terminal else None, width=screen.width, highlight=False))
-    if terminal and buffer.getvalue().count("\n") >= screen.height:
+    render(Console(file=buffer, force_terminal=True if terminal else None, width=seen.width, highlight=False))
+    if terminal and buffer.getvalue().count("\n") >= seen.height:
         click.echo_via_pager(buffer.getvalue())
     else:
         click.echo(buffer.getvalue(), nl=False, color=True)  # or not: Rich has decided

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from transformer.advise import RULES
+from transformer.commands.screen import screen
 from transformer.conversion import pipeline
 from transformer.syntax.diagnostics import CODES, Code
 
@@ -40,10 +41,9 @@ def transforms(form: str) -> None:
 @click.argument("topic", metavar="NAME|CODE")
 def explain(topic: str) -> None:
     """Explain a transform (`explain gae`), a diagnostic (`explain LC005`) or a piece of advice (`explain LA001`)."""
-    from rich.console import Console
 
     infos = {i.name: i for i in pipeline.all_transforms()}
-    console = Console(highlight=False)
+    console = screen()
     if info := infos.get(topic.lower()):
         _explain_transform(console, info)
     elif code := CODES.get(topic.upper()):

@@ -11,6 +11,7 @@ import click
 
 from transformer.commands import output
 from transformer.commands.report import print_diagnostics, print_line
+from transformer.commands.screen import screen
 from transformer.conversion.of_file import read_script
 from transformer.conversion.settings import settings_of
 from transformer.migrate.differences import DIFFERENCES
@@ -37,9 +38,8 @@ def migrate(script: str, file: Path | None, force: bool, diff: bool, quiet: bool
 
     Exit codes: 0 done, 1 the script cannot be migrated, 2 bad usage or a file that cannot be read or written.
     """
-    from rich.console import Console
 
-    errors = Console(stderr=True, highlight=False)
+    errors = screen(to_stderr=True)
     path = Path(script)
     try:
         if file is not None and not diff:
@@ -70,7 +70,7 @@ def migrate(script: str, file: Path | None, force: bool, diff: bool, quiet: bool
     except output.OutputError as error:
         raise click.UsageError(str(error)) from None
     if not quiet:
-        console = Console(stderr=diff or file is None, highlight=False)
+        console = screen(to_stderr=diff or file is None)
         _print_differences(console)
         if file is not None and not diff:
             print_line(console, f"wrote {file}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
+from transformer.commands.screen import screen
 from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.selection import selection_options
 from transformer.conversion.settings import settings_of
@@ -153,7 +154,6 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
 
     Where the cache has no room, it goes to a folder for this run alone, which `say_where` is told.
     """
-    from rich.console import Console
 
     from transformer.commands.report import print_diagnostics
     from transformer.conversion.pipeline import convert
@@ -166,7 +166,7 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
 
     def say(found: Sequence[Diagnostic]) -> None:
         if os.environ.get("RANK", "0") == "0":
-            print_diagnostics(Console(stderr=True, highlight=False), job.script, found, source)
+            print_diagnostics(screen(to_stderr=True), job.script, found, source)
 
     try:
         original = decode(job.source)

@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from rich.console import Console
 
 from transformer.commands import output
+from transformer.commands.screen import screen
 from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.script_runs import (
     FILE,
@@ -170,7 +170,7 @@ def verify(
     asked = Run(original, args, python=python, timeout=timeout, processes=nproc)
     if converted is not None:
         _tell_source(original, converted)
-    bars = CheckBars(Console(stderr=True), Console(stderr=form == "json"))
+    bars = CheckBars(screen(to_stderr=True), screen(to_stderr=form == "json"))
     with terminated_like_interrupted(), bars, served(asked, jobs) as run:
         try:
             source, prefixes = _sources(original, converted, together, each_transform, distribute=nproc is not None)
@@ -285,7 +285,7 @@ def _show(
     if form == "json":
         click.echo(json.dumps(show.as_json(verification, require, by_seed), indent=2))
         return
-    console = Console()
+    console = screen()
     if verbose:
         show.print_verification(verification, console)
     show.print_verdict(verification, console, require, lines_were_told=lines_were_told)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -88,7 +88,10 @@ def _print_outcome(verification: Verification, console: Console, required: tuple
         console.print(Text(f"This points to: {meaning}", style="bold red"), soft_wrap=True)
     console.print(Text(f"  {cause}", style="red"), soft_wrap=True)
     if len(failing.findings) > 1:
-        console.print(Text(f"  {len(failing.findings) - 1} more that may follow from it: -v shows them", style="dim"))
+        console.print(
+            Text(f"  {len(failing.findings) - 1} more that may follow from it: -v shows them", style="dim"),
+            soft_wrap=True,
+        )
     console.print(_table(verification, [failing]))
     said = "NOT RUN, and required" if failing.status in ("not run", "emulated") else "DIFFERENT"
     console.print(Text(f"{said}: {shown(failing.name)}   {total}", style="bold red"), soft_wrap=True)
@@ -140,15 +143,16 @@ def print_verification(verification: Verification, console: Console) -> None:
     """Print one table line per compared quantity of each check, and below it what is different and what to know."""
     console.print(_table(verification, verification.checks))
     for check in verification.checks:
-        console.print(_remarks(check))
+        for line in _remarks(check):
+            console.print(line, soft_wrap=True)
     if verification.not_exercised:
-        console.print(Text("not exercised, so that a mistake there was not seen:", style="bold"))
+        console.print(Text("not exercised, so that a mistake there was not seen:", style="bold"), soft_wrap=True)
     for sentence in verification.not_exercised:
-        console.print(Text(f"  {sentence}", style="yellow"))
+        console.print(Text(f"  {sentence}", style="yellow"), soft_wrap=True)
     for name, given in zip((OTHER_ARGUMENTS, SHORT_EPISODES), verification.other_arguments, strict=False):
-        console.print(Text(f"{name}: {' '.join(given.args)}{_cut_short(given.episodes)}", style="dim"))
+        console.print(Text(f"{name}: {' '.join(given.args)}{_cut_short(given.episodes)}", style="dim"), soft_wrap=True)
     for note in verification.notes:
-        console.print(Text(note, style="dim"))
+        console.print(Text(note, style="dim"), soft_wrap=True)
 
 
 def _cut_short(episodes: Episodes | None) -> str:
@@ -211,7 +215,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return f"  {escape(row.what)}", f"{row.values:,}", error, allowed, escape(row.where)
 
 
-def _remarks(check: Check) -> RenderableType:
+def _remarks(check: Check) -> list[Text]:
     lines = [Text(f"  {finding}", style="red") for finding in check.findings[:_FINDINGS_SHOWN]]
     if len(check.findings) > _FINDINGS_SHOWN:
         more = len(check.findings) - _FINDINGS_SHOWN
@@ -220,7 +224,7 @@ def _remarks(check: Check) -> RenderableType:
     if check.reason:
         lines.append(Text(f"  {check.reason}", style=_STYLES[check.status]))
     heading = [Text(f"{check.name}:", style="bold")] if lines else []
-    return Group(*heading, *lines)
+    return heading + lines
 
 
 def _check_json(check: Check) -> dict[str, Any]:

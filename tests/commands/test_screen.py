@@ -1,0 +1,43 @@
+"""Where there is no terminal, nothing is broken into lines, whatever the command."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from transformer import cli
+from transformer.commands.screen import screen
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+PPO = str(FIXTURES / "ppo_continuous_action.py")
+COMMANDS = (
+    ("convert", "-v", PPO),
+    ("advise", PPO),
+    ("explain", "gae-hoist"),
+    ("explain", "LA201"),
+    ("explain", "LC101"),
+    ("diff", PPO),
+    ("diff", "--stat", PPO),
+    ("diff", "--transform", "gae-hoist", PPO),
+    ("transforms",),
+    ("migrate", PPO),
+)
+
+
+def printed(*command: str) -> str:
+    return CliRunner().invoke(cli.main, command).output
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_lines_are_as_long_as_they_are(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    text = printed(*command)
+    monkeypatch.setenv("COLUMNS", "20000")
+    assert text == printed(*command)
+    assert text
+
+
+def test_columns_still_says_how_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "33")
+    assert screen().width == screen(to_stderr=True).width == 33
