@@ -330,7 +330,7 @@ def test_lines_appear_while_checks_run(runs: Callable[..., list[Run]], task: Tas
     assert ("check 5 of 5: CUDA graphs" in before["cuda-graphs"]) == bars.shown == terminal
     print_verdict(verification, plain(verdict), lines_were_told=not bars.shown)
     assert len(line.findall(lines.getvalue() + verdict.getvalue())) == 1
-    assert verdict.getvalue().splitlines()[-1].startswith("EQUAL on all that can run here.")
+    assert verdict.getvalue().splitlines()[-1].startswith("EQUAL on all that can run here")
 
 
 def test_only_the_last_lines_stand_in_a_low_terminal(runs: Callable[..., list[Run]], task: Task) -> None:

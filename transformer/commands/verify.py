@@ -288,7 +288,7 @@ def _show(
     console = screen()
     if verbose:
         show.print_verification(verification, console)
-    show.print_verdict(verification, console, require, lines_were_told=lines_were_told)
+    show.print_verdict(verification, console, require, lines_were_told=lines_were_told, all_was_told=verbose)
     if by_seed is not None:
         show.print_seeds(by_seed, console)
 

@@ -73,8 +73,8 @@ def line_of(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """A check's name in words."""
+    """The name of a check, or of a group of them, in words."""
     for end, words in _ENDS.items():
         if name.endswith(f"-{end}"):
             return f"{words}: {shown(name.removesuffix(f'-{end}'))}"
-    return _SHOWN.get(name, name)
+    return _SHOWN.get(name) or _ENDS.get(name, name)

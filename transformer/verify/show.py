@@ -13,7 +13,7 @@ from rich.text import Text
 
 from transformer.verify.checks import Check, Row
 from transformer.verify.harness.job import Episodes
-from transformer.verify.names import CHECKS, GRAPHS, OTHER_ARGUMENTS, SHORT_EPISODES, line_of, shown
+from transformer.verify.names import CHECKS, GRAPHS, OTHER_ARGUMENTS, SHORT_EPISODES, line_of, of_group, shown
 from transformer.verify.seeds import SeedsResult
 from transformer.verify.verify import Verification
 
@@ -29,7 +29,12 @@ _FINDINGS_SHOWN = 8
 
 
 def print_verdict(
-    verification: Verification, console: Console, required: tuple[str, ...] = (), *, lines_were_told: bool = False
+    verification: Verification,
+    console: Console,
+    required: tuple[str, ...] = (),
+    *,
+    lines_were_told: bool = False,
+    all_was_told: bool = False,
 ) -> None:
     """Print a line for each kind of check, what is wrong with the first that is not equal, and the verdict last.
 
@@ -38,12 +43,16 @@ def print_verdict(
         console: takes it.
         required: names of checks that must have run.
         lines_were_told: the lines were printed as the checks ended, and are not printed again.
+        all_was_told: so was what :func:`print_verification` prints.
     """
     if not lines_were_told:
         lines: dict[str, list[Check]] = {}
         for check in verification.checks:
             lines.setdefault(line_of(check.name), []).append(check)
         console.print(table_of_lines(lines))
+    if not all_was_told and (left := len(verification.not_exercised)) and verification.verdict(required) is None:
+        said = "1 place of the training code was" if left == 1 else f"{left} places of the training code were"
+        console.print(Text(f"{said} not exercised: -v says what", style="dim"), soft_wrap=True)
     _print_outcome(verification, console, required)
 
 
@@ -129,14 +138,15 @@ def _duration(seconds: float) -> str:
 
 def _equal_on(verification: Verification) -> str:
     """The verdict where nothing is different."""
-    asked = max((check.name for check in verification.checks if check.name in CHECKS), key=CHECKS.index, default="")
-    if asked and asked != CHECKS[-1]:
-        return f"EQUAL up to {shown(asked)}."
+    shared = ", given the same minibatches" if any(step.permutations for step in verification.original.steps) else ""
+    groups = [group for group in CHECKS if any(of_group(check.name, group) for check in verification.checks)]
+    if groups and groups[-1] != CHECKS[-1]:
+        return f"EQUAL up to {shown(groups[-1])}{shared}."
     graphs = [check.status for check in verification.checks if GRAPHS in check.name]
     if graphs and set(graphs) == {"emulated"}:
-        return "EQUAL on all that can run here. CUDA graphs need a GPU."
+        return f"EQUAL on all that can run here{shared}. CUDA graphs need a GPU."
     left = any(check.status == "not run" for check in verification.checks)
-    return "EQUAL on all that could run." if left else "EQUAL."
+    return f"EQUAL on all that could run{shared}." if left else f"EQUAL{shared}."
 
 
 def print_verification(verification: Verification, console: Console) -> None:

@@ -1,0 +1,65 @@
+"""The last lines of a verification: how far it went, what both scripts were given, what was not exercised."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from transformer.verify import Recording
+from transformer.verify.checks import Check
+from transformer.verify.names import CHECKS
+from transformer.verify.show import print_verdict
+from transformer.verify.verify import Verification
+
+REACHED = ("flags-off", "flags-on", "flags-on-other-arguments", "compiled", "cuda-graphs", "compiled-cuda-graphs")
+
+
+def printed(verification: Verification, **told: bool) -> list[str]:
+    text = io.StringIO()
+    print_verdict(verification, Console(file=text, width=200), **told)
+    return text.getvalue().splitlines()
+
+
+def checks(*names: str, **statuses: str) -> tuple[Check, ...]:
+    return tuple(Check(name, statuses.get(name.replace("-", "_"), "equal"), reason="it cannot") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("reached", "said"),
+    [
+        (1, "EQUAL up to flags off."),
+        (2, "EQUAL up to flags on, not compiled."),
+        (3, "EQUAL up to other arguments."),
+        (4, "EQUAL up to compiled."),
+        (5, "EQUAL up to CUDA graphs."),
+        (6, "EQUAL."),
+    ],
+)
+def test_how_far_it_went(toy_recording: Recording, reached: int, said: str) -> None:
+    recording = replace(toy_recording, steps=())
+    assert printed(Verification(checks(*REACHED[:reached]), recording, ()))[-1].startswith(f"{said}   ")
+
+
+def test_what_could_not_run(toy_recording: Recording) -> None:
+    recording = replace(toy_recording, steps=())
+    graphs = {f"{name.replace('-', '_')}": "emulated" for name in CHECKS if "cuda" in name}
+    emulated = Verification(checks(*CHECKS, **graphs), recording, ())
+    assert printed(emulated)[-1].startswith("EQUAL on all that can run here. CUDA graphs need a GPU.   ")
+    left = Verification(checks(*CHECKS, compiled="not run"), recording, ())
+    assert printed(left)[-1].startswith("EQUAL on all that could run.   ")
+
+
+@pytest.mark.parametrize("permutations", [0, 3])
+def test_the_minibatches_that_both_were_given(toy_recording: Recording, permutations: int) -> None:
+    steps = tuple(replace(step, permutations=permutations) for step in toy_recording.steps)
+    last = printed(Verification(checks(*CHECKS), replace(toy_recording, steps=steps), ()))[-1]
+    assert ("EQUAL, given the same minibatches.   " in last) == bool(permutations)
+
+
+def test_how_much_was_not_exercised(toy_recording: Recording) -> None:
+    verification = Verification(checks(*CHECKS), toy_recording, (), not_exercised=("line 3: if x was never true",))
+    assert printed(verification)[-2] == "1 place of the training code was not exercised: -v says what"
+    assert not [line for line in printed(verification, all_was_told=True) if "-v" in line]
+    different = replace(verification, checks=checks(*CHECKS, compiled="different"))
+    assert not [line for line in printed(different) if "exercised" in line]
