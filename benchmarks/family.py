@@ -79,17 +79,25 @@ def observe(member: Member, generation: str, place: Path, up_to: str, jobs: int)
                 checks = verify(Task(forked, conversion.source, up_to=up_to, jobs=jobs)).checks
             seen = {r.name: r.status for r in checks}
             untold = ("equal", "emulated")
-            why = "; ".join(f"{r.name}: {r.reason or r.findings[0]}" for r in checks if r.status not in untold)
+            reasons = {r.name: _in_short(r.reason or r.findings[0]) for r in checks if r.status not in untold}
+            why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         except (CannotVerify, RunFailed) as failure:
-            seen, why = {}, str(failure)
+            seen, reasons, why = {}, {}, _in_short(str(failure))
         kept = {r: {"status": s, "digest": digest(conversion.source)} for r, s in seen.items()}
         capability = os.environ.get("ATEN_CPU_CAPABILITY")
         return {
             "checks": kept,
             "processors": {capability: kept.get(FLAGS_OFF, FAILED)} if capability else {},
             "why": why,
+            "reasons": reasons,
             "seconds": round(time.monotonic() - begin),
         }
+
+
+def _in_short(reason: str) -> str:
+    """The first line, and the last one of what a script that failed has printed: its error."""
+    lines = reason.strip().splitlines()
+    return lines[0] if len(lines) == 1 else f"{lines[0]}: {lines[-1].strip()}"
 
 
 def page(results: dict[str, Any], conversions: dict[str, Conversion]) -> str:
@@ -138,11 +146,12 @@ def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, jobs: i
     for key in (only or members) if run else ():
         member, generation = members[key]
         seen = observe(member, generation, places[generation], up_to, jobs)
+        reasons = seen.pop("reasons")
         before = results.get(key, {})
         results[key] = seen | {part: before.get(part, {}) | seen[part] for part in ("checks", "processors")}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         if up_to == CHECKS[-1] and seen["checks"]:
-            family_torch.note(key, torch.__version__, seen["checks"])
+            family_torch.note(key, torch.__version__, seen["checks"], reasons)
         click.echo(f"{key}: {seen}")
     texts = {key: script(member, generation, places[generation]) for key, (member, generation) in members.items()}
     PAGE.write_text(page(results, {key: convert(text) for key, text in texts.items()}), encoding="utf-8")

@@ -24,19 +24,25 @@ def load() -> dict[str, dict[str, Any]]:
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
 
 
-def note(key: str, version: str, checks: Mapping[str, Mapping[str, str]]) -> None:
+def note(key: str, version: str, checks: Mapping[str, Mapping[str, str]], reasons: Mapping[str, str]) -> None:
     """Keep what was seen of a script on all checks, each with its status and the digest of the converted script.
 
     Args:
         key: the script's name and generation.
         version: torch's.
         checks: what became of it.
+        reasons: why checks did not run, by their names.
     """
     seen = load()
     (digest,) = {check["digest"] for check in checks.values()}
     statuses = {name: check["status"] for name, check in checks.items()}
     today = date.today().isoformat()
-    seen.setdefault(key, {})[version] = {"statuses": statuses, "digest": digest, "seen": today}
+    seen.setdefault(key, {})[version] = {
+        "statuses": statuses,
+        "reasons": dict(reasons),
+        "digest": digest,
+        "seen": today,
+    }
     RESULTS.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -48,14 +54,17 @@ def table(digests: Mapping[str, str]) -> str:
         name, generation = key.split(":")
         for version, found in sorted(seen.get(key, {}).items()):
             earlier = "" if found["digest"] == digest else "*"
-            cells = [_said(found["statuses"], on_cuda) + earlier for on_cuda in (False, True)]
+            cells = [_said(found, on_cuda) + earlier for on_cuda in (False, True)]
             lines.append(f"| `{name}` | {generation} | {version} | {' | '.join(cells)} | {found.get('seen', '')} |")
     return "\n".join([*lines, ""])
 
 
-def _said(statuses: Mapping[str, str], on_cuda: bool) -> str:
-    """One word where all checks of a kind came to the same, else what became of each."""
-    kind = {check: status for check, status in statuses.items() if ("cuda" in check) is on_cuda}
+def _said(found: Mapping[str, Any], on_cuda: bool) -> str:
+    """One word where all checks of a kind came to the same, else what became of each; and why some did not run."""
+    kind = {check: status for check, status in found["statuses"].items() if ("cuda" in check) is on_cuda}
+    reasons = "; ".join(dict.fromkeys(why for check, why in found.get("reasons", {}).items() if check in kind))
     if len(set(kind.values())) == 1:
-        return f"{next(iter(kind.values()))} ({len(kind)} checks)"
-    return "; ".join(f"{check}: {status}" for check, status in kind.items()) or "not run"
+        said = f"{next(iter(kind.values()))} ({len(kind)} checks)"
+    else:
+        said = "; ".join(f"{check}: {status}" for check, status in kind.items()) or "not run"
+    return f"{said}: {reasons}" if reasons else said
