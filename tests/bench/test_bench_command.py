@@ -192,7 +192,7 @@ def test_a_converted_script_that_crashes(original: Path, tmp_path: Path) -> None
         (["{toy}", "{toy}", "--", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
         (["{toy}", "{toy}", "--", "--iterations", "3"], "trained for 3 iterations; 5 are needed"),
         (["{toy}"], "the original cannot be converted"),
-        (["{toy}", "{toy}", "--format", "json", "--", "--no-such-flag"], '"error": "the script ended'),
+        (["{toy}", "{toy}", "--format", "json", "--", "--no-such-flag"], "original.py: the script ended"),
     ],
 )
 def test_what_cannot_be_run(original: Path, args: list[str], message: str) -> None:

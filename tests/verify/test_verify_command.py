@@ -101,6 +101,7 @@ def test_a_script_that_cannot_be_converted(tmp_path: Path) -> None:
     [
         ("print('trains nothing')\n", "never steps a torch optimizer"),
         (edited("envs = Walk()", "envs = Walk(); raise ValueError('no walk today')"), "ValueError: no walk today"),
+        (edited("envs = Walk()", "raise SystemExit(3)"), "script.py failed: the script ended with exit status 3"),
     ],
 )
 def test_an_original_that_cannot_be_used(tmp_path: Path, converted: Path, source: str, message: str) -> None:
@@ -109,6 +110,7 @@ def test_an_original_that_cannot_be_used(tmp_path: Path, converted: Path, source
     result = run(script, converted)
     assert result.exit_code == 2
     assert message in result.output
+    assert (f"the original {script} failed: " in result.output) == ("raise" in source)
 
 
 @pytest.mark.parametrize("end", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, signal.SIGHUP])

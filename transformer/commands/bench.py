@@ -170,9 +170,10 @@ def bench(
             task = Task(contenders, rounds, length, threads, against_rounds, warm_cache, products=products)
             benchmark = run_benchmark(past_warm_up(task, burn_in), bars)
         except (RunFailed, CannotBench, OSError) as error:
+            said = f"{original}: {error}" if isinstance(error, RunFailed) else str(error)
             if form == "json":
-                click.echo(json.dumps({"error": str(error)}, indent=2))
-            click.echo(f"Error: {error}", err=True)
+                click.echo(json.dumps({"error": said}, indent=2))
+            click.echo(f"Error: {said}", err=True)
             sys.exit(COULD_NOT_RUN)
     if form == "json":
         click.echo(json.dumps(show.as_json(benchmark), indent=2))

@@ -191,8 +191,15 @@ def verify(
                 verification = verify_ranks(alone, nproc, bars)
             else:
                 verification = run_checks(task, bars)
+        except RunFailed as failure:
+            _fail(f"the original {original} failed: {failure}", form)
+        except (CannotVerify, OSError) as error:
+            _fail(str(error), form)
+        try:
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
-        except (RunFailed, CannotVerify, NoReturns, OSError) as error:
+        except RunFailed as failure:
+            _fail(f"the converted script {converted or original} failed: {failure}", form)
+        except (CannotVerify, NoReturns, OSError) as error:
             _fail(str(error), form)
     _show(verification, require, by_seed, form, verbose, lines_were_told=not bars.shown)
     if report is not None:
