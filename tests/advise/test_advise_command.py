@@ -16,7 +16,17 @@ LEFT = {
     "q_lambda.py": {"LA101"},  # draws of the host, which stay its draws
 }
 """Conversions in which something is left that no transform rewrites."""
-QUIET = "import torch\nx = torch.ones(3)\n"
+QUIET = """\
+import torch
+
+net = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(net.parameters())
+for x in batches:
+    optimizer.zero_grad()
+    net(x).mean().backward()
+    optimizer.step()
+"""
+TRAINS_ELSEWHERE = "from stable_baselines3 import PPO\nPPO('MlpPolicy', env).learn(total_timesteps=10_000)\n"
 
 
 def run(*args: str | Path, stdin: bytes | None = None) -> Result:
@@ -95,6 +105,22 @@ def test_standard_input() -> None:
 def test_no_advice() -> None:
     result = run("-", "--strict", stdin=QUIET.encode())
     assert (result.exit_code, result.stdout) == (0, "Nothing was found that costs time.\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (TRAINS_ELSEWHERE, "<stdin>:1:1: LC004 Stable-Baselines3 trains here"),
+        ("import torch\nx = torch.ones(3)\n", "<stdin>:1:1: LC004 no training loop was found"),
+        ("import torch\nfor x in data:\n    print(x.item())\n", "<stdin>:1:1: LC004 no training loop was found"),
+    ],
+)
+def test_a_script_that_trains_nothing_is_not_said_to_be_fast(script: str, said: str) -> None:
+    result = run("-", "--strict", stdin=script.encode())
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith(said)
+    (one,) = json.loads(run("-", "--format", "json", stdin=script.encode()).stdout)["scripts"]
+    assert [d["code"] for d in one["diagnostics"]] == ["LC004"]
 
 
 def test_strict_fails_where_there_is_advice() -> None:

@@ -11,7 +11,7 @@ from transformer.advise.study import Study
 from transformer.conversion import pipeline
 from transformer.recognition import refusals
 from transformer.recognition.refusals import Unconvertible
-from transformer.syntax.diagnostics import at
+from transformer.syntax.diagnostics import Diagnostic, at
 
 
 def advise(code: str) -> tuple[Finding, ...]:
@@ -30,6 +30,15 @@ def advise(code: str) -> tuple[Finding, ...]:
         return _checked(code, _found(code))
     except RecursionError:
         raise Unconvertible(at(None, "LC008", "the file is nested too deeply")) from None
+
+
+def nothing_hot(code: str) -> Diagnostic | None:
+    """Why there is nothing to advise on in a script that can be read: no code of it runs hot. None where some does."""
+    study = Study(code.removeprefix(pipeline.BYTE_ORDER_MARK))
+    if next(study.heats.hot_loops(), None) is not None:
+        return None
+    message = "no training loop was found, so that nothing was judged: no loop steps an optimizer or calls backward()"
+    return refusals.trained_by_a_library(study.tree) or at(None, "LC004", message)
 
 
 def _found(code: str) -> tuple[Finding, ...]:

@@ -36,6 +36,8 @@ def advise(scripts: tuple[str, ...], form: str, strict: bool) -> None:
 
     Each piece of advice has its place, its reason and what to write instead; `lean-convert explain CODE` tells more.
 
+    Where no training loop is found, it says so.
+
     Exit codes: 0 advice or none; 1 a script is not Python, or --strict was given and there is advice; 2 bad usage, or a
     file cannot be read.
     """
@@ -63,6 +65,8 @@ class Advised:
     """The script's text, as far as it could be read."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Why its text is no Python; empty where it is."""
+    nothing_hot: Diagnostic | None = None
+    """Why there was nothing to give advice on; None where there was."""
     failure: str | None = None
     """Why the script could not be read; None where that went well."""
 
@@ -78,7 +82,8 @@ def advise_script(script: str) -> Advised:
     source = ""
     try:
         source = read_script(script).content
-        return Advised(name, engine.advise(source), source)
+        found = engine.advise(source)
+        return Advised(name, found, source, nothing_hot=None if found else engine.nothing_hot(source))
     except OSError as error:
         return Advised(name, failure=f"{name} cannot be read: {error.strerror or error}")
     except text.NotText as refusal:
@@ -94,7 +99,9 @@ def as_json(results: Sequence[Advised]) -> dict[str, Any]:
             {
                 "script": r.script,
                 "failure": r.failure,
-                "diagnostics": [diagnostic_as_json(d, r.source) for d in r.diagnostics],
+                "diagnostics": [
+                    diagnostic_as_json(d, r.source) for d in (*r.diagnostics, *filter(None, [r.nothing_hot]))
+                ],
                 "advice": [_finding_as_json(f) for f in r.findings],
             }
             for r in results
@@ -124,7 +131,7 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
             _print_finding(console, result, finding)
     found = [f for r in results for f in r.findings]
     if not found:
-        if all(r.read for r in results):
+        if all(r.read and r.nothing_hot is None for r in results):
             print_line(console, "Nothing was found that costs time.")
         return
     done = sum(f.transform is not None for f in found)
@@ -133,9 +140,10 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
 
 
 def print_unread(console: Console, results: Sequence[Advised]) -> None:
-    """Print, of the scripts that could not be read, why."""
+    """Print why scripts could not be read, or held nothing to give advice on."""
     for result in results:
-        print_diagnostics(console, result.script, result.diagnostics, result.source)
+        seen = result.diagnostics if result.nothing_hot is None else (result.nothing_hot,)
+        print_diagnostics(console, result.script, seen, result.source)
         if result.failure is not None:
             print_line(console, ("Error: ", "red"), result.failure)
 

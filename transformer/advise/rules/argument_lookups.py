@@ -76,7 +76,7 @@ RULE = Rule(
         "Each `args.x` is an attribute lookup in Python, tens of nanoseconds at every turn; in a compiled "
         "function each is a guard that is checked at every call."
     ),
-    instead="Give what the loop needs a local name before the loop: `clip_coef = args.clip_coef`.",
+    instead="Give what the loop needs a local name before the loop: `x = args.x`.",
     weight="minor",
     find=find,
     bad=(
