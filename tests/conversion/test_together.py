@@ -343,6 +343,10 @@ REFUSED = {
         {"train.py": 'from agent import Agent as A\nprint(f"{A=}")\n', "agent.py": AGENT},
         ["train.py:2: LC009 `A` is written in a way that is not rewritten"],
     ),
+    "a notebook": (
+        {"train.py": TRAIN, "agent.py": '{"cells": [], "nbformat": 4}'},
+        ["agent.py:1: LC001 it is a Jupyter notebook"],
+    ),
     "no Python": ({"train.py": TRAIN, "agent.py": "x = (\n"}, ["agent.py:1: LC001 syntax error: "]),
 }
 

@@ -49,18 +49,25 @@ def written_by_this_tool(code: str) -> Diagnostic | None:
 
 
 def not_python(code: str) -> Diagnostic | None:
-    """Empty, binary or malformed text; a notebook."""
+    """What cannot be parsed as a script, and what holds nothing."""
+    if not code.strip():
+        return at(None, "LC001", "the file is empty", "Give the script that trains; was the file saved?")
+    found = unparsable(code)
+    if found is None and not ast.parse(code).body:
+        return at(None, "LC001", "all of the file is commented out", "Remove the # before the lines that train.")
+    return found
+
+
+def unparsable(code: str) -> Diagnostic | None:
+    """Binary or malformed text, too much of it; a notebook."""
     if _is_notebook(code):
         advice = "`jupyter nbconvert --to script NOTEBOOK` makes a script of it; convert that."
         return at(None, "LC001", "it is a Jupyter notebook", advice)
-    if not code.strip():
-        return at(None, "LC001", "the file is empty", "Give the script that trains; was the file saved?")
     if "\0" in code:
         line = code.count("\n", 0, code.index("\0")) + 1
         return Diagnostic(line, 1, "LC001", "the file holds NUL bytes: it is binary, not Python")
     try:
-        root = ast.parse(code)
-        nodes = sum(1 for _ in walk(root))
+        nodes = sum(1 for _ in walk(ast.parse(code)))
     except SyntaxError as error:
         advice = f"Mend the line. Syntax newer than Python {python_version()} needs lean-convert in a newer one."
         place = error.lineno or 1, error.offset or 1
@@ -71,8 +78,6 @@ def not_python(code: str) -> Diagnostic | None:
         return at(None, "LC001", f"the file cannot be parsed: {error}")
     if nodes > MAX_NODES:
         return at(None, "LC008", f"the file has {nodes} syntax nodes, more than {MAX_NODES}")
-    if not root.body:
-        return at(None, "LC001", "all of the file is commented out", "Remove the # before the lines that train.")
     return None
 
 

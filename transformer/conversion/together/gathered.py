@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from transformer.conversion.selection import SelectionError
 from transformer.conversion.together.modules import File, Import, Named, named, read_file
 from transformer.conversion.together.needed import without_unneeded, without_what_is_not_executed
-from transformer.recognition.refusals import Unconvertible
+from transformer.recognition.refusals import Unconvertible, unparsable
 from transformer.syntax.diagnostics import Diagnostic
 from transformer.syntax.text import NotText, read, with_line_ends_of
 from transformer.syntax.tree import Tree
@@ -125,25 +125,20 @@ class _Walk:
         name = self.given[path]
         self.begun.append(path)
         try:
-            file = File(path, name, Tree(self.texts[path] if path in self.texts else self._read(path)))
+            text = self.texts[path] if path in self.texts else read(path).content
         except NotText as error:
-            found = error.diagnostic
-            raise Unconvertible(Diagnostic(found.line, found.column, found.code, found.message, name)) from None
-        except (SyntaxError, ValueError) as error:
-            line = getattr(error, "lineno", 1) or 1
-            raise Unconvertible(Diagnostic(line, 1, "LC001", f"syntax error: {error}", name)) from None
+            raise Unconvertible(replace(error.diagnostic, file=name)) from None
+        if (found := unparsable(text)) is not None:
+            raise Unconvertible(replace(found, file=name))
+        file = File(path, name, Tree(text if path in self.texts else self._executed(text)))
         self.found.root_of[file] = root
         self.visit(file)
         self.found.files.append(file)
         return file
 
-    def _read(self, path: Path) -> str:
-        """A module's text as far as it is executed when it is imported, with the script's line ends.
-
-        Raises:
-            NotText, OSError, SyntaxError, ValueError: as `read_file`.
-        """
-        return without_what_is_not_executed(with_line_ends_of(self.found.script.tree.code, read(path).content))
+    def _executed(self, text: str) -> str:
+        """A module's text as far as it is executed when it is imported, with the script's line ends."""
+        return without_what_is_not_executed(with_line_ends_of(self.found.script.tree.code, text))
 
     def _root(self, file: File, stmt: Import, alias: ast.alias, what: Named) -> Path | None:
         if isinstance(stmt, ast.ImportFrom) and stmt.level:
