@@ -43,12 +43,17 @@ for name in dir(torch._C):
     if name.startswith(("_accelerator_", "_cuda_")):
         setattr(torch._C, name, no_driver)
 torch._C._accelerator_getAccelerator = lambda: torch.device("cuda")  # the one that was built for, without a driver too
+torch.backends.cudnn.m.is_available = lambda: True
+torch.backends.cudnn.m._init = lambda: torch.cuda.get_device_capability() > (7, 5)
+torch.cuda.get_device_properties = no_driver
 """
 """What stands at the top of a script to have torch's build for the CPU answer as its build for CUDA does."""
 
 
-def test_a_build_for_cuda_without_a_driver(tmp_path: Path) -> None:
-    there = record_run(run(tmp_path, *ON_CUDA, ("import torch\n", NO_DRIVER)), emulated=True)
+@pytest.mark.parametrize("more", ["", "torch.nn.LSTM(2, 2).to(device)", "torch.cuda.get_device_capability()[0] >= 8"])
+def test_a_build_for_cuda_without_a_driver(more: str, tmp_path: Path) -> None:
+    at = (ON_CUDA[0][0], f"{ON_CUDA[0][1]}    {more}\n")
+    there = record_run(run(tmp_path, at, *ON_CUDA[1:], ("import torch\n", NO_DRIVER)), emulated=True)
     assert there.versions["cuda"] and len(there.steps) > 0
 
 

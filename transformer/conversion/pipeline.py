@@ -154,7 +154,7 @@ class _Fewer(Exception):
 
 
 def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conversion:
-    """One run through the transforms; a second one without `--cudagraphs` where nothing would read that flag.
+    """One run through the transforms; another without `--cudagraphs`, or without any flag, where nothing needs it.
 
     Raises:
         _Fewer: fewer than `at_least` of them apply; as soon as that is known.
@@ -195,6 +195,8 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
             without = _run(source, replace(asked, captures=False), line_length)
             kept = (replace(s, outcome=graphs.outcome) if s.transform is cudagraphs.INFO else s for s in without.steps)
             return replace(without, steps=tuple(kept))
+    if asked.captures is not True and state.history.flags and _prepared_for_nothing(steps):
+        return _unprepared(source, asked, line_length, steps)
     if alone is not None:
         outcomes = (s.outcome for s in steps if s.transform is UPDATE.info)
         held = "; ".join(o.reason for o in outcomes if isinstance(o, Skipped) and o.chosen)
@@ -210,6 +212,28 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
     read_by = state.history.flags.items()
     options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in read_by)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
+
+
+def _prepared_for_nothing(steps: Sequence[Step]) -> bool:
+    """Whether all that needs the flags, and applied, only prepares what others would compile."""
+    needing = {flags.INFO.name}
+    for step in steps:
+        if not needing.isdisjoint(step.transform.needs):
+            needing.add(step.transform.name)
+    return all(s.transform.prepares for s in steps if s.applied and s.transform.name in needing)
+
+
+def _unprepared(source: str, asked: Asked, line_length: int, steps: Sequence[Step]) -> Conversion:
+    """A run without what prepares code to be compiled, as nothing is; with the reasons of the run that showed it."""
+    idle = {s.transform.name for s in steps if s.transform.prepares}
+    conversion = _run(source, replace(asked, transforms=asked.transforms - idle), line_length)
+    outcomes = {
+        s.transform.name: Skipped("nothing of the script is compiled", "not needed") if s.applied else s.outcome
+        for s in steps
+        if s.transform.name in asked.transforms
+    }
+    kept = (s if s.applied else replace(s, outcome=outcomes.get(s.transform.name, s.outcome)) for s in conversion.steps)
+    return replace(conversion, steps=tuple(kept))
 
 
 def _still_possible(order: Sequence[Transform], chosen: frozenset[str], applied: set[str]) -> int:

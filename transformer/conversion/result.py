@@ -149,8 +149,8 @@ class Conversion:
             if isinstance(outcome, Applied):
                 found |= dict.fromkeys(outcome.headlines)
             elif isinstance(outcome, Skipped) and outcome.left_as_it_was and step.transform.headline:
-                needed = (o.reason for n in step.transform.needs if isinstance(o := outcomes.get(n), Skipped))
-                why = next(needed, outcome.reason)
+                needed = (o for n in step.transform.needs if isinstance(o := outcomes.get(n), Skipped))
+                why = next((o.reason for o in needed if o.kind == "left as it was"), outcome.reason)
                 found |= dict.fromkeys(outcome.headlines or (f"{step.transform.headline}: {why}",))
         return tuple(found)
 

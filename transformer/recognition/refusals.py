@@ -52,14 +52,22 @@ def not_python(code: str) -> Diagnostic | None:
     """What cannot be parsed as a script, and what holds nothing."""
     if not code.strip():
         return at(None, "LC001", "the file is empty", "Give the script that trains; was the file saved?")
-    found = unparsable(code)
-    if found is None and not ast.parse(code).body:
+    found = _parsed(code)
+    if isinstance(found, Diagnostic):
+        return found
+    if not found.body:
         return at(None, "LC001", "all of the file is commented out", "Remove the # before the lines that train.")
-    return found
+    return None
 
 
 def unparsable(code: str) -> Diagnostic | None:
     """Binary or malformed text, too much of it; a notebook."""
+    found = _parsed(code)
+    return found if isinstance(found, Diagnostic) else None
+
+
+def _parsed(code: str) -> ast.Module | Diagnostic:
+    """The tree of a text, or why there is none."""
     if _is_notebook(code):
         advice = "`jupyter nbconvert --to script NOTEBOOK` makes a script of it; convert that."
         return at(None, "LC001", "it is a Jupyter notebook", advice)
@@ -67,7 +75,8 @@ def unparsable(code: str) -> Diagnostic | None:
         line = code.count("\n", 0, code.index("\0")) + 1
         return Diagnostic(line, 1, "LC001", "the file holds NUL bytes: it is binary, not Python")
     try:
-        nodes = sum(1 for _ in walk(ast.parse(code)))
+        root = ast.parse(code)
+        nodes = sum(1 for _ in walk(root))
     except SyntaxError as error:
         advice = f"Mend the line. Syntax newer than Python {python_version()} needs lean-convert in a newer one."
         place = error.lineno or 1, error.offset or 1
@@ -78,7 +87,7 @@ def unparsable(code: str) -> Diagnostic | None:
         return at(None, "LC001", f"the file cannot be parsed: {error}")
     if nodes > MAX_NODES:
         return at(None, "LC008", f"the file has {nodes} syntax nodes, more than {MAX_NODES}")
-    return None
+    return root
 
 
 def _is_notebook(code: str) -> bool:

@@ -108,6 +108,8 @@ class TransformInfo:
     """The transform whose work it does in another way, where that one did not apply."""
     headline: str = ""
     """What is not fast where the script is left as it was, if a reader should see that first."""
+    prepares: bool = False
+    """Whether it only prepares what others compile, and is left out where nothing is compiled."""
     regroups: str = ""
     """What it computes in another order of arithmetic on purpose, so that bits differ there under the flags; `verify`
     gives the script what the original's order gives, and compares all else bit by bit."""

@@ -35,6 +35,7 @@ INFO = TransformInfo(
     needs=(),
     before="@dataclass\nclass Args:\n    seed: int = 1",
     after=("@dataclass\nclass Args:\n    seed: int = 1\n    compile: bool = False\n    cudagraphs: bool = False"),
+    prepares=True,
 )
 
 

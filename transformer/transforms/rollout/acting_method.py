@@ -40,6 +40,7 @@ INFO = TransformInfo(
         'def policy(obs):\n    """Decide on the actions."""\n    return self.get_action(obs)\n\n'
         "for iteration in ...:\n    ...\n    action, log_prob = policy(obs)"
     ),
+    prepares=True,
 )
 
 ON_HOST = frozenset("item tolist".split())

@@ -69,6 +69,7 @@ INFO = TransformInfo(
         "def act(self, state, memory):\n    state = torch.from_numpy(state).float()\n"
         "    action, logprob = self.decide(state)\n    memory.logprobs.append(logprob)\n    return action.item()"
     ),
+    prepares=True,
 )
 
 TO_HOST = frozenset("item tolist numpy cpu".split())

@@ -37,6 +37,7 @@ INFO = TransformInfo(
     after=(
         "policy = agent.get_action_and_value\n\nwith torch.no_grad():\n    action, logprob, _, value = policy(next_obs)"
     ),
+    prepares=True,
 )
 
 FOLLOWED = 4

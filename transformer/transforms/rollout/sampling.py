@@ -47,6 +47,7 @@ INFO = TransformInfo(
         "probs = Normal(action_mean, action_std)\nif action is None:\n"
         "    action = torch.randn_like(probs.loc).mul_(probs.scale).add_(probs.loc).detach()"
     ),
+    prepares=True,
 )
 
 

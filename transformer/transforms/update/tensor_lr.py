@@ -52,6 +52,7 @@ INFO = TransformInfo(
         "capturable optimizers count their steps in float32 on the device; their first steps are compared with "
         "ordinary ones within rounding"
     ),
+    prepares=True,
 )
 
 CONSTANT = "the learning rate never changes and stays a float"

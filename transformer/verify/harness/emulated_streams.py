@@ -121,6 +121,10 @@ def start() -> None:
     atexit.register(emulated.__exit__, None, None, None)
 
 
+_CAPABILITY = (8, 0)
+"""The oldest for which torch has bfloat16 and TF32, so that a script that asks for them goes its usual way."""
+
+
 def _replace_torchs() -> None:
     """Put all this where torch has its own."""
     torch.compile = _uncompiled
@@ -132,8 +136,10 @@ def _replace_torchs() -> None:
     cuda.is_current_stream_capturing = Stream().is_capturing
     cuda.get_rng_state = lambda *_: torch.get_rng_state()
     cuda.set_rng_state = lambda state, *_: torch.set_rng_state(state)
+    torch._C._set_cudnn_enabled(False)  # a build that has cuDNN would ask the device for its version
     found: dict[str, Any] = {"is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0}
-    found |= {"get_device_name": "emulated", "max_memory_allocated": 0, "max_memory_reserved": 0}
+    found |= {"get_device_name": "emulated", "get_device_capability": _CAPABILITY}
+    found |= {"max_memory_allocated": 0, "max_memory_reserved": 0}
     nothing = ("_lazy_init", "init", "empty_cache", "synchronize", "manual_seed", "manual_seed_all")
     for name, value in {**found, **dict.fromkeys(nothing)}.items():
         setattr(cuda, name, _constant(value))
