@@ -3,6 +3,7 @@
 import ast
 import io
 import os
+import re
 import subprocess
 import sys
 import tokenize
@@ -130,6 +131,35 @@ def test_a_flag_that_nothing_would_read_is_left_out() -> None:
     assert conversion.options == (("compile", "--compile"),)
     selected = convert(conversion.original, select=["flags", "tensor-lr"])
     assert "args.cudagraphs" in selected.source, "a prefix of the order is a prefix of the conversion"
+
+
+def never_compiled(fixture: str) -> str:
+    """A fixture that replaces a method of its network in its training loop."""
+    source = (golden.FIXTURES / fixture).read_text(encoding="utf-8")
+    return re.sub(
+        r"^( +)(.*)optimizer\.step\(\)", r"\1Agent.get_value = Agent.get_value\n\g<0>", source, count=1, flags=re.M
+    )
+
+
+@pytest.mark.parametrize("fixture", ["gym_classic_discrete.py", "envpool_cnn.py", "param_groups_adamw.py"])
+def test_no_flag_is_added_where_nothing_is_compiled(fixture: str) -> None:
+    source = never_compiled(fixture)
+    conversion = convert(source)
+    applied = {s.transform.name for s in conversion.steps if s.applied}
+    assert conversion.converted and {"rollout", "update"} <= applied
+    assert conversion.options == () and not any(s.transform.prepares for s in conversion.steps if s.applied)
+    assert "compile" not in conversion.source
+    (headline,) = (text for text in conversion.headlines if text.startswith("nothing is compiled: "))
+    assert "puts something else in the place of get_value()" in headline
+    outcomes = {s.transform.name: s.outcome for s in conversion.steps}
+    assert outcomes["flags"] == Skipped("nothing of the script is compiled", "not needed")
+    as_selected = convert(source, select=[s.transform.name for s in conversion.steps if s.transform.option == ""])
+    assert "--compile" in dict(as_selected.options).values(), "what is asked for by name is done"
+
+
+def test_flags_stay_where_another_option_needs_them() -> None:
+    conversion = convert(never_compiled("gym_classic_discrete.py"), measure=True)
+    assert {s.transform.name for s in conversion.steps if s.applied} >= {"flags", "measure"}
 
 
 def test_a_transform_is_not_needed_where_the_one_that_it_needs_is_not() -> None:

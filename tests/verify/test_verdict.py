@@ -48,6 +48,8 @@ def test_what_could_not_run(toy_recording: Recording) -> None:
     assert printed(emulated)[-1].startswith("EQUAL on all that can run here. CUDA graphs need a GPU.   ")
     left = Verification(checks(*CHECKS, compiled="not run"), recording, ())
     assert printed(left)[-1].startswith("EQUAL on all that could run.   ")
+    stopped = Verification(checks("flags-off", "flags-on", flags_on="not run"), recording, ())
+    assert printed(stopped)[-1].startswith("EQUAL up to flags off.   ")
 
 
 @pytest.mark.parametrize("permutations", [0, 3])

@@ -139,9 +139,10 @@ def _duration(seconds: float) -> str:
 def _equal_on(verification: Verification) -> str:
     """The verdict where nothing is different."""
     shared = ", given the same minibatches" if any(step.permutations for step in verification.original.steps) else ""
-    groups = [group for group in CHECKS if any(of_group(check.name, group) for check in verification.checks)]
-    if groups and groups[-1] != CHECKS[-1]:
-        return f"EQUAL up to {shown(groups[-1])}{shared}."
+    statuses = {g: [check.status for check in verification.checks if of_group(check.name, g)] for g in CHECKS}
+    ran = [group for group, found in statuses.items() if set(found) - {"not run"}]
+    if ran and not statuses[CHECKS[-1]]:
+        return f"EQUAL up to {shown(ran[-1])}{shared}."
     graphs = [check.status for check in verification.checks if GRAPHS in check.name]
     if graphs and set(graphs) == {"emulated"}:
         return f"EQUAL on all that can run here{shared}. CUDA graphs need a GPU."

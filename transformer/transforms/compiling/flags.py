@@ -24,8 +24,8 @@ INFO = TransformInfo(
     brief="--compile and --cudagraphs",
     summary="add --compile and --cudagraphs to the script's own arguments",
     applies=(
-        "to any script that compiles nothing itself; the flags join arguments that are defined by argparse or tyro in "
-        "a way that is known, and otherwise stand beside them"
+        "to any script of which something is compiled, and that compiles nothing itself; the flags join arguments that "
+        "are defined by argparse or tyro in a way that is known, and otherwise stand beside them"
     ),
     safety=(
         "The new arguments default to off and nothing reads them yet, so the script runs as before. Where it defines "
