@@ -72,7 +72,7 @@ class State:
         Lines are found again by their text: of several with one text, the n-th here is the n-th there. A line that a
         transform changed is the one that is most like it.
         """
-        here = [line.strip() for line in self.tree.code.splitlines()]
+        here = [line.strip() for line in self._as_named(self.tree.code).splitlines()]
         there = [line.strip() for line in self.history.original.splitlines()]
         if here[lineno - 1 : lineno] and here[lineno - 1] not in there:
             alike = difflib.get_close_matches(here[lineno - 1], there, n=1, cutoff=ALIKE)
@@ -99,10 +99,18 @@ class State:
         return replace(found, line=line, column=max(1, found.column - moved), message=self.in_original(found.message))
 
     def in_original(self, message: str) -> str:
-        """A message whose line numbers are this state's, with those of the original script.
+        """A message whose line numbers and names are this state's, with those of the original script.
 
         What an earlier state found, and the history keeps, says "original line" already.
         """
         return re.sub(
-            r"\b(original )?line (\d+)", lambda m: f"line {m[2] if m[1] else self.origin(int(m[2]))}", message
+            r"\b(original )?line (\d+)",
+            lambda m: f"line {m[2] if m[1] else self.origin(int(m[2]))}",
+            self._as_named(message),
         )
+
+    def _as_named(self, text: str) -> str:
+        """A text with the buffers' own names in place of what holds them now."""
+        for holder in filter(None, (self.history.storage, self.history.transition)):
+            text = re.sub(rf"\b{re.escape(holder)}\[(['\"])(\w+)\1\]", r"\2", text)
+        return text

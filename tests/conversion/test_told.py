@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
-from scripts import edited, script
+from scripts import PARTS, edited, script
 
 from transformer import convert
 from transformer.commands.report import Result, print_report
-from transformer.conversion.result import Conversion
+from transformer.conversion.result import Conversion, Skipped
 from transformer.conversion.told import depending, left_as_it_was, warnings_told
 
 GROWS = "if len(seen) < 9:\n    seen.append(ratio.sum().item())"
@@ -52,3 +53,23 @@ def test_of_several_ways_to_do_one_thing_one_is_told(ways: tuple[str, ...]) -> N
     held = [s.transform.name for s in conversion.steps if not s.applied and s.outcome.left_as_it_was]  # type: ignore[union-attr]
     assert len(set(ways) & set(held)) > 1
     assert [name for left in left_as_it_was(conversion) for name in left.names if name in ways] == ["policy"]
+
+
+@pytest.mark.parametrize(
+    ("above", "changed", "reason"),
+    [
+        ("", "r = rewards[t]\nr *= 0.5", "changes r in place, and {} may share its memory"),
+        ("kept = rewards", "kept[t] *= 0.5", "changes kept in place, and {} may share its memory"),
+        ("", "dones.add_(1)", ""),
+    ],
+)
+def test_what_keeps_the_loop_over_time_is_named_as_the_script_names_it(above: str, changed: str, reason: str) -> None:
+    """The buffers are entries of a TensorDict where the loop is read, and the line that reads them is not to blame."""
+    gae = PARTS["gae"].replace("delta = ", f"{changed}\ndelta = ".replace("\n", "\n    "), 1)
+    conversion = convert(script({"gae": f"{above}\n{gae}"}))
+    lines = conversion.original.splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if text.strip() == changed.splitlines()[-1])
+    outcome = next(s.outcome for s in conversion.steps if s.transform.name == "gae-hoist")
+    assert isinstance(outcome, Skipped)
+    assert re.match(rf"line {line}\b:? {reason.partition('{}')[0]}", outcome.reason), outcome.reason
+    assert "[" not in outcome.reason

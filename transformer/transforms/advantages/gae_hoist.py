@@ -288,10 +288,13 @@ class Hoist:
         results = {n.id for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)
                    and isinstance(self.tree.parents[n], ast.Subscript) and n.id in self.written}  # fmt: skip
         body = self.loop.body
-        scope = statements(self.tree.scope_of(self.loop).body)
-        above = [s for s in scope if s.lineno < self.loop.lineno and isinstance(s, ast.Assign)]
-        others = shared(results, above, self._makes) - results  # what else names the memory of a result
+        others = shared(results, self._above(), self._makes) - results  # what else names the memory of a result
         return shared(changed_in_place(body) - results, body, lambda value: False) | others
+
+    def _above(self) -> list[ast.Assign]:
+        """The assignments above the loop."""
+        scope = statements(self.tree.scope_of(self.loop).body)
+        return [s for s in scope if s.lineno < self.loop.lineno and isinstance(s, ast.Assign)]
 
     def _makes(self, value: ast.expr) -> bool:
         """Whether a value is new memory, perhaps moved to a device."""
@@ -440,9 +443,21 @@ class Hoist:
             array = ast.unparse(node.value)
             if array in self.written:
                 return f"line {node.lineno} reads {array}, which the loop writes"
+            if names_in([node.value]) & self.changed:
+                return self._why_changed(node.value)
             if self.shapes.rank(node.value) is None:
                 return f"line {node.lineno} reads {array}, which is not known to be made by torch with a shape"
         return f"line {inner.lineno} makes {name} of more than the next step's rows"
+
+    def _why_changed(self, array: ast.expr) -> str:
+        """What a turn writes into that an array may share memory with."""
+        names = names_in([array])
+        for stmt in self.loop.body:
+            for name in sorted(changed_in_place([stmt])):
+                if names & shared({name}, [*self._above(), *self.loop.body], self._makes):
+                    shares = "" if name in names else f", and {ast.unparse(array)} may share its memory"
+                    return f"line {stmt.lineno} changes {name} in place{shares}"
+        return f"{ast.unparse(array)} may share memory with what the loop changes in place"
 
     def _hoist_from(self, edits: Edits, stmt: ast.stmt) -> list[str]:
         """In a statement of the recurrence, compute its largest elementwise parts for all steps before the loop."""
