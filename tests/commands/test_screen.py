@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from transformer import cli
-from transformer.commands.screen import screen
+from transformer.commands.report import screen
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PPO = str(FIXTURES / "ppo_continuous_action.py")

@@ -18,7 +18,7 @@ from transformer.bench.contenders import RUNGS, CannotBench, line_up
 from transformer.bench.measure import Length
 from transformer.bench.warm_up import past_warm_up
 from transformer.commands import output
-from transformer.commands.screen import screen
+from transformer.commands.report import screen
 from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.script_runs import (
     FILE,

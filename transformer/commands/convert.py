@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 import click
 
 from transformer.commands import output
-from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report, summary
-from transformer.commands.screen import screen
+from transformer.commands.report import UNSAVED, Result, as_json, print_errors, print_report, screen, summary
 from transformer.commands.selection import selection_options, together_option
 from transformer.conversion.of_file import STDIN
 from transformer.conversion.of_files import Converted, converting

@@ -15,8 +15,7 @@ from rich.console import Console
 
 from transformer.commands import output
 from transformer.commands.convert import SCRIPT
-from transformer.commands.report import print_diagnostics
-from transformer.commands.screen import screen
+from transformer.commands.report import print_diagnostics, screen
 from transformer.commands.selection import selection_options, together_option, transform_names
 from transformer.conversion import pipeline
 from transformer.conversion.of_file import STDIN, convert_script

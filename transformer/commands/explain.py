@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from transformer.advise import RULES
-from transformer.commands.screen import screen
+from transformer.commands.report import screen
 from transformer.conversion import pipeline
 from transformer.syntax.diagnostics import CODES, Code
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from transformer.commands import output
-from transformer.commands.report import print_diagnostics, print_line
-from transformer.commands.screen import screen
+from transformer.commands.report import print_diagnostics, print_line, screen
 from transformer.conversion.of_file import read_script
 from transformer.conversion.settings import settings_of
 from transformer.migrate.differences import DIFFERENCES

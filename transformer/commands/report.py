@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +21,19 @@ if TYPE_CHECKING:
 
 UNSAVED = "CONVERTED.py"
 """Stands for the converted script in commands where it went to standard output."""
+_UNWRAPPED = 10_000
+"""Columns of what is no terminal: a file or a pipe takes lines of any length, and broken names cannot be searched."""
 FORMER_KINDS = {"left as it was": "held back", "not needed": "not needed"}
 """What the kinds of skips were called in JSON."""
+
+
+def screen(*, to_stderr: bool = False) -> Console:
+    """Standard output, or standard error. Where it is no terminal, COLUMNS alone says how wide it is."""
+    from rich.console import Console
+
+    stream = sys.stderr if to_stderr else sys.stdout
+    unwrapped = not stream.isatty() and "COLUMNS" not in os.environ
+    return Console(stderr=to_stderr, highlight=False, width=_UNWRAPPED if unwrapped else None)
 
 
 @dataclass(frozen=True)

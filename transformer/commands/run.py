@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
-from transformer.commands.screen import screen
 from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.selection import selection_options
 from transformer.conversion.settings import settings_of
@@ -155,7 +154,7 @@ def _convert(job: Job, say_where: Callable[[str], None]) -> int:
     Where the cache has no room, it goes to a folder for this run alone, which `say_where` is told.
     """
 
-    from transformer.commands.report import print_diagnostics
+    from transformer.commands.report import print_diagnostics, screen
     from transformer.conversion.pipeline import convert
     from transformer.conversion.selection import SelectionError
     from transformer.conversion.told import warnings_told

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from transformer.commands import output
-from transformer.commands.screen import screen
+from transformer.commands.report import screen
 from transformer.commands.script_args import WithScriptArgs, script_args
 from transformer.commands.script_runs import (
     FILE,
