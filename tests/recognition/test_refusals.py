@@ -126,7 +126,8 @@ def test_nothing_applies() -> None:
     conversion = convert(source, select=["auxiliary-update"])
     (found,) = conversion.diagnostics
     assert found.code == "LC006"
-    assert "auxiliary-update: the minibatch loop is the only one" in found.message
+    reason = "the minibatch loop is the only one that steps an optimizer"
+    assert found.message == f"no transform applies: {reason} (auxiliary-update)"
     assert conversion.source == source
 
 
@@ -208,7 +209,11 @@ def test_names_that_are_all_seen(part: str, call: str) -> None:
 
 
 def test_names_that_are_seen_above_the_training() -> None:
-    assert convert(script({"before_loop": "print(vars(args), dir(), eval('args.seed'))"})).converted
+    seen = script({"before_loop": "print(vars(args), dir(), eval('args.seed'))"})
+    (found,) = convert(seen).diagnostics
+    assert found.code == "LC006"  # the training is understood; no transform knows what eval() looks up
+    (line,) = (number for number, text in enumerate(seen.splitlines(), 1) if "eval" in text)
+    assert found.message.startswith(f"no transform applies: line {line} may look up by its name what it sets (")
 
 
 @pytest.mark.parametrize(

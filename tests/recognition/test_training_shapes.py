@@ -665,6 +665,9 @@ def test_shape(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     before = printed(text)
     assert before
     assert printed(made.source) == before
+    assert bool(made.options) == ("compile" in applied)  # no flags where nothing is compiled
+    if not made.options:
+        return
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     monkeypatch.setattr(sys, "argv", ["script.py", "--compile"])
     assert printed(made.source) == before

@@ -105,7 +105,7 @@ NOOPS = [
     NoOp(
         "a batch that is not only flattened",
         {**DIVIDING, "flatten": edited("flatten", "obs.reshape((-1, 2))", "obs.reshape((-1, 2)) + 1")},
-        "does more than flatten storage['obs']",
+        "does more than flatten obs",
     ),
     NoOp(
         "images that begin as something else",

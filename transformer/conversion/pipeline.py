@@ -205,13 +205,23 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
         diagnostics.append(replace(alone, code="LC102", message=f"only the update is converted: {alone.message}"))
     code = state.tree.code
     if code == source:
-        reasons = "; ".join(f"{s.transform.name}: {s.outcome.reason}" for s in steps if isinstance(s.outcome, Skipped))
-        diagnostics.append(at(None, "LC006", f"no transform applies ({reasons})"))
+        diagnostics.append(at(None, "LC006", f"no transform applies: {_why_none(steps)}"))
     else:
         ast.parse(code)
     read_by = state.history.flags.items()
     options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in read_by)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)
+
+
+def _why_none(steps: Sequence[Step]) -> str:
+    """The reasons why no transform applies, each once: what held back most first, what follows from others not."""
+    skipped = [(s.transform.name, s.outcome) for s in steps if isinstance(s.outcome, Skipped) and s.outcome.chosen]
+    held = [(name, o.reason) for name, o in skipped if o.left_as_it_was and not o.reason.startswith("needs ")]
+    names: dict[str, list[str]] = {}
+    for name, reason in held or [(name, o.reason) for name, o in skipped]:
+        names.setdefault(reason, []).append(name)
+    most_first = sorted(names.items(), key=lambda told: -len(told[1]))
+    return "; ".join(f"{reason} ({', '.join(of)})" for reason, of in most_first) or "none was selected"
 
 
 def _prepared_for_nothing(steps: Sequence[Step]) -> bool:

@@ -186,7 +186,7 @@ CODES: dict[str, Code] = {
             "error",
             "no transform applies",
             "Every transform was skipped, so the converted script would be the original.",
-            "Read the reasons of the skipped transforms above.",
+            "Change the line that held back most of them, which the message names first.",
         ),
         Code(
             "LC007",
