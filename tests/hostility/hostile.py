@@ -122,7 +122,7 @@ HOSTILE = [
         "a turn of GAE changes the rewards through another name",
         "gae-hoist",
         {"gae": LOOP + "\n    r = rewards[t]\n    r *= 0.5\n" + DELTA + LAST},
-        "of more than the next step's rows",
+        "line 110 changes r in place",
     ),
     Hostile(
         "a recorded value is changed through a view",
