@@ -90,3 +90,7 @@ _OF_MODULES = {name: row for row in MODULES for name in row.names.split()}
 def of_modules(name: str) -> OfModules | None:
     """The row of a method of modules; None if it is not known."""
     return _OF_MODULES.get(name)
+
+
+LOGS_VALUES = frozenset("add_scalar add_scalars add_histogram log_metric log_metrics wandb.log".split())
+"""Functions and methods of what reports that take the values of tensors, and show nothing else of them."""

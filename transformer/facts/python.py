@@ -40,6 +40,11 @@ class Does:
 CONTAINERS = frozenset("list dict set deque tuple iterator".split())
 """Kinds of objects that hold others. A generator and what iterates over a container are iterators."""
 
+TAKES_VALUES = frozenset("all any bool complex float hash id int isinstance len type".split())
+"""Builtin functions that take nothing of tensors but their values and types; what they return has no gradient."""
+SHOWS = frozenset("ascii format print repr str".split())
+"""Those that make a text of what they are given."""
+
 ROWS = (
     Does("print len float int bool str repr isinstance issubclass id hash format ord chr bin hex oct", "builtin"),
     Does("callable hasattr range ascii bytes complex slice input object open", "builtin"),

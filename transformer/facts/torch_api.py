@@ -276,6 +276,8 @@ JOINS = frozenset(JOINING.split()) & OF["torch"].keys()
 """Functions of torch that put tensors together."""
 OF_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
 """Functions that make a tensor of what the host holds, by their whole names."""
+PLAIN = frozenset("data device dtype is_cuda itemsize layout nbytes ndim shape".split())
+"""Attributes of tensors that tell nothing of gradients."""
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
 ARRAYS_LACK = frozenset(

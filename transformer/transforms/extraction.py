@@ -27,6 +27,7 @@ from transformer.syntax.query import children, parameters, statements, walk
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
+from transformer.values.effects.graphs import Graphs
 from transformer.values.tensors import Tensors
 
 
@@ -254,6 +255,9 @@ def extract(
     anchor = roles.outermost if nested else top_level(tree, roles.outermost)
     indent = anchor.col_offset
     in_graph = {r for r in sig.results if tensors.tensor_after(r, end) and not _without_graph(tree, region, r)}
+    follows = detach and roles.kind == "on-policy" and in_graph
+    if follows and (held := roles.get(Graphs).seen(in_graph, region)) is not None:
+        raise Skip(f"line {held.lineno} {held.what}, which a result of {name}() has not: use `.detach()` or `.item()`")
     guard = {r: f"{r} if {r} is None else " for r in sig.unset}
     results = [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in sig.results]
     call = f"{name}({', '.join(sig.params)})"

@@ -86,6 +86,10 @@ class Heap:
             self.version += 1
         return made
 
+    def made_at(self, node: ast.AST, context: Context) -> Things:
+        """All that is made at a node in one context."""
+        return frozenset(t for t in self._made.values() if t.node is node and t.context == context)
+
     def put(self, place: Place, things: Iterable[Thing], node: ast.AST | None = None) -> None:
         """A place may hold these, too."""
         held = self.held.get(place)

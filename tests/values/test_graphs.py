@@ -1,0 +1,102 @@
+"""Results of update() have no autograd graph: what could tell, below it, leaves the update where it is."""
+
+import pytest
+import torch
+from scripts import PARTS, script
+
+from transformer import convert
+from transformer.conversion.result import Skipped
+from transformer.facts import python, torch_api
+
+VALUES_ALONE = [
+    "print(v_loss.item())",
+    "print(f'{v_loss:.3f}')",
+    "print(float(v_loss), v_loss.detach(), (v_loss > 1), v_loss.shape, v_loss.dtype)",
+    "print((v_loss * 2).item())",
+    "kept = [v_loss, loss]\nprint(sum(x.item() for x in kept))",
+    "def text(x):\n    return f'{x.item():.2f}'\nprint(text(v_loss))",
+    "print(torch.isnan(v_loss).any())",
+]
+TELLS = [
+    "print(v_loss)",
+    "print('v_loss', v_loss * 2)",
+    "print(f'{v_loss!r}')",
+    "print('%s' % v_loss)",
+    "print([v_loss, 1])",
+    "print({'v': loss.abs()})",
+    "print(v_loss.requires_grad)",
+    "print(torch.stack([loss, v_loss]).grad_fn is None)",
+    "doubled = v_loss * 2\nif doubled.requires_grad:\n    print('a graph')",
+    "def shown(x):\n    return str(x)\nprint(shown(v_loss))",
+    "total = torch.zeros(1)\ntotal[0] = v_loss\nprint(total.requires_grad)",
+    "kept = [v_loss]\nkept.append(loss)\nprint(kept)",
+    "print(v_loss.is_leaf)",
+    "print(*[x for x in (loss, v_loss)])",
+    "print(max(loss, v_loss))",
+    "class Last:\n    def __init__(self, x):\n        self.x = x\nlast = Last(v_loss)\nprint(last.x)",
+    "named = {'v_loss': v_loss}\nfor name, x in named.items():\n    print(name, x)",
+    "import logging\nlogging.warning('%s', v_loss)",
+    "print(**{'sep': ' ', 'end': str(v_loss)})",
+    "def both(x):\n    yield x\nprint(next(both(v_loss)))",
+    "with torch.no_grad() as x, open(str(v_loss)):\n    pass",
+    "if global_step > 1e9:\n    raise ValueError(v_loss)",
+    "for x in [loss, v_loss]:\n    print(x)",
+    "print([loss, v_loss][0])",
+    "print(loss if global_step else v_loss)",
+    "print((loss and v_loss).grad_fn)",
+    "class Shown:\n    def __str__(self):\n        return repr(self.x)\ns = Shown()\ns.x = v_loss\nprint(s)",
+    "import pickle\nprint(len(pickle.dumps(v_loss.view(1))))",
+    "if global_step > 4:\n    v_loss = v_loss / 2\nprint(v_loss)",
+    "mean = torch.mean(torch.cat([loss.view(1), v_loss.view(1)]))\nassert mean.grad_fn is not None",
+    "print('v_loss: {}'.format(v_loss))",
+    "print(repr(v_loss) + '')",
+    "v_loss.backward",
+    "v_loss += 1\nprint(v_loss)",
+    "a, b = loss, v_loss\nprint(b)",
+    "(again := v_loss)\nprint(again)",
+    "print(getattr(v_loss, 'requires_grad'))",
+    "print(torch.is_grad_enabled() and torch.autograd.grad(v_loss, agent.parameters(), allow_unused=True))",
+]
+
+
+def of_update(report: str) -> object:
+    steps = convert(script({"report": PARTS["report"] + "\n" + report})).steps
+    return next(step.outcome for step in steps if step.transform.name == "update")
+
+
+@pytest.mark.parametrize("report", VALUES_ALONE)
+def test_values_are_all_that_is_taken(report: str) -> None:
+    assert not isinstance(of_update(report), Skipped)
+
+
+@pytest.mark.parametrize("report", TELLS)
+def test_what_tells_that_there_is_a_graph(report: str) -> None:
+    outcome = of_update(report)
+    assert isinstance(outcome, Skipped)
+    assert "which a result of update" in outcome.reason
+    assert ".detach()" in outcome.reason
+
+
+@pytest.mark.parametrize("name", sorted(torch_api.PLAIN))
+def test_attribute_is_the_same_without_a_graph(name: str) -> None:
+    tensor = torch.ones(2, 3, requires_grad=True) * 2
+    with_graph, without = getattr(tensor, name), getattr(tensor.detach(), name)
+    assert torch.equal(with_graph, without) if name == "data" else with_graph == without
+    assert not getattr(with_graph, "requires_grad", False)
+
+
+@pytest.mark.parametrize("name", sorted(python.TAKES_VALUES - {"hash", "id", "isinstance", "type", "len"}))
+def test_builtin_takes_values_alone(name: str) -> None:
+    tensor = torch.ones((), requires_grad=True) * 2
+    given = [tensor] if name in ("all", "any") else tensor
+    plain = [tensor.detach()] if name in ("all", "any") else tensor.detach()
+    function = getattr(__import__("builtins"), name)
+    assert function(given) == function(plain)
+    assert type(function(given)) in (bool, complex, float, int)
+
+
+@pytest.mark.parametrize("name", sorted(python.SHOWS - {"print", "format"}))
+def test_builtin_shows_the_graph(name: str) -> None:
+    tensor = torch.ones((), requires_grad=True) * 2
+    function = getattr(__import__("builtins"), name)
+    assert function(tensor) != function(tensor.detach())
