@@ -114,6 +114,7 @@ def test_rungs_can_be_chosen(original: Path, converted: Path, rungs: list[str], 
     assert [r["name"] for r in json.loads(result.stdout)["results"]] == names
 
 
+@pytest.mark.slow
 def test_tuned_rungs_stand_beside_the_others(original: Path, converted: Path) -> None:
     names = [c.name for c in line_up(Run(FIXTURE, ()), None, (), ("flags off", "compile"), tune=True)]
     assert names == ["original", "flags off", "compile", "flags off, tuned", "compile, tuned"]

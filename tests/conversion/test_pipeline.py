@@ -141,7 +141,9 @@ def never_compiled(fixture: str) -> str:
     )
 
 
-@pytest.mark.parametrize("fixture", ["gym_classic_discrete.py", "envpool_cnn.py", "param_groups_adamw.py"])
+@pytest.mark.parametrize(
+    "fixture", slow_but_each(3, ["envpool_cnn.py", "param_groups_adamw.py", "gym_classic_discrete.py"])
+)
 def test_no_flag_is_added_where_nothing_is_compiled(fixture: str) -> None:
     source = never_compiled(fixture)
     conversion = convert(source)
@@ -168,7 +170,7 @@ def test_a_transform_is_not_needed_where_the_one_that_it_needs_is_not() -> None:
     assert kind_of("host-arrays", buffers=arrays) == ("needs storage, which did not apply", "not needed")
 
 
-@pytest.mark.parametrize("count", slow_but_each(6, range(1, len(NAMES))))
+@pytest.mark.parametrize("count", slow_but_each(12, range(1, len(NAMES))))
 def test_every_prefix_of_the_order_can_be_chosen(count: int) -> None:
     prefix = convert(script(), select=NAMES[:count])
     # compile looks at the parameters only where the script is not to be distributed
@@ -177,7 +179,7 @@ def test_every_prefix_of_the_order_can_be_chosen(count: int) -> None:
     assert all(isinstance(o, Skipped) and not o.chosen for o in rest)
 
 
-@pytest.mark.parametrize("name", slow_but_each(4, NAMES))
+@pytest.mark.parametrize("name", slow_but_each(8, NAMES))
 def test_each_transform_can_be_left_out_with_those_that_need_it(name: str) -> None:
     unwanted = {name}
     for transform in ORDER:

@@ -237,8 +237,7 @@ def test_it_follows_the_systems_colours_and_the_button(visit, small, scheme):
     ("width", "scheme"),
     [
         (360, "dark"),
-        (1280, "light"),
-        *(pytest.param(*other, marks=pytest.mark.slow) for other in ((360, "light"), (1280, "dark"))),
+        *(pytest.param(*other, marks=pytest.mark.slow) for other in ((1280, "light"), (360, "light"), (1280, "dark"))),
     ],
 )
 def test_axe_finds_nothing(visit, small, real, width, scheme):

@@ -412,6 +412,7 @@ def range_() -> Range:
     return Range(TARGETS[0])
 
 
+@pytest.mark.slow
 def test_a_sample_is_told(range_: Range) -> None:
     chosen = sample([m for m in range_.mutants if range_.runs(m)], 10)
     known = {key for reason in reasons(range_.target.name) for key in reason.keys}

@@ -101,6 +101,7 @@ def printed(script: Path, *args: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if "SPS" not in line]
 
 
+@pytest.mark.slow
 def test_only_the_order_of_minibatches_changes_what_is_printed(tmp_path: Path) -> None:
     original, torchs, numpys = (tmp_path / name for name in ("ppo.py", "torchs.py", "numpys.py"))
     original.write_bytes((golden.FIXTURES / "gym_classic_discrete.py").read_bytes())

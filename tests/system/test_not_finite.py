@@ -41,6 +41,7 @@ def ran(*command: str) -> tuple[list[int], str]:
     return [int(n) for n in re.findall(r"iteration (\d+)", run.stdout)], "".join(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [FIRST, *(pytest.param(way, marks=pytest.mark.slow) for way in OTHERS)])
 def test_a_policy_that_is_not_finite_stops_under_the_flag(way: str, tmp_path: Path) -> None:
     source = script({"report": REPORT, **WAYS[way]})

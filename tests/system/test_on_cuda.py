@@ -125,6 +125,7 @@ def each_step(source: str, folder: Path, *flags: str) -> Counter[str]:
     return more - few
 
 
+@pytest.mark.slow
 def test_an_environment_step_waits_once(tmp_path: Path) -> None:
     original = small_script(ON_CUDA)
     assert each_step(original, tmp_path).total() == 70

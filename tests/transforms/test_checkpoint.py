@@ -181,7 +181,7 @@ class TestFiles:
         (line,) = done.stderr.splitlines()
         assert all(word in line for word in words), line
 
-    @pytest.mark.parametrize("size", [0, 100, -10])
+    @pytest.mark.parametrize("size", [100, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, -10))])
     def test_a_damaged_one_and_the_one_before_it(self, command: list[str], kept: Path, size: int) -> None:
         kept.write_bytes(kept.read_bytes()[:size])
         self.ends(
@@ -193,6 +193,7 @@ class TestFiles:
         done = run(command)
         assert (done.returncode, done.stdout.splitlines()[0][:25]) == (0, "goes on with iteration 2,"), done.stderr
 
+    @pytest.mark.slow
     def test_without_one_before_it(self, command: list[str], kept: Path) -> None:
         kept.with_name(f"{kept.name}.before").unlink()
         kept.write_bytes(b"")
@@ -214,13 +215,17 @@ class TestFiles:
             self.ends(command, kept.name, "is in use: the same command is running as process")
         assert run(command).returncode == 0
 
+    @pytest.mark.slow
     def test_a_folder_that_cannot_be_made(self, command: list[str]) -> None:
         Path(command[1]).with_name("checkpoints").touch()
         self.ends(command, "checkpoints/", "cannot be written to")
 
     @pytest.mark.parametrize(
         "trouble",
-        ["os.fsync = lambda _: (_ for _ in ()).throw(OSError(28, 'No space left on device'))", "torch.load = None"],
+        [
+            "os.fsync = lambda _: (_ for _ in ()).throw(OSError(28, 'No space left on device'))",
+            pytest.param("torch.load = None", marks=pytest.mark.slow),
+        ],
     )
     def test_what_cannot_be_written_or_read_back(self, command: list[str], kept: Path, trouble: str) -> None:
         before = kept.read_bytes()

@@ -123,6 +123,7 @@ def made(seed: int) -> str:
     return "\n".join([*lines, *main, ""])
 
 
+@pytest.mark.slow
 def test_random_classes_print_the_same() -> None:
     compared = 0
     for seed in range(150):

@@ -46,16 +46,16 @@ def recognise(state: State) -> State:
     _ = roles.phases
     bound = {name for stmt in statements(roles.scope.body) for name in access(stmt).binds}
     asked = bound if roles.kind == "off-policy" else frozenset[str]()
-    seen = [state.placed(d) for d in refusals.all_names_seen(tree, roles.scope, roles.outermost, asked)]
-    if seen:
-        raise Unconvertible(*seen)
+    found = [*refusals.own_builtins(tree), *refusals.all_names_seen(tree, roles.scope, roles.outermost, asked)]
+    if found:
+        raise Unconvertible(*(state.placed(d) for d in found))
     single = not any(_other_precision(tree, n) for n in tree.nodes if n not in roles.autocast_headers)
     in_turns = roles.kind == "on-policy" and not roles.phases.steps
     history = replace(state.history, single_precision=single, replay=roles.phases.replay, in_turns=in_turns)
     state = state.knowing(replace(history, tensor_env=find_tensor_env(roles)))
     changing, other = (
-        {n: state.in_original(why).replace("line ", "original line ") for n, why in found.items()}
-        for found in (unsteady(state.roles), restructured(state.roles))
+        {n: state.in_original(why).replace("line ", "original line ") for n, why in of.items()}
+        for of in (unsteady(state.roles), restructured(state.roles))
     )
     return state.knowing(replace(state.history, unsteady=changing, restructured=other))
 

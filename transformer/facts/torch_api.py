@@ -278,6 +278,18 @@ OF_HOST = frozenset(f"torch.{name}" for name in names("torch", made="of host"))
 """Functions that make a tensor of what the host holds, by their whole names."""
 PLAIN = frozenset("data device dtype is_cuda itemsize layout nbytes ndim shape".split())
 """Attributes of tensors that tell nothing of gradients."""
+_OPERANDS = {"element": 1, "broadcast": 2}
+
+
+def out_place(name: str, of: Literal["array", "numpy"]) -> int:
+    """The first place among its arguments at which numpy may be given an array to write into: `np.add(x, y, out)`.
+
+    It takes one by its place after the operands, and after `axis` and `dtype`, which are no arrays.
+    """
+    operands = 3 if name in ("clip", "where") else _OPERANDS.get(OF[of][name].rows, 1)
+    return operands if of == "numpy" else operands - 1
+
+
 OTHERWISE = frozenset("copy inplace out".split())
 """Keywords with which something new may be what was given: `copy=False`, `inplace=True`, `out=x`."""
 ARRAYS_LACK = frozenset(

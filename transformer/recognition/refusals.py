@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from platform import python_version
 
+from transformer.dataflow.bindings import variables
 from transformer.facts.libraries import TRAINERS
 from transformer.syntax import header
 from transformer.syntax.diagnostics import Diagnostic, at
@@ -249,6 +251,25 @@ def _off_policy_kind(tree: Tree, loop: Loop) -> str:
     if any("atoms" in name.lower() for name in words):
         return "C51 or Rainbow"
     return "DQN" if "argmax" in words else "DDPG or TD3"
+
+
+ASKED_FOR = frozenset("print input open eval exec exit quit help compile locals globals vars dir breakpoint".split())
+"""Builtins of which every analysis asks whether they are Python's, or expects the worst of any function so named."""
+
+
+def own_builtins(tree: Tree) -> list[Diagnostic]:
+    """The first call of a function that has the name of one of Python's, such as `range`, and is the script's own.
+
+    A conversion goes by what Python's does; and what it adds calls Python's, where the script's may stand before it.
+    """
+    for call in tree.of(ast.Call):
+        if not isinstance(call.func, ast.Name) or call.func.id not in tree.names.bound:
+            continue
+        name = call.func.id
+        same = tree.imports.get(name, "").rpartition(".")[0] in ("builtins", "six.moves")
+        if hasattr(builtins, name) and name not in ASKED_FOR and not same and variables(tree).owner_of(call.func):
+            return [at(call, "LC005", f"{name}() is the script's own here, not Python's", f"Rename the own {name}.")]
+    return []
 
 
 SEEING = ("locals", "vars", "dir", "eval", "exec")

@@ -123,8 +123,9 @@ def inlined(state: State, only: OnlyCall) -> State:
     if doc is not None and isinstance(body[0], cst.SimpleStatementLine):
         rest = body[0].body[1:]  # behind a semicolon
         body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
-    named = [state.source.pairs[alias].line for alias in inlining.aliases]
-    kept = without(body, lambda s: s in named or _declares(s))
+    # Lines of the body are copies where comments were put above them; what stands in them is the same
+    named = {id(state.source.pairs[alias].node) for alias in inlining.aliases}
+    kept = without(body, lambda s: _first(s) in named or _declares(s))
     test = getattr(state.source.pairs[inlining.guard].node, "test", None) if inlining.guard is not None else None
     place = next((i for i, line in enumerate(kept) if isinstance(line, cst.If) and line.test is test), len(kept))
     visited = [cast(Line, line.visit(renamed)) for line in kept]
@@ -198,6 +199,11 @@ def without(lines: Sequence[Line], gone: Callable[[Line], bool]) -> list[Line]:
         kept.append(line.with_changes(leading_lines=[*above, *line.leading_lines]) if above else line)
         above = []
     return kept
+
+
+def _first(line: Line) -> int:
+    """Which node stands first on a line of simple statements; 0 for another line."""
+    return id(line.body[0]) if isinstance(line, cst.SimpleStatementLine) and line.body else 0
 
 
 def _declares(line: Line) -> bool:

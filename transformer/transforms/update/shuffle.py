@@ -421,7 +421,8 @@ def _check_uses(roles: Roles, found: Pattern) -> list[ast.Call]:
     tensors = roles.get(Tensors)
     grids: list[ast.Call] = []
     for node in tree.of(ast.Name):
-        if not isinstance(node.ctx, ast.Load) or node in removed:
+        changed = isinstance(tree.parents[node], ast.AugAssign)  # `start += 1` needs what it was
+        if node in removed or not (isinstance(node.ctx, (ast.Load, ast.Del)) or changed):
             continue
         if node.id not in helpers and node.id != found.minibatch:
             continue

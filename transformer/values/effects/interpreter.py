@@ -40,6 +40,8 @@ MOST = 60_000
 LONGEST = 2
 """So many calls tell contexts of a function apart; what is reached through more is told apart by the last ones."""
 MEMORY = ("tensor", "array")
+HOLD_NUMBERS = (*MEMORY, "made", "instance", "unknown")
+"""Kinds of things that may be, or hold, what calls write numbers into."""
 
 
 class Effect(NamedTuple):
@@ -1009,7 +1011,8 @@ class Interpreter:
         kinds: tuple[torch_api.Kind, ...]
         kinds = ("array",) if receiver.kind == "array" else ("tensor", "array")  # `x.numpy()` is x's memory
         row = next((r for k in kinds if (r := torch_api.OF[k].get(name)) is not None), None)
-        into = [t for key, things in named.items() if key == "out" for t in things]
+        places = given[torch_api.out_place(name, "array") :] if row is not None and receiver.kind == "array" else []
+        into = [t for things in (named.get("out", NOTHING), *places) for t in things if t.kind in HOLD_NUMBERS]
         self._changes(into, node)
         kind = "array" if name == "numpy" or receiver.kind == "array" else "tensor"
         new = frozenset([self.heap.thing(kind, node, self._frame.context)])
@@ -1023,7 +1026,7 @@ class Interpreter:
             if row.memory == "shared":
                 return frozenset([receiver, *into]) | new
             otherwise = {k for k in named if k in OTHERWISE}
-            return new | (given_back if otherwise else NOTHING)
+            return new | frozenset(into) | (given_back if otherwise else NOTHING)
         if name == "backward":
             self._effect(node, Effect("changes", receiver, "gradients"))
             return NOTHING
@@ -1262,10 +1265,13 @@ class Interpreter:
             made = frozenset([self.heap.thing("array" if kind == "numpy" else "tensor", node, self._frame.context)])
             shared = frozenset(t for a in (*given[:1], *(named.values())) for t in a)
             parts = shared | self._items(frozenset(t for t in shared if t.kind in python.CONTAINERS), node)
-            memory = frozenset(t for t in parts if t.kind in (*MEMORY, "made", "instance", "unknown"))
+            memory = frozenset(t for t in parts if t.kind in HOLD_NUMBERS)
+            places = given[torch_api.out_place(last, "numpy") :] if kind == "numpy" else []
+            into = frozenset(t for things in places for t in things if t.kind in HOLD_NUMBERS)
+            self._changes(into, node)
             if row.memory == "shared" or any(k in OTHERWISE for k in named):
-                return made | memory
-            return made
+                return made | memory | into
+            return made | into
         if module == "numpy.random" or module == "torch.random":
             if last in ("shuffle",):
                 self._changes(arguments, node)
