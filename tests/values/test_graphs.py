@@ -16,6 +16,9 @@ VALUES_ALONE = [
     "kept = [v_loss, loss]\nprint(sum(x.item() for x in kept))",
     "def text(x):\n    return f'{x.item():.2f}'\nprint(text(v_loss))",
     "print(torch.isnan(v_loss).any())",
+    "v_loss = v_loss.item()\nprint(v_loss)",
+    "loss = round(float(loss.detach()), 3)\nprint(f'{loss}')",
+    "loss = v_loss = loss.detach()\nprint(loss, v_loss)",
 ]
 TELLS = [
     "print(v_loss)",
@@ -31,6 +34,10 @@ TELLS = [
     "total = torch.zeros(1)\ntotal[0] = v_loss\nprint(total.requires_grad)",
     "kept = [v_loss]\nkept.append(loss)\nprint(kept)",
     "print(v_loss.is_leaf)",
+    "if global_step > 4:\n    v_loss = v_loss.item()\nprint(v_loss)",
+    "v_loss = v_loss.item() if global_step > 1e9 else v_loss\nprint(v_loss)",
+    "kept = v_loss\nv_loss = v_loss.item()\nv_loss = kept\nprint(v_loss)",
+    "kept = v_loss\nv_loss = v_loss.item()\nprint(kept)",
     "print(*[x for x in (loss, v_loss)])",
     "print(max(loss, v_loss))",
     "class Last:\n    def __init__(self, x):\n        self.x = x\nlast = Last(v_loss)\nprint(last.x)",

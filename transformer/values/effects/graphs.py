@@ -104,11 +104,28 @@ class Graphs:
         for (node, context), values in [*self._flow.values.items()]:
             if node in inside or any(call in inside for call in context) or not isinstance(node, ast.expr):
                 continue
-            unseen = isinstance(node, ast.Name) and node.id in blind and self._owner(node) is self._roles.scope
+            unseen = False
+            if isinstance(node, ast.Name) and self._owner(node) is self._roles.scope:
+                unseen = node.id in blind
+                values = self._there(node, context, values)
             if unseen or not values.isdisjoint(things):
                 yield node, context, True
             elif not values.isdisjoint(containers):
                 yield node, context, False
+
+    def _there(self, read: ast.Name, context: Context, values: Things) -> Things:
+        """What of a variable's values it may hold where it is read: `loss = loss.item()` leaves it a number."""
+        if self._tree.scope_of(read) is not self._roles.scope or not isinstance(read.ctx, ast.Load):
+            return values
+        found: set[Thing] = set()
+        for binding in self._roles.reaching(self._roles.scope).before(read.id, self._tree.statement(read)):
+            if not isinstance(binding, ast.Assign) or not all(isinstance(t, ast.Name) for t in binding.targets):
+                return values
+            given = self._flow.values.get((binding.value, context))
+            if given is None or UNKNOWN in given:
+                return values
+            found |= given
+        return values & found if found else NOTHING
 
     def _is_key(self, name: ast.Name) -> bool:
         """Whether a name is a key or a number of what it stands beside: `for name, x in items.items()`, `enumerate`."""
