@@ -117,7 +117,7 @@ bench-speed: $(STAMP) ## how fast converted scripts train (25 minutes, nothing e
 waits: $(STAMP) ## how often scripts wait for a CUDA device, on an emulated one (8 minutes)
 	$(BIN)/python benchmarks/waits.py
 
-family: $(STAMP) ## cleanrl's own scripts: verifies them on all rungs (three hours); WHEEL= of cleanrl 1.2.0, CLEANRL= a checkout
+family: $(STAMP) ## cleanrl's own scripts: verifies them on all checks (three hours); WHEEL= of cleanrl 1.2.0, CLEANRL= a checkout
 	$(BIN)/python benchmarks/family.py $(WHEEL) $(CLEANRL)
 
 wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (five hours); WILD=folder for their checkouts

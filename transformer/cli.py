@@ -62,6 +62,10 @@ COLOR = click.Option(
 """An option of every command."""
 
 
+OF_CONVERTED = ("--compile", "--cudagraphs")
+"""Flags that converted scripts have, and lean-convert has not."""
+
+
 class LazyGroup(click.Group):
     """A group that imports its commands on demand and falls back to :data:`DEFAULT_COMMAND`."""
 
@@ -91,6 +95,12 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(str(error)) from None
+        except click.NoSuchOption as error:
+            flag = error.option_name
+            if flag not in OF_CONVERTED:
+                raise
+            instead = f"lean-convert ppo.py -o out.py, then python out.py {flag}"
+            raise click.UsageError(f"{flag} is a flag of the converted script: {instead}", error.ctx) from None
         except KeyboardInterrupt:
             click.echo("\nInterrupted", err=True)
             ctx.exit(128 + signal.SIGINT)

@@ -125,7 +125,7 @@ def test_tuned_rungs_stand_beside_the_others(original: Path, converted: Path) ->
 
 def test_a_script_that_crashes_does_not_hold_up_the_others(original: Path, converted: Path, tmp_path: Path) -> None:
     crash = written(tmp_path / "crash.py", edited("        advantages[t] = 1.0", "        advantages[t] = 1.0 / t"))
-    result = run(original, converted, *SHORT, "--rung", "flags off", "--against", crash)
+    result = run(original, converted, *SHORT, "--mode", "flags-off", "--against", crash)
     assert result.exit_code == 1
     assert "crash.py: failed: the script ended with exit status 1" in result.output
     assert "ZeroDivisionError" in result.output
@@ -139,7 +139,7 @@ def test_scripts_train_in_turns(original: Path, converted: Path, tmp_path: Path)
         script.write_text(edited("    def step(self, action):\n", noting, script.read_text()))
     script = converted.read_text()
     converted.write_text(edited(f"    time.sleep({sleeper.OTHER})", "    time.sleep(0.5)", script))
-    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "2", "--rung", "flags off")
+    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "2", "--mode", "flags-off")
     result = run(original, converted, *options, "--format", "json")
     assert result.exit_code == 0, result.output
     turns = [(name, len(list(steps))) for name, steps in groupby(log.read_text())]
@@ -151,7 +151,7 @@ def test_scripts_train_in_turns(original: Path, converted: Path, tmp_path: Path)
 
 def test_a_script_that_crashes_in_its_second_turn(original: Path, tmp_path: Path) -> None:
     crash = written(tmp_path / "crash.py", edited("    time.sleep(0.016)", "    time.sleep(0.016 / (iteration < 2))"))
-    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "1", "--rung", "none")
+    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "1", "--mode", "none")
     result = run(original, original, *options, "--against", crash, "--format", "json")
     assert result.exit_code == 1
     first, other = json.loads(result.stdout)["results"]
@@ -161,7 +161,7 @@ def test_a_script_that_crashes_in_its_second_turn(original: Path, tmp_path: Path
 
 def test_a_script_that_ends_by_itself_has_fewer_turns(original: Path, tmp_path: Path) -> None:
     short = written(tmp_path / "short.py", edited("default=1000", "default=5"))
-    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "2", "--rung", "none")
+    options = ("--rounds", "1", "--turns", "3", "--burn-in", "1", "--iterations", "2", "--mode", "none")
     result = run(original, original, *options, "--against", short, "--format", "json")
     assert result.exit_code == 0, result.output
     first, other = json.loads(result.stdout)["results"]
@@ -187,7 +187,7 @@ def test_a_converted_script_that_crashes(original: Path, tmp_path: Path) -> None
         (["{toy}", "{toy}", "--against", "no_such.py --compile"], "'no_such.py' does not exist"),
         (["{toy}", "{toy}", "--against", "'open"], "No closing quotation"),
         (["{toy}", "{toy}", "--against", ""], "--against is empty"),
-        (["{toy}", "{toy}", "--rung", "speed"], "'speed' is not one of"),
+        (["{toy}", "{toy}", "--mode", "speed"], "'speed' is not one of none, flags-off"),
         (["{toy}", "{toy}", "--rounds", "0"], "0 is not in the range"),
         (["{toy}", "{toy}", "--python", "/no/such/python"], "/no/such/python"),
         (["{toy}", "{toy}", "--", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
@@ -207,7 +207,7 @@ def test_scripts_take_turns_and_the_cache_is_filled_first(original: Path, conver
     note = "import os; open({!r}, 'a').write('{} ' + os.environ['TORCHINDUCTOR_CACHE_DIR'] + chr(10))\nenvs = Envs()"
     for script in (original, converted):
         script.write_text(edited("envs = Envs()", note.format(str(log), script.stem), script.read_text()))
-    arguments = (original, converted, *SHORT, "--rung", "flags off")
+    arguments = (original, converted, *SHORT, "--mode", "flags-off")
     assert run(*arguments).exit_code == 0
     names, caches = zip(*(line.split() for line in log.read_text().splitlines()), strict=True)
     assert names == ("original", "converted") * 2
@@ -227,7 +227,7 @@ def test_the_cache_is_filled_by_a_whole_burn_in(original: Path, converted: Path,
     log = tmp_path / "log"
     note = f"    open({str(log)!r}, 'a').write(f'{{iteration}} ')\n    time.sleep({sleeper.OTHER})"
     original.write_text(edited(f"    time.sleep({sleeper.OTHER})", note))
-    arguments = ("--burn-in", "4", "--rounds", "1", "--turns", "1", "--iterations", "1", "--rung", "none")
+    arguments = ("--burn-in", "4", "--rounds", "1", "--turns", "1", "--iterations", "1", "--mode", "none")
     assert run(original, converted, *arguments, "--warm-cache").exit_code == 0
     assert log.read_text().split().count("4") == 2  # what compiles after a while is compiled by the first run, too
 
@@ -235,7 +235,7 @@ def test_the_cache_is_filled_by_a_whole_burn_in(original: Path, converted: Path,
 def test_others_can_take_part_in_fewer_rounds(original: Path, converted: Path, tmp_path: Path) -> None:
     other = written(tmp_path / "other.py", sleeper.TOY)
     result = run(
-        original, converted, *SHORT, "--rung", "none", "--against", other, "--against-rounds", "1", "--format", "json"
+        original, converted, *SHORT, "--mode", "none", "--against", other, "--against-rounds", "1", "--format", "json"
     )
     rounds = {r["name"]: len(r["rounds"]) for r in json.loads(result.stdout)["results"]}
     assert rounds == {"original": 2, "other.py": 1}

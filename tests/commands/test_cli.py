@@ -142,7 +142,7 @@ class TestFiles:
     def test_input_is_never_overwritten(self, script: Path) -> None:
         result = run(script, "-o", script, "--force")
         assert result.exit_code == 2
-        assert "is the input" in result.stderr
+        assert "is the script itself" in result.stderr
         assert script.read_text() == "x = 1\n"
 
     def test_refused_script_writes_nothing(self, script: Path) -> None:

@@ -62,7 +62,7 @@ FOREIGN = (
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        *((content, "does not begin with the line") for content in FOREIGN),
+        *((content, "was not written by lean-convert") for content in FOREIGN),
         (OURS.replace("1", "2").encode(), "was edited since"),
         (OURS.encode() + b"\n", "was edited since"),
         (b"# a note\n" + OURS.encode(), "was edited since"),
@@ -135,7 +135,7 @@ def test_input_is_never_the_target(tmp_path: Path, alias: str) -> None:
         other.hardlink_to(script)
     else:
         other = script if alias == "same" else tmp_path / ".." / tmp_path.name / "ppo.py"
-    with pytest.raises(output.OutputError, match="is the input"):
+    with pytest.raises(output.OutputError, match="is the script itself"):
         output.check_target(other, [tmp_path, script])
 
 

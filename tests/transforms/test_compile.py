@@ -64,7 +64,7 @@ REWRITES = [
         {**NAMED, "before_loop": compiled("policy") + "\n", "head": FINITE},
         NOTED,
         also=("policy",),
-        brief="--compile: torch.compile of the policy alone",
+        brief="--compile: torch.compile of the policy alone, seldom faster",
     ),
     Rewrite(
         "the update",

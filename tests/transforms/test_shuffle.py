@@ -336,6 +336,17 @@ NOOPS = [
         kind="not needed",
     ),
     NoOp(
+        "torch already, under a name, on a device",
+        {
+            "minibatches": AFTER.replace(
+                "for mb_inds in torch.randperm(args.batch_size, device=device).split(",
+                "order = torch.randperm(args.batch_size).to(device)\n    for mb_inds in order.split(",
+            )
+        },
+        "the minibatches are drawn by torch.randperm already, as order",
+        kind="not needed",
+    ),
+    NoOp(
         "a generator",
         minibatches(SHUFFLE, "rng.shuffle(b_inds)") | {"begin": PARTS["begin"] + "\nrng = np.random.default_rng(1)"},
         NOT_ABOVE,

@@ -34,11 +34,13 @@ def advise(code: str) -> tuple[Finding, ...]:
 
 def nothing_hot(code: str) -> Diagnostic | None:
     """Why there is nothing to advise on in a script that can be read: no code of it runs hot. None where some does."""
-    study = Study(code.removeprefix(pipeline.BYTE_ORDER_MARK))
+    code = code.removeprefix(pipeline.BYTE_ORDER_MARK)
+    study = Study(code)
     if next(study.heats.hot_loops(), None) is not None:
         return None
     message = "no training loop was found, so that nothing was judged: no loop steps an optimizer or calls backward()"
-    return refusals.trained_by_a_library(study.tree) or at(None, "LC004", message)
+    written = refusals.written_by_this_tool(code)
+    return written or refusals.trained_by_a_library(study.tree) or at(None, "LC004", message)
 
 
 def _found(code: str) -> tuple[Finding, ...]:

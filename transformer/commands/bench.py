@@ -14,7 +14,7 @@ import click
 from transformer.bench import plots, show
 from transformer.bench.bench import Benchmark, Task
 from transformer.bench.bench import bench as run_benchmark
-from transformer.bench.contenders import RUNGS, CannotBench, line_up
+from transformer.bench.contenders import FLAGS_OFF, RUNGS, CannotBench, line_up
 from transformer.bench.measure import Length
 from transformer.bench.warm_up import past_warm_up
 from transformer.commands import output
@@ -26,10 +26,18 @@ from transformer.commands.script_runs import (
     python_option,
     terminated_like_interrupted,
 )
+from transformer.verify import names
 from transformer.verify.run import Run, RunFailed
 from transformer.verify.verify import STEPS
 
-NO_RUNG = "none"
+NONE = "none"
+MODES = {
+    names.FLAGS_OFF: FLAGS_OFF,
+    names.COMPILED: "compile",
+    names.GRAPHS: "cudagraphs",
+    names.COMPILED_GRAPHS: "compile + cudagraphs",
+}
+"""What the converted script is run as, by the names of verify's checks, and in the words of the table."""
 SOMETHING_FAILED = 1
 COULD_NOT_RUN = 2
 
@@ -40,6 +48,15 @@ def whole_numbers(_: click.Context, __: click.Parameter, value: str | None) -> t
     if not all(word.strip().isdecimal() for word in words):
         raise click.BadParameter(f"{value!r}, where numbers like 0,2,4 are wanted")
     return tuple(map(int, words))
+
+
+def known_modes(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Click callback: the modes in the words of the table, which are taken too; `none` stays."""
+    known = {NONE: NONE, **MODES, **{mode: mode for mode in RUNGS}}
+    for mode in value:
+        if mode not in known:
+            raise click.BadParameter(f"{mode!r} is not one of {', '.join([NONE, *MODES])}")
+    return tuple(known[mode] for mode in value)
 
 
 @click.command(cls=WithScriptArgs)
@@ -59,23 +76,26 @@ def whole_numbers(_: click.Context, __: click.Parameter, value: str | None) -> t
     help="Measure these in the first N rounds only. [default: in all]",
 )
 @click.option(
+    "--mode",
     "--rung",
-    "rungs",
+    "modes",
     multiple=True,
-    type=click.Choice([NO_RUNG, *RUNGS]),
-    help="Measure only this rung of the converted script, or none. Repeatable; all by default.",
+    metavar="MODE",
+    callback=known_modes,
+    help=f"Run the converted script in this mode only: {', '.join(MODES)}, or none. Repeatable; all by default. "
+    "(--rung is its former name.)",
 )
-@click.option("--tune", is_flag=True, help="Measure each rung with the tuning of the host, too.")
+@click.option("--tune", is_flag=True, help="Measure each mode with the tuning of the host, too.")
 @click.option(
     "--precision",
     is_flag=True,
-    help="Convert with --precision, and measure each rung in bf16 and tf32, too, in rows of their own.",
+    help="Convert with --precision, and measure each mode in bf16 and tf32, too, in rows of their own.",
 )
 @click.option(
     "--env-workers",
     metavar="N,N...",
     callback=whole_numbers,
-    help="Measure each rung with its environments in so many worker processes, too: 0,2,4.",
+    help="Measure each mode with its environments in so many worker processes, too: 0,2,4.",
 )
 @click.option("--rounds", default=2, show_default=True, type=click.IntRange(1), help="Runs of each script.")
 @click.option(
@@ -128,7 +148,7 @@ def bench(
     python: str,
     against: tuple[str, ...],
     against_rounds: int | None,
-    rungs: tuple[str, ...],
+    modes: tuple[str, ...],
     tune: bool,
     precision: bool,
     env_workers: tuple[int, ...],
@@ -159,7 +179,7 @@ def bench(
         _check_plot(plot, [original, *([] if converted is None else [converted])])
     limit = Length.seconds if seconds is None and iterations is None else seconds
     length = Length(burn_in or Length.burnin, iterations, limit, turns)
-    wanted = [rung for rung in rungs or RUNGS if rung != NO_RUNG]
+    wanted = [mode for mode in modes or RUNGS if mode != NONE]
     run = Run(original, script_args(ctx), python=python, timeout=timeout)
     bars = Bars(screen(to_stderr=True))
     with terminated_like_interrupted(), bars:

@@ -118,7 +118,8 @@ def diff(
     """Show what a conversion of SCRIPT (`-` is standard input) changes, transform by transform; nothing is converted.
 
     Code that only moved is shown where it went, apart from code that changed. With --edits OUT it is shown instead
-    what was edited in the converted script OUT since; --patch makes a patch of that.
+    what was edited in the converted script OUT since; --patch makes a patch of that. On a terminal, what is longer than
+    the screen is shown in a pager (PAGER=cat: without one).
 
     Exit codes: 0 done, 1 the script cannot be converted (or, with --check, would change), 2 bad usage or I/O.
     """

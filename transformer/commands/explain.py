@@ -38,13 +38,17 @@ def transforms(form: str) -> None:
 
 
 @click.command()
-@click.argument("topic", metavar="NAME|CODE")
-def explain(topic: str) -> None:
-    """Explain a transform (`explain gae`), a diagnostic (`explain LC005`) or a piece of advice (`explain LA001`)."""
+@click.argument("topic", metavar="[NAME|CODE]", required=False)
+def explain(topic: str | None) -> None:
+    """Explain a transform (`explain gae`), a diagnostic (`explain LC005`) or a piece of advice (`explain LA001`).
 
+    Without one, list them all.
+    """
     infos = {i.name: i for i in pipeline.all_transforms()}
     console = screen()
-    if info := infos.get(topic.lower()):
+    if topic is None:
+        _list_all(infos.values())
+    elif info := infos.get(topic.lower()):
         _explain_transform(console, info)
     elif code := CODES.get(topic.upper()):
         _explain_code(console, code)
@@ -52,8 +56,16 @@ def explain(topic: str) -> None:
         _explain_rule(console, rule)
     else:
         similar = difflib.get_close_matches(topic, [*infos, *CODES, *(r.code for r in RULES)], n=1)
-        hint = f"; did you mean {similar[0]!r}?" if similar else "; `lean-convert transforms` lists the names"
+        hint = f"; did you mean {similar[0]!r}?" if similar else "; `lean-convert explain` lists all"
         raise click.UsageError(f"there is no transform, diagnostic or advice {topic!r}{hint}")
+
+
+def _list_all(infos: Iterable[TransformInfo]) -> None:
+    told = [(i.name, i.brief) for i in infos]
+    told += [(code.code, code.title) for code in CODES.values()] + [(rule.code, rule.title) for rule in RULES]
+    width = max(len(name) for name, _ in told)
+    for name, title in told:
+        click.echo(f"{name:<{width}}  {title}")
 
 
 def flag(option: str) -> str:

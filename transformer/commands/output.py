@@ -30,7 +30,7 @@ def check_target(target: Path, inputs: Iterable[Path]) -> None:
         if target.exists():
             for script in inputs:
                 if script.exists() and target.samefile(script):
-                    raise OutputError(f"{target} is the input {script}, which is never overwritten")
+                    raise OutputError(f"{target} is the script itself, which is never overwritten")
             if not target.is_file():  # a device or a pipe is written to, and stays
                 return
     except OSError as error:
@@ -155,7 +155,7 @@ def _check_replaceable(target: Path, data: bytes) -> None:
         return
     ways_out = "--force overwrites it, another name keeps it"
     if header.find(content) is None:
-        raise OutputError(f"{target} exists and does not begin with the line of what lean-convert writes; {ways_out}")
+        raise OutputError(f"{target} exists and was not written by lean-convert; {ways_out}")
     show = shlex.join(["lean-convert", "diff", "--edits", str(target)])
     raise OutputError(f"{target} was edited since lean-convert wrote it, as `{show}` shows; {ways_out}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -178,9 +179,15 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         for headline in only.conversion.headlines:
             print_line(console, (headline, "bold yellow"))
         for hardware, command in only.commands.items():
-            print_line(console, (f"{hardware.upper():<5}", "dim"), (command, "bold"))
+            print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
+        if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
+            print_line(console, ("needs ", "dim"), "pip install tensordict")
         if only.output is not None:
-            print_line(console, ("next ", "dim"), shlex.join(["lean-convert", "verify", only.script, only.output]))
+            print_line(console, ("next  ", "dim"), shlex.join(["lean-convert", "verify", only.script, only.output]))
+
+
+def _imports_tensordict(source: str) -> bool:
+    return re.search(r"^\s*(from|import) tensordict\b", source, re.MULTILINE) is not None
 
 
 def print_errors(console: Console, results: Sequence[Result]) -> None:

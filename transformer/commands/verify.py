@@ -67,7 +67,7 @@ class CheckName(click.Choice):  # type: ignore[type-arg]
     default=EVERY,
     show_default=True,
     type=click.IntRange(1),
-    help="Compare each so-manieth call of a compiled function, beside the first ones and those after its warm-up.",
+    help="Compare every Nth call of a compiled function, beside the first ones and those after its warm-up.",
 )
 @click.option(
     "--up-to",

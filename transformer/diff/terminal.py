@@ -52,7 +52,7 @@ def print_story(
     outcomes = {s.transform.name: s.outcome for s in conversion.steps if isinstance(s.outcome, Skipped)}
     held = {name: outcome for name, outcome in outcomes.items() if outcome.left_as_it_was}
     if len(told) == applied and held:
-        console.print(Rule(Text("left as it was, because", style="bold"), align="left", style="dim"))
+        _heading(console, Text("left as it was, because", style="bold"))
         for one in left_as_it_was(conversion):
             console.print(Text.assemble((", ".join(one.names), "bold"), f": {one.reason}"))
         for headline in conversion.headlines:
@@ -128,13 +128,21 @@ def _blamed(origin: Origin) -> str:
     return f"moved: {origin.moved}" if origin.moved else origin.touched or ""
 
 
+_LONGEST_RULE = 100
+
+
+def _heading(console: Console, title: Text) -> None:
+    """A title with a line behind it, which ends somewhere where there is no terminal, too."""
+    console.print(Rule(title, align="left", style="dim"), width=min(console.width, _LONGEST_RULE))
+
+
 def _print_heading(console: Console, chapter: Chapter, applied: int) -> None:
     transform, stats = chapter.step.transform, chapter.diff.stats
     numbers: list[str | tuple[str, str]] = [(f"+{stats.added}", "green"), " ", (f"-{stats.removed}", "red")]
     if stats.moved:
         numbers += [" ", (f"{stats.moved} moved", "cyan")]
     title = Text.assemble((f"{chapter.number}/{applied} ", "dim"), (transform.name, "bold"), "  ", *numbers)
-    console.print(Rule(title, align="left", style="dim"))
+    _heading(console, title)
     console.print(Text(transform.summary, style="bold"))
     console.print(Text.assemble(("Safe: ", "dim"), transform.safety))
     if transform.needs:

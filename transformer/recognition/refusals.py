@@ -80,7 +80,9 @@ def _parsed(code: str) -> ast.Module | Diagnostic:
         root = ast.parse(code)
         nodes = sum(1 for _ in walk(root))
     except SyntaxError as error:
-        advice = f"Mend the line. Syntax newer than Python {python_version()} needs lean-convert in a newer one."
+        advice = (
+            f"Mend the line. For syntax newer than Python {python_version()}, install lean-convert in a newer Python."
+        )
         place = error.lineno or 1, error.offset or 1
         return Diagnostic(*place, "LC001", f"syntax error: {error.msg}", what_to_do=advice)
     except (RecursionError, MemoryError):
@@ -154,7 +156,8 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
         return at(
             opt,
             "LC004",
-            "an optimizer is stepped here, but no result of an environment's step() is kept anywhere in this file",
+            "an optimizer is stepped here, but this file keeps no result of an environment's step(): it learns from no "
+            "environment",
         )
     env = max(env_steps, key=lambda step: len(tree.loops_around(step)))  # not that of an evaluation
     here, there = (getattr(tree.scope_of(n), "name", "the module") for n in (env, opt))

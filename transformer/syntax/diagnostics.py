@@ -185,8 +185,8 @@ CODES: dict[str, Code] = {
             "LC006",
             "error",
             "no transform applies",
-            "Every transform was skipped, so the converted script would be the original.",
-            "Change the line that held back most of them, which the message names first.",
+            "The converted script would be the original, as every transform left the script as it was.",
+            "Change the line that is in the way of most of them, which the message names first.",
         ),
         Code(
             "LC007",

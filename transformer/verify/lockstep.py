@@ -13,7 +13,7 @@ from transformer.verify.recording import Log, load_log
 from transformer.verify.run import Run
 
 EVERY = 25
-"""Each so-manieth call is compared, beside the first ones and those after the warm-up."""
+"""Every nth call is compared, beside the first ones and those after the warm-up."""
 ACTIONS_LIMIT = 64 * 2**20
 """Bytes of the first iteration's actions that are kept."""
 
@@ -77,7 +77,7 @@ def run_in_lockstep(
 
     Args:
         run: the converted script, with its flags among the arguments.
-        every: compare each so-manieth call of a function, beside the first two and three after the warm-up.
+        every: compare every nth call of a function, beside the first two and three after the warm-up.
         iterations: end the run after so many iterations; by itself where None.
         emulated: give it a CUDA device that is computed on the CPU.
         uncompiled: compile nothing.

@@ -30,7 +30,7 @@ _SOON = 1e-5
 """What a value is compared with, as a divergence before an early exit is, is no more than this: a ratio of 1 has a
 divergence of 0, and few others stay below, however narrow the clipping range is."""
 _OFTEN = 7
-"""What is done in each so-manieth step is done in each seventh."""
+"""What is done in every nth step is done in every seventh."""
 _BOUNDS = ("min", "max", "a_min", "a_max")
 
 OTHER_ITERATIONS = 2

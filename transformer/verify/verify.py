@@ -120,7 +120,7 @@ class Task:
     """Iterations of rollout and update to run, or steps of the environment from the first update on; ITERATIONS or
     STEPS where None."""
     every: int = EVERY
-    """Each so-manieth call of a compiled function is compared."""
+    """Every nth call of a compiled function is compared."""
     up_to: str = CHECKS[-1]
     """The last check to run."""
     prefixes: tuple[tuple[str, str], ...] = ()

@@ -146,7 +146,9 @@ def apply(state: State) -> Rewrite:
         edits,
         replace(facts, options=options, unchecked=unchecked),
         tuple(notes),
-        brief="" if alone is None else f"--compile: torch.compile of {alone} alone",
+        brief=""
+        if alone is None
+        else f"--compile: torch.compile of {alone} alone{'' if trained else ', seldom faster'}",
         recommended=trained,
         headlines=tuple(eager),
     )

@@ -124,8 +124,8 @@ def inlined(state: State, only: OnlyCall) -> State:
         rest = body[0].body[1:]  # behind a semicolon
         body = [*([body[0].with_changes(body=rest)] if rest else []), *body[1:]]
     # Lines of the body are copies where comments were put above them; what stands in them is the same
-    named = {id(state.source.pairs[alias].node) for alias in inlining.aliases}
-    kept = without(body, lambda s: _first(s) in named or _declares(s))
+    named = [state.source.pairs[alias].node for alias in inlining.aliases]
+    kept = without(body, lambda s: any(_first(s) is node for node in named) or _declares(s))
     test = getattr(state.source.pairs[inlining.guard].node, "test", None) if inlining.guard is not None else None
     place = next((i for i, line in enumerate(kept) if isinstance(line, cst.If) and line.test is test), len(kept))
     visited = [cast(Line, line.visit(renamed)) for line in kept]
@@ -201,9 +201,9 @@ def without(lines: Sequence[Line], gone: Callable[[Line], bool]) -> list[Line]:
     return kept
 
 
-def _first(line: Line) -> int:
-    """Which node stands first on a line of simple statements; 0 for another line."""
-    return id(line.body[0]) if isinstance(line, cst.SimpleStatementLine) and line.body else 0
+def _first(line: Line) -> cst.CSTNode | None:
+    """What stands first on a line of simple statements; None for another line."""
+    return line.body[0] if isinstance(line, cst.SimpleStatementLine) and line.body else None
 
 
 def _declares(line: Line) -> bool:

@@ -11,7 +11,7 @@ from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.history import History
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import bind_arguments, calls_method, copied, is_number, names_in, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, copied, is_number, names_in, root, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
@@ -248,6 +248,10 @@ def _match(roles: Roles) -> Pattern:
         split = isinstance(span, ast.Call) and ast.unparse(span.func) == f"{ast.unparse(drawn[0])}.split" and span.args
         sizes = _with_sizes(roles, drawn[0].args[0], split[0]) if split else None
         raise NotNeeded("the minibatches are drawn by torch.randperm already", sizes)
+    named = root(span.func if isinstance(span, ast.Call) else span)
+    bound = [value for _, value in roles.assignments(named)]
+    if bound and all(_drawn_by_torch(roles.tree, value) is not None for value in bound):
+        raise NotNeeded(f"the minibatches are drawn by torch.randperm already, as {named}")
     if not isinstance(span, ast.Call) or ast.unparse(span.func) != "range" or len(span.args) != 3:
         raise _unmatched(roles.tree, "the minibatch loop does not run over range(0, batch size, minibatch size)")
     if not is_number(span.args[0], 0):

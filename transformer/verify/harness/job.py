@@ -53,6 +53,6 @@ class Job:
     share: int | None = None
     """by_hand: the environments of each rank."""
     every: int = 1
-    """lockstep: compare each so-manieth call, beside the ones that always are."""
+    """lockstep: compare every nth call, beside the ones that always are."""
     in_float32: bool = False
     """record, lockstep: whether the script, or its eager functions, compute in float32, without autocast and TF32."""

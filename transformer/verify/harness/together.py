@@ -17,7 +17,7 @@ from .state import random_states, set_random_states
 from .trees import map_tensors, named_tensors
 
 FIRST = 3
-"""So many evaluations are compared, and each so-manieth one after that."""
+"""So many evaluations are compared, and every nth one after that."""
 
 Steps = Sequence[torch.Tensor]
 
@@ -26,7 +26,7 @@ class Together:
     """The hook of calls `f(torch.cat([...]), x=torch.cat([...]))`, whose lists it is given."""
 
     def __init__(self, journal: Journal, every: int, by_step: bool = False) -> None:
-        """Compare each so-manieth call; where `by_step`, give the script what single steps return."""
+        """Compare every nth call; where `by_step`, give the script what single steps return."""
         self._journal = journal
         self._every = every
         self._by_step = by_step
