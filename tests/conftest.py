@@ -1,14 +1,22 @@
 """What all tests share; helpers in support/ and tools/ are on the import path (pyproject.toml)."""
 
 import gc
+import getpass
+import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 pytest.register_assert_rewrite("cases")
+
+if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
+    # Inductor's cache does not tell code for one capability from code for another, which then does not compile
+    cache = Path(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}_{capability}")
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
 
 
 def pytest_collection_finish() -> None:

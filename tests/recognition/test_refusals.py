@@ -208,6 +208,35 @@ def test_names_that_are_all_seen(part: str, call: str) -> None:
     assert source.splitlines()[found.line - 1][found.column - 1 :].startswith(call)
 
 
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        ({"functions": "def range(*bounds):\n    return [0]\n\n\n"}, "range"),
+        ({"before_loop": "sorted = print", "report": "sorted(1, key=lambda x: global_step)"}, "sorted"),
+        ({"report": "from operator import add as max\nprint(max(1, 2))"}, "max"),
+        ({"functions": "def clipped(len):\n    return len(3)\n\n\n"}, "len"),
+        ({"functions": "class float(float):\n    pass\n\n\n", "report": "print(float(1))"}, "float"),
+    ],
+)
+def test_a_function_that_is_named_as_one_of_pythons(parts: dict[str, str], name: str) -> None:
+    (found,) = convert(script(parts)).diagnostics
+    assert (found.code, found.message) == ("LC005", f"{name}() is the script's own here, not Python's")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"functions": "class Box:\n    def range(self):\n        return 1\n\n\n"},  # reached through an object only
+        {"before_loop": "max = 3"},  # it is never called
+        {"functions": "def largest(values):\n    sum = values[0]\n    return sum\n\n\n"},
+        {"third_party": "from builtins import range"},
+        {"functions": "def print(*words):\n    pass\n\n\n"},  # every analysis asks whose print() it is
+    ],
+)
+def test_names_of_python_that_are_not_called(parts: dict[str, str]) -> None:
+    assert convert(script(parts)).converted
+
+
 def test_names_that_are_seen_above_the_training() -> None:
     seen = script({"before_loop": "print(vars(args), dir(), eval('args.seed'))"})
     (found,) = convert(seen).diagnostics

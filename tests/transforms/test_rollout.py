@@ -156,7 +156,6 @@ NOOPS += [
         ("a generator that outlives it", "kept.append(global_step + n for n in range(2))", "for n in"),
         ("a generator in another", "kept.append(zip(global_step + n for n in range(2)))", "for n in"),
         ("what a function returns", "kept.append((lambda: lambda: global_step)())", "lambda: lambda"),
-        ("a sorted() of the script", "sorted = print\nsorted(1, key=lambda x: global_step)", "key=lambda"),
         (
             "a method of a class made there",
             "class Late:\n    def __call__(self):\n        return global_step\nkept.append(Late())",
