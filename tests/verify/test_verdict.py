@@ -65,3 +65,9 @@ def test_how_much_was_not_exercised(toy_recording: Recording) -> None:
     assert not [line for line in printed(verification, all_was_told=True) if "-v" in line]
     different = replace(verification, checks=checks(*CHECKS, compiled="different"))
     assert not [line for line in printed(different) if "exercised" in line]
+
+
+def test_a_converted_script_that_fails_ends_with_that_verdict(toy_recording: Recording) -> None:
+    lines = printed(Verification(checks(*CHECKS[:3], flags_on="failed"), toy_recording, ()))
+    assert lines[-1].startswith("FAILED: flags on, not compiled")
+    assert "it cannot" in lines

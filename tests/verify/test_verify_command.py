@@ -92,7 +92,7 @@ def test_a_script_that_cannot_be_converted(tmp_path: Path) -> None:
     script = tmp_path / "other.py"
     script.write_text("print('no training here')\n")
     result = run(script)
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert f"{script}:1:1: LC004" in result.output
 
 
@@ -175,3 +175,12 @@ def test_seeds(tmp_path: Path) -> None:
     seeds = json.loads(result.stdout)["seeds"]
     assert len(set(seeds["flags_off"])) == 4, "seeds differ"
     assert seeds["flags_on"] == pytest.approx(seeds["flags_off"], abs=5)
+
+
+def test_a_converted_script_that_fails_is_not_equal(tmp_path: Path, toy_script: Path, converted: Path) -> None:
+    failing = tmp_path / "failing.py"
+    failing.write_text(converted.read_text().replace("envs = Walk()", "envs = Walk(); raise ValueError('no walk')"))
+    result = run(toy_script, failing, "--up-to", "flags-off")
+    assert result.exit_code == 1
+    assert "ValueError: no walk" in result.output
+    assert result.output.splitlines()[-1].startswith("FAILED: flags off")

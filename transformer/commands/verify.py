@@ -37,7 +37,12 @@ from transformer.verify.side_by_side import MOST, processors, served
 from transformer.verify.verify import ITERATIONS, STEPS, CannotVerify, Task, Verification
 from transformer.verify.verify import verify as run_checks
 
+NOT_EQUAL = 1
 COULD_NOT_RUN = 2
+
+
+class CannotConvert(Exception):
+    """The original cannot be converted; the reasons, with their lines."""
 
 
 class CheckName(click.Choice):  # type: ignore[type-arg]
@@ -143,7 +148,8 @@ def verify(
     on and nothing compiled, which must be equal bit by bit; then compiled, with CUDA graphs, and with both, compared
     call by call with the eager functions. Without a GPU, those with CUDA graphs run on an emulated one.
 
-    Exit codes: 0 equal, 1 different (or a required check did not run), 2 could not run.
+    Exit codes: 0 equal; 1 different, or the converted script fails, or ORIGINAL cannot be converted, or a required
+    check did not run; 2 bad usage, or ORIGINAL does not run.
     """
     args = script_args(ctx)
     if each_transform and converted is not None:
@@ -193,12 +199,14 @@ def verify(
                 verification = run_checks(task, bars)
         except RunFailed as failure:
             _fail(f"the original {original} failed: {failure}", form)
+        except CannotConvert as error:
+            _fail(str(error), form, "cannot be converted", NOT_EQUAL)
         except (CannotVerify, OSError) as error:
             _fail(str(error), form)
         try:
             by_seed = None if seeds is None else _by_seed(task, verification, seeds, bars)
         except RunFailed as failure:
-            _fail(f"the converted script {converted or original} failed: {failure}", form)
+            _fail(f"the converted script {converted or original} failed: {failure}", form, "failed", NOT_EQUAL)
         except (CannotVerify, NoReturns, OSError) as error:
             _fail(str(error), form)
     _show(verification, require, by_seed, form, verbose, lines_were_told=not bars.shown)
@@ -256,10 +264,10 @@ def _sources(
         reasons = "\n".join(
             f"{d.file or original}:{d.line}:{d.column}: {d.code} {d.message}" for d in conversion.errors
         )
-        raise CannotVerify(f"the original cannot be converted:\n{reasons}")
+        raise CannotConvert(f"the original cannot be converted:\n{reasons}")
     held = next((s.outcome for s in conversion.steps if s.transform.name == "distribute" and not s.applied), None)
     if distribute and isinstance(held, Skipped) and held.left_as_it_was:
-        raise CannotVerify(f"the original cannot be made to train in several processes: {held.reason}")
+        raise CannotConvert(f"the original cannot be made to train in several processes: {held.reason}")
     return conversion.source, tuple(_prefixes(conversion)) if each_transform else ()
 
 
@@ -301,15 +309,13 @@ def _show(
 
 
 def _exit_code(verification: Verification, require: tuple[str, ...], by_seed: SeedsResult | None) -> int:
-    failing = verification.verdict(require)
-    if failing is not None and failing.status == "failed":
-        return COULD_NOT_RUN
-    return int(failing is not None or (by_seed is not None and not by_seed.alike))
+    equal = verification.verdict(require) is None and (by_seed is None or by_seed.alike)
+    return 0 if equal else NOT_EQUAL
 
 
-def _fail(message: str, form: str) -> None:
+def _fail(message: str, form: str, verdict: str = "could not run", code: int = COULD_NOT_RUN) -> None:
     """End with the message, as JSON on standard output where that was asked for."""
     if form == "json":
-        click.echo(json.dumps({"verdict": "could not run", "error": message}, indent=2))
+        click.echo(json.dumps({"verdict": verdict, "error": message}, indent=2))
     click.echo(f"Error: {message}", err=True)
-    sys.exit(COULD_NOT_RUN)
+    sys.exit(code)

@@ -85,10 +85,12 @@ _WIDTHS = len("emulated: no GPU here"), len("allowed 1e-03"), len("99 min 59 s")
 
 def _print_outcome(verification: Verification, console: Console, required: tuple[str, ...]) -> None:
     failing = verification.verdict(required)
+    total = _duration(verification.seconds)
     if failing is not None and failing.status == "failed":
         console.print(Text(failing.reason, style="red"), soft_wrap=True)
+        console.print(_WHOSE_FAULT, soft_wrap=True)
+        console.print(Text(f"FAILED: {shown(failing.name)}   {total}", style="bold red"), soft_wrap=True)
         return
-    total = _duration(verification.seconds)
     if failing is None:
         console.print(Text(f"{_equal_on(verification)}   {total}", style="bold green"), soft_wrap=True)
         return
@@ -105,6 +107,12 @@ def _print_outcome(verification: Verification, console: Console, required: tuple
     said = "NOT RUN, and required" if failing.status in ("not run", "emulated") else "DIFFERENT"
     console.print(Text(f"{said}: {shown(failing.name)}   {total}", style="bold red"), soft_wrap=True)
 
+
+_WHOSE_FAULT = (
+    "The original ran with the same arguments. Unless the converted script was edited, or torch cannot compile on this "
+    "machine, that is a fault of lean-convert: --each-transform says which transform's, and `lean-convert convert "
+    "--ignore TRANSFORM` leaves it out."
+)
 
 _GRAVITY = ("not run", "equal", "emulated", "close", "different", "failed")
 """Of the checks of one line, the status that it tells: what has not run does not hide what has."""
