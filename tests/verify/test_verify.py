@@ -395,7 +395,7 @@ def test_the_screen_of_a_crash(runs: Callable[..., list[Run]], command: Callable
     where = 'Traceback (most recent call last):\n  File "toy.py", line 7, in <module>'
     runs({CONVERTED: RunFailed("the script ended with exit status 1", f"{where}\n{said}")})
     result = command()
-    assert (result.exit_code, result.stderr) == (2, "")
+    assert (result.exit_code, result.stderr) == (1, "")
     lines = result.stdout.splitlines()
     assert [line.split("  ")[0] for line in lines[:4]] == [
         "flags off",
@@ -404,12 +404,14 @@ def test_the_screen_of_a_crash(runs: Callable[..., list[Run]], command: Callable
         "CUDA graphs",
     ]
     assert lines[0].split()[2] == "FAILED"
-    assert lines[4:] == [
+    assert lines[4:-2] == [
         "the converted script out.py failed: the script ended with exit status 1",
         "Traceback (most recent call last):",
         '  File "out.py", line 7, in <module>',
         said,
     ]
+    assert lines[-2].startswith("The original ran.")
+    assert lines[-1].startswith("FAILED: flags off   ")
 
 
 def test_the_screen_of_a_check_that_differs(
