@@ -503,7 +503,24 @@ def faults_of_order(kind: Kind, name: str, row: Row) -> Iterator[str]:
         yield "the order of the dimensions is another, or it is not"
 
 
+def faults_of_graph(kind: Kind, name: str, row: Row) -> Iterator[str]:
+    """What is wrong with whether a result has no graph."""
+    if row.graph:
+        return
+    if kind == "distribution":
+        mean, scale = torch.zeros(2, requires_grad=True), torch.ones(2, requires_grad=True)
+        results = [getattr(torch.distributions.Normal(mean, scale), name)(*([mean] if name == "log_prob" else []))]
+    else:
+        given_any = ((given, result) for _, given, result in calls(kind, name, row) if given)
+        results = [r for given, r in given_any if name == "from_numpy" or given[0].requires_grad]
+    if not results and row.memory != "number" and name != "numpy":  # which takes nothing that has one
+        yield "it is given nothing that has a graph"
+    if any(getattr(t, "requires_grad", False) for t in tensors_in(results)):
+        yield "a result has a graph"
+
+
 CHECKS = {
+    "graph": faults_of_graph,
     "memory": faults_of_memory,
     "changes": faults_of_changes,
     "rows": faults_of_rows,
@@ -616,6 +633,9 @@ WRONG: dict[str, tuple[Kind, str, str, dict[str, Any]]] = {
     "a wait denied": ("tensor", "item", "waits", {"waits": ""}),
     "a size by values denied": ("torch", "nonzero", "waits", {"waits": ""}),
     "a wait invented": ("tensor", "sum", "waits", {"waits": "value"}),
+    "a graph denied": ("tensor", "squeeze", "graph", {"graph": False}),
+    "a graph of a density denied": ("distribution", "log_prob", "graph", {"graph": False}),
+    "a graph of a draw denied": ("distribution", "rsample", "graph", {"graph": False}),
     "a device that cannot be named": ("torch", "from_numpy", "made", {"made": "on host"}),
 }
 

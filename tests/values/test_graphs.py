@@ -19,6 +19,7 @@ VALUES_ALONE = [
     "v_loss = v_loss.item()\nprint(v_loss)",
     "loss = round(float(loss.detach()), 3)\nprint(f'{loss}')",
     "loss = v_loss = loss.detach()\nprint(loss, v_loss)",
+    "print(torch.tensor(v_loss), v_loss.long())",
 ]
 TELLS = [
     "print(v_loss)",
@@ -62,6 +63,10 @@ TELLS = [
     "a, b = loss, v_loss\nprint(b)",
     "(again := v_loss)\nprint(again)",
     "print(getattr(v_loss, 'requires_grad'))",
+    "print(torch.as_tensor(v_loss))",
+    "import strange\nstrange.last = v_loss",
+    "import strange\nstrange.kept[global_step] = v_loss",
+    "every = torch.stack([loss, v_loss])[torch.tensor([0, 1])]\nprint(every)",
     "print(torch.is_grad_enabled() and torch.autograd.grad(v_loss, agent.parameters(), allow_unused=True))",
 ]
 
@@ -74,6 +79,42 @@ def of_update(report: str) -> object:
 @pytest.mark.parametrize("report", VALUES_ALONE)
 def test_values_are_all_that_is_taken(report: str) -> None:
     assert not isinstance(of_update(report), Skipped)
+
+
+STRANGE = PARTS["minibatch"].replace("((newvalue.view(-1)", "torch.mean(strange.errors(newvalue.view(-1)")
+STRANGE = STRANGE.replace("** 2).mean()", "** 2)")
+"""A loss that a library makes of it, which may be anything."""
+
+
+@pytest.mark.parametrize("report", VALUES_ALONE[:3])
+def test_values_of_what_is_not_known_are_all_that_is_taken(report: str) -> None:
+    parts = {"third_party": "import strange", "minibatch": STRANGE, "report": PARTS["report"] + "\n" + report}
+    steps = convert(script(parts)).steps
+    outcome = next(step.outcome for step in steps if step.transform.name == "update")
+    assert not isinstance(outcome, Skipped), outcome.reason
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "other = v_loss\nprint(other.grad_fn)",
+        "a, b = v_loss, 1\nprint(a)",
+        "other = v_loss * 2\nlast = other\nprint(last)",
+        "other = v_loss[0] if global_step else v_loss\nprint(other)",
+        "kept = [v_loss]\nprint(kept)",
+        "def shown(x):\n    print(x)\nshown(v_loss)",
+        "total = torch.zeros(1)\ntotal[0] = v_loss\nprint(total)",
+        "class Last:\n    pass\nlast = Last()\nlast.x = v_loss\nprint(last.x)",
+        "for x in v_loss:\n    print(x)",
+        "total = 0\ntotal += v_loss\nprint(total)",
+    ],
+)
+def test_what_is_not_known_is_followed_no_further(report: str) -> None:
+    parts = {"third_party": "import strange", "minibatch": STRANGE, "report": PARTS["report"] + "\n" + report}
+    steps = convert(script(parts)).steps
+    outcome = next(step.outcome for step in steps if step.transform.name == "update")
+    assert isinstance(outcome, Skipped)
+    assert "use `.detach()` or `.item()`" in outcome.reason
 
 
 @pytest.mark.parametrize("report", TELLS)

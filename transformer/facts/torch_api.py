@@ -51,6 +51,8 @@ class Row:
     """Whether it makes one number of all elements, unless it is told along which dimension."""
     draws: bool = False
     """Whether it draws random numbers."""
+    graph: bool = True
+    """Whether its result may be part of the autograd graph of what it is given; where that is not known, it may."""
     fills: Fills = ""
     reorders: bool = False
     """Whether it returns the dimensions in another order."""
@@ -68,23 +70,26 @@ ROWS = (
     Row("abs absolute ceil floor nan_to_num neg", "tensor torch", "new", "element", "kept", exact=1),
     Row("round sign sqrt square trunc", "tensor torch", "new", "element", "kept", exact=1),
     Row("add div divide mul multiply sub subtract", "tensor torch", "new", "broadcast", "kept", exact=2),
-    Row("isfinite isinf isnan logical_not", "tensor torch", "new", "element", "bool", exact=1),
-    Row("eq ge gt le logical_and logical_or logical_xor lt ne", "tensor torch", "new", "broadcast", "bool", exact=2),
+    Row("isfinite isinf isnan logical_not", "tensor torch", "new", "element", "bool", graph=False, exact=1),
+    Row("eq ge gt le lt ne", "tensor torch", "new", "broadcast", "bool", graph=False, exact=2),
+    Row("logical_and logical_or logical_xor", "tensor torch", "new", "broadcast", "bool", graph=False, exact=2),
     Row("bitwise_and bitwise_or", "tensor torch", "new", "broadcast", exact=2),
     Row("bitwise_not", "tensor torch", "new", "element", exact=1),
     Row("full_like ones_like zeros_like", "torch", "new", "element", "kept", fills="like"),
     Row("where", "torch", "new", "broadcast", "kept", exact=3),
     Row("clone", "tensor torch", "new", "element", "kept", exact=1),
-    Row("bool double float half", "tensor", "shared", "element", "cast", exact=1),
-    Row("contiguous cuda detach", "tensor", "shared", "element", "kept", exact=1),
+    Row("bool", "tensor", "shared", "element", "cast", graph=False, exact=1),
+    Row("double float half", "tensor", "shared", "element", "cast", exact=1),
+    Row("contiguous cuda", "tensor", "shared", "element", "kept", exact=1),
     Row("cpu", "tensor", "shared", "element", "kept", waits="value", exact=1),
-    Row("detach", "torch", "shared", "element", "kept", exact=1),
+    Row("detach", "tensor torch", "shared", "element", "kept", graph=False, exact=1),
     # each element by itself, to the last bits but one
     Row("clamp clip exp expm1 log log10 log1p log2", "tensor torch", "new", "element", "kept"),
     Row("relu sigmoid tanh", "tensor torch", "new", "element", "kept"),
     Row("addcmul maximum minimum pow", "tensor torch", "new", "broadcast", "kept"),
     Row("elu gelu leaky_relu logsigmoid mish relu silu softplus", "functional", "new", "element", "kept"),
-    Row("byte int long short to type_as", "tensor", "shared", "element", "cast"),
+    Row("byte int long short", "tensor", "shared", "element", "cast", graph=False),
+    Row("to type_as", "tensor", "shared", "element", "cast"),
     # along a dimension, or over all
     Row("cumsum logsumexp", "tensor torch", "new", "inner", "kept"),
     Row("mean prod sum", "tensor torch", "new", "inner", "kept", reduces=True),
@@ -93,8 +98,9 @@ ROWS = (
     Row("norm", "tensor torch", "new", "inner", "kept", reduces=True, dim=1),
     Row("quantile", "tensor torch", "new"),
     Row("nanmean", "tensor torch", "new", reduces=True),
-    Row("argmax argmin max median min", "tensor torch", "new", "inner", reduces=True),
-    Row("all any", "tensor torch", "new", "inner", "bool", reduces=True),
+    Row("argmax argmin", "tensor torch", "new", "inner", reduces=True, graph=False),
+    Row("max median min", "tensor torch", "new", "inner", reduces=True),
+    Row("all any", "tensor torch", "new", "inner", "bool", reduces=True, graph=False),
     # other shapes of the same values
     Row("squeeze unsqueeze", "tensor torch", "shared", "inner", "kept"),
     Row("expand expand_as reshape_as view view_as", "tensor", "shared", dtype="kept"),
@@ -110,11 +116,12 @@ ROWS = (
     Row("normalize one_hot smooth_l1_loss", "functional", "new"),
     Row("dropout", "functional", "shared", draws=True),
     # what the host gets
-    Row("item tolist", "tensor", "number", waits="value"),
-    Row("numpy", "tensor", "shared", waits="value"),
-    Row("data_ptr dim element_size is_contiguous ndimension numel size type", "tensor", "number"),
-    Row("allclose equal", "tensor torch", "number", waits="value"),
-    Row("argwhere bincount masked_select nonzero unique unique_consecutive", "tensor torch", "new", waits="size"),
+    Row("item tolist", "tensor", "number", waits="value", graph=False),
+    Row("numpy", "tensor", "shared", waits="value", graph=False),
+    Row("data_ptr dim element_size is_contiguous ndimension numel size type", "tensor", "number", graph=False),
+    Row("allclose equal", "tensor torch", "number", waits="value", graph=False),
+    Row("argwhere nonzero", "tensor torch", "new", waits="size", graph=False),
+    Row("bincount masked_select unique unique_consecutive", "tensor torch", "new", waits="size"),
     Row("det inverse svd", "torch", "new", waits="check"),
     Row("cholesky", "torch", "new", waits="check"),
     # new tensors
@@ -128,8 +135,9 @@ ROWS = (
     Row("bernoulli rand_like randn_like", "torch", "new", draws=True),
     Row("multinomial", "torch", "new", waits="check", draws=True),
     Row("empty_like", "torch", "new", dtype="kept", fills="like"),
-    Row("tensor", "torch", "new", made="of host"),
-    Row("as_tensor asarray from_numpy", "torch", "shared", made="of host"),
+    Row("tensor", "torch", "new", made="of host", graph=False),
+    Row("from_numpy", "torch", "shared", made="of host", graph=False),
+    Row("as_tensor asarray", "torch", "shared", made="of host"),
     Row("BoolTensor ByteTensor CharTensor DoubleTensor", "torch", "shared", dtype="cast", made="of host"),
     Row("FloatTensor HalfTensor IntTensor", "torch", "shared", dtype="cast", made="of host"),
     Row("LongTensor ShortTensor Tensor", "torch", "shared", dtype="cast", made="of host"),
@@ -138,7 +146,8 @@ ROWS = (
     Row("normal_ uniform_", "tensor", "in place", draws=True),
     # distributions
     Row("entropy log_prob", "distribution", "new", "row"),
-    Row("rsample sample", "distribution", "new", "row", draws=True),
+    Row("rsample", "distribution", "new", "row", draws=True),
+    Row("sample", "distribution", "new", "row", draws=True, graph=False),
     # numpy
     Row("clip", "array", "new", "element", "kept"),
     Row("copy round", "array", "new", "element", "kept", exact=1),

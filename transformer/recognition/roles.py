@@ -23,7 +23,17 @@ from transformer.recognition.history import History
 from transformer.recognition.off_policy import Region
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax.diagnostics import at
-from transformer.syntax.query import backwards, calls_method, is_number, names_in, pairwise, statements, unparse, walk
+from transformer.syntax.query import (
+    backwards,
+    calls_method,
+    first_parameter,
+    is_number,
+    names_in,
+    pairwise,
+    statements,
+    unparse,
+    walk,
+)
 from transformer.syntax.tree import Loop, Scope, Tree
 
 Kind: TypeAlias = Literal["on-policy", "off-policy", "update"]
@@ -609,6 +619,10 @@ class Roles:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                     if node.func.attr in ("parameters", "named_parameters"):
                         found[unparse(node.func.value)] = None
+        for optimizer in self.optimizers:  # `model`, which is `self` where it makes `model.optimizer`
+            maker = self.tree.scope_of(optimizer.stmt)
+            if isinstance(maker, ast.FunctionDef) and first_parameter(maker) in found and "." in optimizer.name:
+                found[optimizer.name.partition(".")[0]] = None
         return tuple(found)
 
     @cached_property

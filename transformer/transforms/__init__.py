@@ -17,8 +17,9 @@ from transformer.transforms.compiling import (
     precision,
 )
 from transformer.transforms.gathering import dissolve, inline
-from transformer.transforms.off_policy import acting, replay, scatter_rows, target_update, tensor_temperature
+from transformer.transforms.off_policy import replay, scatter_rows, target_update, tensor_temperature
 from transformer.transforms.rollout import (
+    acting,
     acting_method,
     acting_statements,
     evaluate_once,

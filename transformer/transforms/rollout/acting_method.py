@@ -13,7 +13,7 @@ from transformer.syntax.query import calls_itself, calls_method, first_parameter
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.off_policy.acting import becomes_numbers
+from transformer.transforms.rollout.acting import becomes_numbers
 from transformer.transforms.rollout.policy import deciding_values, is_tensor
 from transformer.values.tensors import Tensors
 

@@ -29,7 +29,7 @@ from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import define, top_level
-from transformer.transforms.off_policy.acting import TO_NUMBERS
+from transformer.transforms.rollout.acting import TO_NUMBERS
 from transformer.transforms.rollout.acting_method import NO_GRADIENT
 from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.computing import MAKING, Computing

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -99,12 +100,29 @@ def acting_callee(roles: Roles) -> ast.expr | None:
 def deciding_values(roles: Roles) -> Iterator[ast.expr]:
     """What is assigned on the way to the environment's step, from there backwards; each is followed when asked past."""
     step = roles.phases.env_step
-    wanted = names_in([*step.args, *(k.value for k in step.keywords)])
+    actions = [*step.args, *(k.value for k in step.keywords)]
+    wanted = {name: [roles.tree.statement(step)] for name in names_in(actions)}
     for _ in range(FOLLOWED):
         for stmt in statements(roles.phases.block):
-            if isinstance(stmt, ast.Assign) and names_in(stmt.targets) & wanted:
+            if not isinstance(stmt, (ast.Assign, ast.AugAssign)):
+                continue
+            given = names_in(stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target])
+            if not any(_reaches(roles, stmt, name, wanted) for name in given):
+                continue
+            if isinstance(stmt, ast.Assign):
                 yield stmt.value
-                wanted |= names_in([stmt.value])
+            for name in names_in([stmt.value]) | (given if isinstance(stmt, ast.AugAssign) else set()):
+                wanted.setdefault(name, []).append(stmt)
+
+
+def _reaches(roles: Roles, stmt: ast.stmt, name: str, wanted: Mapping[str, Sequence[ast.stmt]]) -> bool:
+    """Whether a statement may give a name its value where that is wanted, or write into what it holds."""
+    scope = roles.scope
+    writes = name not in access(stmt).binds
+    return any(
+        writes or roles.tree.scope_of(use) is not scope or stmt in roles.reaching(scope).before(name, use)
+        for use in wanted.get(name, ())
+    )
 
 
 def _check_constant(roles: Roles, callee: ast.expr) -> None:

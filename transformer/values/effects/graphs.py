@@ -12,25 +12,31 @@ from transformer.facts import libraries, python, torch_api
 from transformer.recognition.roles import Roles
 from transformer.syntax.diagnostics import SHOWN
 from transformer.syntax.query import parameters, walk
-from transformer.values.effects.interpreter import MEMORY, Interpreter
+from transformer.values.effects.interpreter import MEMORY, Frame, Interpreter
 from transformer.values.effects.objects import NOTHING, UNKNOWN, Context, Thing, Things, Variable
 from transformer.values.effects.world import Held
 from transformer.values.reports import is_report
 from transformer.values.shapes import Shapes
 
-LEAVES = torch_api.names("tensor", memory="number") | torch_api.names("tensor", dtype="bool") | {"detach", "numpy"}
+LEAVES = torch_api.names("tensor", graph=False)
 """Methods whose results have no graph."""
 STAYS = torch_api.names("tensor", memory=("new", "shared")) - LEAVES
 """Methods whose results are part of the graph of what they are called on."""
 
+DISTRIBUTIONS = "torch.distributions."
+
+TRUTH = (ast.Compare, ast.If, ast.While, ast.Assert, ast.Expr, ast.Delete)
+"""What takes no more of it than whether it is true, or nothing."""
 FLOWS = (
     *(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.Return, ast.Lambda),
     *(ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
     *(ast.Subscript, ast.IfExp, ast.BoolOp, ast.BinOp, ast.UnaryOp),
-    *(ast.Compare, ast.If, ast.While, ast.Assert, ast.Expr, ast.Delete),
+    *TRUTH,
 )
 """What hands on what stands in it, which is followed from there, or takes no more of it than whether it is true."""
+WITHOUT = "without its graph"
 SHOWS, ASKS = "shows {} with its grad_fn", "may ask whether {} has a gradient"
+TAKES_ON = "keeps {} where it is not known what becomes of it"
 
 
 class _Flow(Interpreter):
@@ -38,9 +44,16 @@ class _Flow(Interpreter):
 
     def _evaluate(self, node: ast.expr) -> Things:
         found = super()._evaluate(node)
-        if found and _leaves_graph(node):
-            return frozenset([self.heap.thing("tensor", node, self._frame.context, "without its graph")])
+        if found and (_leaves_graph(node) or self._draws(node)):
+            return frozenset([self.heap.thing("tensor", node, self._frame.context, WITHOUT)])
         return found
+
+    def _draws(self, node: ast.expr) -> bool:
+        """Whether an expression draws of a distribution what has no graph."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return False
+        drawn = node.func.attr in torch_api.names("distribution", graph=False)
+        return drawn and _all_distributions(self.values.get((node.func.value, self._frame.context), NOTHING))
 
 
 class Graphs:
@@ -49,6 +62,10 @@ class Graphs:
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree, self._shapes = roles, roles.tree, roles.get(Shapes)
         self._run: _Flow | None = None
+        self._inside: set[ast.AST] = set()
+        """The nodes of the region that is asked about."""
+        self._frames: set[Frame] = set()
+        """The bodies that the region runs."""
 
     @property
     def _flow(self) -> _Flow:
@@ -56,26 +73,33 @@ class Graphs:
             self._run = _Flow(self._roles)
         return self._run
 
-    def seen(self, names: Collection[str], region: Sequence[ast.stmt]) -> Held | None:
+    def seen(self, names: Collection[str], region: Sequence[ast.stmt], *, in_place: bool = False) -> Held | None:
         """Where code outside a region may tell whether tensors that the region binds have a graph; None if nowhere.
 
         Args:
             names: the training scope's variables that hold the tensors.
             region: the statements that compute them.
+            in_place: whether tensors that it did not make, and changes in place, count too.
         """
-        inside = {n for stmt in region for n in walk(stmt)}
+        self._inside = {n for stmt in region for n in walk(stmt)}
         loads = (n for n in self._tree.of(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load))
-        reads = [n for n in loads if n not in inside]
-        if all(self._is_plain(read) for read in reads):
+        reads = [n for n in loads if n not in self._inside]
+        if not in_place and all(self._is_plain(read) for read in reads):
             return None
         if self._flow.gave_up:
-            return Held(next(n for n in reads if not self._is_plain(n)), "may do anything with it")
-        held = {name: self._named(name) for name in names}
-        things = {t for of_name in held.values() for t in of_name if self._made_in(t, inside)}
-        blind = {name for name, of_name in held.items() if UNKNOWN in of_name}
+            return Held(next((n for n in reads if not self._is_plain(n)), region[0]), "may do anything with it")
+        self._frames = self._reached()
+        held = {t for name in names for t in self._named(name)}
+        things = {t for t in held if t.name != WITHOUT and self._made_in(t)}
+        changed = self._changed()
+        things |= {t for t in changed if t.name == WITHOUT and self._made_in(t)}  # then it has one
+        if UNKNOWN in held or (in_place and UNKNOWN in changed):
+            return Held(region[0], "makes, or changes in place, what cannot be followed")
+        if in_place:
+            things |= {t for t in changed if not self._made_in(t)}
         while True:
             more: set[Thing] = set()
-            for node, context, direct in self._uses(things, blind, inside):
+            for node, context, direct in self._uses(things):
                 found = self._use(node, context, direct)
                 if isinstance(found, Held):
                     return found
@@ -92,23 +116,40 @@ class Graphs:
             for t in held
         )
 
-    @staticmethod
-    def _made_in(thing: Thing, inside: Collection[ast.AST]) -> bool:
-        return thing is not UNKNOWN and (thing.node in inside or any(call in inside for call in thing.context))
+    def _reached(self) -> set[Frame]:
+        """The bodies of functions that the region's calls run, and those that these call."""
+        calls = self._flow.calls
+        found = {f for by_node in calls.values() for node, run in by_node.items() if node in self._inside for f in run}
+        stack = [*found]
+        while stack:
+            more = {f for run in calls.get(stack.pop(), {}).values() for f in run} - found
+            found |= more
+            stack += more
+        return found
 
-    def _uses(
-        self, things: Collection[Thing], blind: Collection[str], inside: Collection[ast.AST]
-    ) -> Iterator[tuple[ast.expr, Context, bool]]:
+    def _made_in(self, thing: Thing) -> bool:
+        if thing is UNKNOWN or thing.node is None:
+            return False
+        around = {thing.node, *self._tree.ancestors(thing.node)}
+        return thing.node in self._inside or any(f.context == thing.context and f.owner in around for f in self._frames)
+
+    def _changed(self) -> set[Thing]:
+        """The tensors that the region changes in place; UNKNOWN among them where that is not known."""
+        effects = self._flow.effects
+        done = [e for by_node in effects.values() for node, es in by_node.items() if node in self._inside for e in es]
+        done += [e for frame in self._frames for es in effects.get(frame, {}).values() for e in es]
+        things = {e.thing for e in done if e.kind in ("changes", "changes all") and e.thing is not None}
+        return {t for t in things if t is UNKNOWN or t.kind in MEMORY}
+
+    def _uses(self, things: Collection[Thing]) -> Iterator[tuple[ast.expr, Context, bool]]:
         """The expressions outside that may be one of the things, or (not directly) containers that hold one."""
         containers = {t for t in self._flow.heap.attributes if t.kind in python.CONTAINERS and self._holds(t, things)}
         for (node, context), values in [*self._flow.values.items()]:
-            if node in inside or any(call in inside for call in context) or not isinstance(node, ast.expr):
+            if node in self._inside or not isinstance(node, ast.expr) or any(c in self._inside for c in context):
                 continue
-            unseen = False
             if isinstance(node, ast.Name) and self._owner(node) is self._roles.scope:
-                unseen = node.id in blind
                 values = self._there(node, context, values)
-            if unseen or not values.isdisjoint(things):
+            if not values.isdisjoint(things):
                 yield node, context, True
             elif not values.isdisjoint(containers):
                 yield node, context, False
@@ -119,13 +160,22 @@ class Graphs:
             return values
         found: set[Thing] = set()
         for binding in self._roles.reaching(self._roles.scope).before(read.id, self._tree.statement(read)):
-            if not isinstance(binding, ast.Assign) or not all(isinstance(t, ast.Name) for t in binding.targets):
+            if not isinstance(binding, ast.Assign):
                 return values
             given = self._flow.values.get((binding.value, context))
+            if given is not None and not all(isinstance(t, ast.Name) for t in binding.targets):
+                given = self._unpacked(given, binding.targets)
             if given is None or UNKNOWN in given:
                 return values
             found |= given
         return values & found if found else NOTHING
+
+    def _unpacked(self, values: Things, targets: Sequence[ast.expr]) -> Things | None:
+        """What names get of values that are unpacked into them; None where that is not known."""
+        plain = all(isinstance(t, ast.Tuple) and all(isinstance(e, ast.Name) for e in t.elts) for t in targets)
+        if not plain or not all(t.kind in python.CONTAINERS for t in values):
+            return None
+        return frozenset(below for t in values for below in self._flow.heap.below(t))
 
     def _is_key(self, name: ast.Name) -> bool:
         """Whether a name is a key or a number of what it stands beside: `for name, x in items.items()`, `enumerate`."""
@@ -178,9 +228,7 @@ class Graphs:
         if qualified.startswith("numpy."):
             return True  # of a tensor with a graph it would take none
         last = qualified.removeprefix("torch.")
-        if qualified in torch_api.OF_HOST or last in torch_api.names("torch", dtype="bool"):
-            return True
-        if last in torch_api.names("torch", memory="number"):
+        if last in torch_api.names("torch", graph=False):
             return True
         reports = is_report(self._tree, call) or libraries.role(qualified) == "reports"
         return reports and not libraries.LOGS_VALUES.isdisjoint((qualified, self._tree.last_name(call.func)))
@@ -202,18 +250,30 @@ class Graphs:
             return NOTHING if number else _held(parent, SHOWS, node)
         if isinstance(parent, ast.BinOp) and _is_text(parent.left):
             return _held(parent, SHOWS, node)
-        if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.AugAssign)) and direct:
+        computes = isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.AugAssign))
+        if direct and (computes or (isinstance(parent, ast.Subscript) and parent.value is node)):
             return self._made_at(parent, context)
-        if isinstance(parent, ast.Assign) and direct:  # written into another tensor, which then is part of the graph
-            written = [t.value for t in parent.targets if isinstance(t, ast.Subscript)]
-            return frozenset(t for w in written for t in self._values(w, context) if t.kind in MEMORY)
+        if isinstance(parent, ast.Assign):
+            places = [
+                p.value for t in parent.targets for p in _parts(t) if isinstance(p, (ast.Subscript, ast.Attribute))
+            ]
+            holders = frozenset(t for place in places for t in self._values(place, context))
+            if any(t.kind not in (*MEMORY, *python.CONTAINERS, "instance") for t in holders):
+                return _held(parent, TAKES_ON, node)
+            return self._memory(holders) if direct else NOTHING  # written into a tensor, which then has the graph
         if isinstance(parent, FLOWS):
             return NOTHING
         return _held(parent, ASKS, node)
 
+    @staticmethod
+    def _memory(things: Things) -> Things:
+        return frozenset(t for t in things if t.kind in MEMORY)
+
     def _attribute(self, parent: ast.Attribute, node: ast.expr, context: Context, direct: bool) -> Things | Held:
         call = self._tree.parents[parent]
         called = isinstance(call, ast.Call) and call.func is parent
+        if called and parent.attr in torch_api.OF["distribution"] and _all_distributions(self._values(node, context)):
+            return self._made_at(call, context) if torch_api.OF["distribution"][parent.attr].graph else NOTHING
         if not direct:
             known = any(python.does(kind, parent.attr) for kind in python.CONTAINERS)
             return NOTHING if called and known else _held(parent, ASKS, node)
@@ -249,6 +309,8 @@ class Graphs:
             if kinds and kinds <= {*MEMORY} and call.func.attr in torch_api.OF["tensor"]:
                 changes = torch_api.OF["tensor"][call.func.attr].memory == "in place"
                 return receivers if changes else self._made_at(call, context)
+        if (self._tree.qualified(call.func) or "").startswith(DISTRIBUTIONS):
+            return frozenset(t for t in self._values(call, context) if t.name.startswith(DISTRIBUTIONS))
         module, _, function = (self._tree.qualified(call.func) or "").rpartition(".")
         of_torch = module == "torch" and function in torch_api.OF["torch"]
         if of_torch or (module == "torch.nn.functional" and function in torch_api.OF["functional"]):
@@ -261,16 +323,16 @@ class Graphs:
     def _made_at(self, node: ast.AST, context: Context) -> Things | Held:
         """The tensors that an expression or an augmented assignment makes."""
         found = self._values(node, context) | self._flow.heap.made_at(node, context)
-        made = frozenset(t for t in found if t.kind in MEMORY)
-        if UNKNOWN not in found or not isinstance(node, ast.expr):
-            return made
-        used = self._use(node, context, True)  # what it is cannot be followed: only here
-        return used if isinstance(used, Held) else made | used
+        return _held(node, TAKES_ON, node) if UNKNOWN in found else self._memory(found)
 
 
-def _held(at: ast.AST, what: str, node: ast.expr) -> Held:
+def _held(at: ast.AST, what: str, node: ast.AST) -> Held:
     text = ast.unparse(node)
     return Held(at, what.format(text if len(text) <= SHOWN else "a tensor"))
+
+
+def _all_distributions(things: Things) -> bool:
+    return bool(things) and all(t.kind == "made" and t.name.startswith(DISTRIBUTIONS) for t in things)
 
 
 def _leaves_graph(node: ast.AST) -> bool:
@@ -278,6 +340,13 @@ def _leaves_graph(node: ast.AST) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr in LEAVES
     return isinstance(node, ast.Compare) or (isinstance(node, ast.Attribute) and node.attr == "data")
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    """The parts of a target."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [part for element in target.elts for part in _parts(element)]
+    return [target]
 
 
 def _is_text(node: ast.expr) -> bool:

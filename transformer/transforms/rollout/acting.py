@@ -13,8 +13,9 @@ from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
 from transformer.syntax.rewrite import Edits, without_blank_lines
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.rollout.policy import acting_callee, calls_before_update, root
+from transformer.values.effects.graphs import Graphs
 from transformer.values.networks.without_gradients import differs
 
 INFO = TransformInfo(
@@ -22,14 +23,15 @@ INFO = TransformInfo(
     brief="acting records no gradients",
     summary="decide on the actions under torch.no_grad()",
     applies=(
-        "to the calls of a trained network that decide on the actions, where nothing but numbers leaves their results, "
-        "and the network is made of modules and functions that are known to compute the same without gradients"
+        "to the calls of a trained network that decide on the actions, where of their results, and of all that is "
+        "computed of them, nothing but values is used, and the network is made of modules and functions that are known "
+        "to compute the same without gradients"
     ),
     safety=(
-        "What the network returns is turned into numbers for the environment; no loss is computed of it, so its graph "
-        "was recorded for nothing. Linear layers with a bias, convolutions without groups, what works element by "
-        "element, along a dimension or picks the largest, and distributions compute the same bits, and draw the same "
-        "numbers, whether it is recorded or not."
+        "No loss is computed of what the network returns, but of its values alone: `.detach()`, `.item()`, `.numpy()`. "
+        "So its graph was recorded for nothing, and nothing shows whether there was one. Linear layers with a bias, "
+        "convolutions without groups, what works element by element, along a dimension or picks the largest, and "
+        "distributions compute the same bits, and draw the same numbers, whether it is recorded or not."
     ),
     costs="A graph is recorded of each action, and the policy is not compiled: act under torch.no_grad().",
     needs=(),
@@ -66,18 +68,35 @@ def apply(state: State) -> Rewrite:
     made = [call for _, value in roles.assignments(network) if (call := tree.constructor(value)) is not None]
     if len(made) != 1 or network in roles.variant:
         raise Skip(f"{network} is not made once, of a class of this file")
-    if (found := differs(roles, tree.classes[ast.unparse(made[0].func)])) is not None:
+    called = callee.attr if isinstance(callee, ast.Attribute) else "forward"
+    if (found := differs(roles, tree.classes[ast.unparse(made[0].func)], called)) is not None:
         raise Skip(f"{found}, of which it is not known that it computes the same without gradients")
     edits = Edits(state.source)
     for stmt in dict.fromkeys(tree.statement(call) for call in bare):
-        if not isinstance(stmt, ast.Assign) or not _leaves_numbers(roles, stmt, FOLLOWED):
-            raise Skip(f"more than numbers may come of what line {stmt.lineno} computes")
+        _check_use(roles, stmt)
         line = edits.lines_of(stmt)
         block = cst.parse_statement("with torch.no_grad():\n    pass\n")
         assert isinstance(block, cst.With)
         moved = without_blank_lines(line).with_changes(leading_lines=[])
         edits.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
     return Rewrite(edits)
+
+
+def _check_use(roles: Roles, stmt: ast.stmt) -> None:
+    """Nothing can tell what a statement computes, or writes into, from the same without a graph.
+
+    Raises:
+        Skip: something may.
+    """
+    numbers = isinstance(stmt, ast.Assign) and _leaves_numbers(roles, stmt, FOLLOWED)
+    if not numbers:
+        if roles.kind == "off-policy" or not isinstance(stmt, ast.Assign):
+            raise Skip(f"more than numbers may come of what line {stmt.lineno} computes")
+        if not all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred)) for n in stmt.targets):
+            raise Skip(f"line {stmt.lineno} keeps what it computes in an object")
+    names = () if numbers else access(stmt).binds
+    if (held := roles.get(Graphs).seen(names, [stmt], in_place=True)) is not None:
+        raise Skip(f"line {held.lineno or stmt.lineno} {held.what}")
 
 
 def _leaves_numbers(roles: Roles, stmt: ast.Assign, depth: int) -> bool:
@@ -128,4 +147,4 @@ def _takes(roles: Roles, outer: ast.AST, name: ast.Name) -> bool:
     return inner is name
 
 
-TRANSFORM = Transform(INFO, apply, ("off-policy",))
+TRANSFORM = Transform(INFO, apply, BOTH)

@@ -1,0 +1,114 @@
+"""Acting on-policy outside of torch.no_grad(): nothing that is kept of it may show, or need, its graph."""
+
+import textwrap
+
+import pytest
+from cases import turn
+from scripts import PARTS, script
+
+from transformer import Applied, Skipped, Step
+
+ACT = """
+action, logprob, _, value = agent.get_action_and_value(next_obs)
+values[step] = value.flatten().detach()
+"""
+RECORD = "actions[step] = action\nlogprobs[step] = logprob.detach()"
+HEADS = """
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.actor = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def get_value(self, x):
+        return self.critic(x)
+
+    def act(self, x):
+        {act}
+
+    def get_action_and_value(self, x, action=None):
+        probs = Categorical(logits=self.actor(x))
+        if action is None:
+            action = probs.sample()
+        return action, probs.log_prob(action), probs.entropy(), self.critic(x)
+"""
+
+
+def acting(**parts: str) -> Step:
+    given = {"act": ACT.strip(), "record": RECORD} | parts
+    return turn("acting", script({name: textwrap.dedent(text) for name, text in given.items()}))
+
+
+def heads(act: str = "return self.actor(x), self.critic(x)") -> str:
+    return HEADS.replace("{act}", act.replace("\n", "\n        "))
+
+
+OF_LOGITS = """
+logits, value = agent.act(next_obs)
+probs = Categorical(logits=logits)
+action = probs.sample()
+logprob = probs.log_prob(action)
+values[step] = value.detach().view(-1)
+"""
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"record": "actions[step] = action\nlogprobs[step] = torch.tensor(logprob.tolist())"},
+        {"record": "actions[step] = action\nlogprobs[step] = logprob.data"},
+        {"agent": heads(), "act": OF_LOGITS},
+        {"agent": heads("logits = self.actor(x)\nreturn logits, self.critic(x)"), "act": OF_LOGITS},
+        {
+            "before_loop": "kept = []",
+            "record": "actions[step] = action\nkept.append((logprob, value))\nlogprobs[step] = kept[-1][0].detach()",
+        },
+        {"functions": "def plain(x):\n    return x.detach()\n", "record": RECORD.replace(".detach()", "").replace(
+            "= logprob", "= plain(logprob)")},
+    ],
+    ids=["detach", "tolist", "data", "a distribution", "a name in the method", "a list", "a function"],
+)  # fmt: skip
+def test_acting_on_policy(parts: dict[str, str]) -> None:
+    step = acting(**parts)
+    assert isinstance(step.outcome, Applied), step.outcome
+    added = [line.strip() for line in step.after.splitlines() if line not in step.before.splitlines()]
+    assert added[0] == "with torch.no_grad():"
+    assert len(added) == 2
+
+
+KEPT_GRAPH = "actions[step] = action\n" + "logprobs[step] = logprob"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"record": KEPT_GRAPH},  # update() goes backward through it
+        {"record": RECORD + "\nprint(logprob)"},
+        {"record": RECORD + "\nother = logprob\nprint(other.grad_fn)"},
+        {"record": RECORD + "\nif value.requires_grad:\n    global_step += 1"},
+        {"record": RECORD + "\nextra.append(value.sum())", "head": "extra = []",
+         "optimize": "loss += extra[-1]\noptimizer.zero_grad()\nloss.backward(retain_graph=True)\noptimizer.step()"},
+        {"agent": heads(), "act": OF_LOGITS.replace(".log_prob(action)", ".log_prob(action)\nprint(logprob)")},
+        {"agent": heads(), "act": OF_LOGITS + "print(probs)"},
+        {"agent": heads(), "act": OF_LOGITS + "print(probs.probs)"},
+        {"agent": heads(), "act": OF_LOGITS + "action = torch.distributions.Normal(value, 1).rsample()\nprint(action)"},
+        {"functions": "def shown(x):\n    print(x)\n", "record": RECORD + "\nshown(logprob)"},
+        {"functions": "class Kept:\n    pass\n\nlast = Kept()\n",
+         "record": RECORD + "\nlast.value = value\nprint(last.value)"},
+        {"third_party": "import strange", "record": RECORD + "\nstrange.keep(value)"},
+        {"third_party": "import strange", "record": RECORD + "\nstrange.last = value"},
+        {"third_party": "import strange", "record": RECORD + "\nstrange.kept[step] = value"},
+        {"agent": heads("x *= self.critic(x)\nreturn self.actor(x), self.critic(x)"), "act": OF_LOGITS,
+         "store": "obs[step] = next_obs.clone()\ndones[step] = next_done",
+         "step": "print(next_obs)\n<was>"},
+        {"agent": heads("x.add_(self.critic(x))\nreturn self.actor(x), self.critic(x)"), "act": OF_LOGITS,
+         "store": "obs[step] = next_obs.clone()\ndones[step] = next_done",
+         "step": "print(next_obs)\n<was>"},
+    ],
+)  # fmt: skip
+def test_what_may_tell_that_acting_has_a_graph(parts: dict[str, str]) -> None:
+    parts = {name: text.replace("<was>", PARTS[name]) for name, text in parts.items()}
+    step = acting(**parts)
+    assert isinstance(step.outcome, Skipped), step.after
+    assert step.outcome.left_as_it_was
