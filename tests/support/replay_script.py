@@ -149,6 +149,14 @@ def replay(**parts: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def learning_first(source: str) -> str:
+    """The script with its update above the environment's step, where the one before it has been stored."""
+    lines = source.splitlines(keepends=True)
+    step = next(i for i, line in enumerate(lines) if "envs.step(" in line)
+    learn = next(i for i, line in enumerate(lines) if line.startswith("        if global_step > args.learning_starts"))
+    return "".join([*lines[:step], *lines[learn:], *lines[step:learn]])
+
+
 def changed(part: str, old: str, new: str) -> str:
     """A part with one piece of its text, which must occur in it once, replaced."""
     text = textwrap.dedent(PARTS[part])

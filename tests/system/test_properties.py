@@ -44,6 +44,7 @@ def test_the_template_is_fully_converted() -> None:
     expected = [
         "dissolve",
         "inline",
+        "acting",
         "scatter-rows",
         "last-step",
         "on-device",
@@ -59,8 +60,8 @@ def test_the_template_is_fully_converted() -> None:
         "fused-envs",
     ]
     assert left == expected, (
-        "it has no class, one loop, one update, one policy, no images, memory or parallel environments, and makes "
-        "nothing on the host"
+        "it has no class, one loop, one update, one policy under torch.no_grad(), no images, memory or parallel "
+        "environments, and makes nothing on the host"
     )
 
 

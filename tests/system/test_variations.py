@@ -17,6 +17,7 @@ from transformer.verify import compare, record
 NOT_NEEDED = {
     "dissolve": "no class of this file trains",
     "scatter-rows": "no loop adds to the rows of a tensor",
+    "acting": "the actions are decided on under torch.no_grad() already",
     "inline": "rollout and update stand in one training loop already",
     "acting-method": "the call that decides on the actions has a name already",
     "acting-statements": "what decides on the actions has a name already",

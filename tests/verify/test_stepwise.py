@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from replay_script import changed, replay
+from replay_script import changed, learning_first, replay
 
+from transformer import convert
 from transformer.verify import compare
 from transformer.verify.length import WARM_UP, find_length
 from transformer.verify.record import record_run
@@ -65,3 +66,13 @@ def test_the_clock_stands_still_within_a_turn(script: Path) -> None:
         ]
         assert lines[0]
         assert (lines[0] == lines[1]) is stepwise
+
+
+def test_an_update_above_the_step_of_the_environment(script: Path) -> None:
+    source = learning_first(replay())
+    plain, conversion = convert(replay()), convert(source)
+    assert [s.applied for s in conversion.steps] == [s.applied for s in plain.steps]
+    assert sum(s.applied for s in conversion.steps) > 5
+    original = record_run(Run(script, source=source), stepwise=True)
+    assert compare(original, record_run(Run(script, source=conversion.source), stepwise=True)) == ()
+    assert compare(original, record_run(Run(script, source=plain.source), stepwise=True)) != ()

@@ -295,9 +295,7 @@ class Roles:
         block = self._common_block(loop, step, opts[0])
         if replay is None or block is None:
             return None
-        collect, learn = (self._in_block(block, n) for n in (step, opts[0]))
-        if block.index(learn) < block.index(collect):
-            return None
+        collect, learn = (self._in_block(block, n) for n in (step, opts[0]))  # in either order
         regions = off_policy.regions(self.tree, loop, opts, replay)
         return Phases(loop, block, collect, learn, (), (), step, opts[0], regions, replay)
 
@@ -750,6 +748,12 @@ class Phases:
     """Off-policy, where there are neither `steps` nor `updates`: what is computed for each update."""
     replay: str | None = None
     """Off-policy: the name of what keeps the environment's steps."""
+
+    @property
+    def acting(self) -> list[ast.stmt]:
+        """The statements of the block that decide on actions and keep steps: those above `learn`, or around it."""
+        last = self.block.index(self.collect) if self.collect in self.block else 0
+        return [s for s in self.block[: max(last + 1, self.block.index(self.learn))] if s is not self.learn]
 
 
 ELSEWHERE = ast.Call(ast.Name("environment", ast.Load()), [], [])

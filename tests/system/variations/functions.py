@@ -40,6 +40,17 @@ DECIDING = """
 
 VARIATIONS = [
     Variation(
+        "gradients of acting are recorded, and their values alone are kept",
+        {
+            "act": """
+                action, logprob, _, value = agent.get_action_and_value(next_obs)
+                values[step] = value.flatten().detach()
+            """,
+            "record": "actions[step] = action\nlogprobs[step] = logprob.data",
+        },
+        {"acting": None},
+    ),
+    Variation(
         "a function decides on the actions",
         {
             "functions": DECIDING,
@@ -48,6 +59,7 @@ VARIATIONS = [
             "step": PARTS["step"].replace("action.cpu().numpy()", "action"),
         },
         {
+            "acting": "no call of a trained network decides on the actions",
             "acting-method": None,
             "inline": None,
             "policy": "no call of a trained network decides on the actions",

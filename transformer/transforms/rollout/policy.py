@@ -77,7 +77,7 @@ def apply(state: State) -> Rewrite:
 def calls_before_update(roles: Roles) -> list[ast.Call]:
     """Calls of trained networks, or of their methods, in the rollout and the advantages."""
     p = roles.phases
-    nodes = (n for stmt in p.block[: p.block.index(p.learn)] for n in walk(stmt))
+    nodes = (n for stmt in p.acting for n in walk(stmt))
     found = [n for n in nodes if isinstance(n, ast.Call) and root(n.func) in roles.modules]
     return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 

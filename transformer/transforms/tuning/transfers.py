@@ -49,7 +49,7 @@ def apply(state: State) -> Rewrite:
     if roles.kind == "on-policy" and roles.rollout is None and not state.history.in_turns:
         raise Skip("the rollout loop is gone")
     p = roles.phases
-    acting = roles.rollout.body if roles.rollout is not None else p.block[: p.block.index(p.learn)]
+    acting = roles.rollout.body if roles.rollout is not None else p.acting
     edits, tensors, known, left = Edits(state.source), roles.get(Tensors), roles.get(KnownArrays), False
     for stmt in statements(acting):
         changes = [
