@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from transformer.verify.checks import lockstep_check
+from transformer.verify.checks import lockstep_check, never_called
 from transformer.verify.harness import tensors
 from transformer.verify.harness.attributes import Attributes
 from transformer.verify.harness.instrument import HOOKS_NAME, compile_with_hooks
@@ -272,11 +272,23 @@ def test_a_function_never_called_after_its_warm_up_is_not_called_equal(
     training: Training, tmp_path: Path, calls: int, reason: str, advice: str
 ) -> None:
     lockstep = run(tmp_path, training.policy, lambda f: f)
-    early = Lockstep((Function("policy", calls, 0), Function("gae", 5, 3)), lockstep.errors, (), 2, 0.0)
+    others = (Function("gae", 5, 3),) if calls else ()
+    early = Lockstep((Function("policy", calls, 0), *others), lockstep.errors, (), 2, 0.0)
     check = lockstep_check("cuda-graphs", early)
     assert (check.status, check.reason.split(";")[0]) == ("not run", reason)
     assert advice in check.reason
     assert ("called too seldom" in check.reason) == bool(calls)
+
+
+def test_a_function_that_no_argument_asks_for_is_told(training: Training, tmp_path: Path) -> None:
+    errors = run(tmp_path, training.policy, lambda f: f).errors
+    policy, uncalled = Function("policy", 5, 3), Function("update_alpha", 0, 0)
+    check = lockstep_check("compiled", Lockstep((policy, uncalled), errors, (), 2, 0.0))
+    assert check.status == "equal"
+    (told,) = never_called([check])
+    assert told.startswith("update_alpha() is compiled, and never called")
+    called = lockstep_check("compiled", Lockstep((Function("update_alpha", 4, 2),), errors, (), 2, 0.0))
+    assert list(never_called([check, called])) == []
 
 
 def test_both_kinds_of_functions_that_are_not_judged_are_said() -> None:

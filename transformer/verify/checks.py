@@ -97,6 +97,8 @@ def lockstep_check(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] 
     if not lockstep.functions:
         return Check(name, "not run", reason="the script compiled no function")
     idle = [f for f in lockstep.functions if not f.replays]
+    if len(idle) < len(lockstep.functions):
+        idle = [f for f in idle if f.calls]  # what no argument asks for keeps nobody from judging the others
     rows = (*_lockstep_rows(lockstep.errors), *_log_rows(logs))
     faults = tuple(f"{f.function}, call {f.call}: {f.text}" for f in lockstep.faults)
     wrong = tuple(_sentence(e) for e in _first_of_each(e for e in lockstep.errors if not within(e)))
@@ -136,6 +138,14 @@ def _guard(reason: str) -> str:
     """What a guard looks at, without the value that it expected."""
     text = re.sub(r"^\d+/\d+: ", "", reason)
     return re.split(r" == | is | in |, actual|; ", text)[0].strip()
+
+
+def never_called(checks: Iterable[Check]) -> Iterator[str]:
+    """The compiled functions that no check called, one sentence each."""
+    functions = [f for check in checks if check.lockstep is not None for f in check.lockstep.functions]
+    called = {f.name for f in functions if f.calls}
+    for name in dict.fromkeys(f.name for f in functions if f.name not in called):
+        yield f"{name}() is compiled, and never called with these arguments"
 
 
 def _idle(functions: Sequence[Function], iterations: int) -> str:

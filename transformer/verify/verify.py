@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from transformer.syntax import header, text
 from transformer.verify.arguments import added_options, lines_without_options, without_options
 from transformer.verify.bits import same_number
-from transformer.verify.checks import Check, lockstep_check, precision_check, recorded_check
+from transformer.verify.checks import Check, lockstep_check, never_called, precision_check, recorded_check
 from transformer.verify.compare import compare
 from transformer.verify.exercised import not_exercised, sites_of
 from transformer.verify.first_iteration import OTHER_CLOCK, compare_first_log
@@ -263,7 +263,7 @@ class _Checks:
             tuple(self._notes),
             tuple(Arguments(comparison.run.args, comparison.episodes) for comparison in others),
             _scripts(self._task),
-            not_exercised(sites_of(c.original for c in (self._usual, *others))),
+            (*not_exercised(sites_of(c.original for c in (self._usual, *others))), *never_called(checks)),
             time.monotonic() - self._since,
             timed,
         )
