@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 
 import pytest
@@ -87,3 +88,41 @@ def store():
     source = source.replace(direct, "queue.append((obs, next_obs, actions, rewards, dones))\n        store()")
     roles = recognise(read(source, 120)).roles
     assert (roles.kind, roles.phases.replay) == ("off-policy", "rb")
+
+
+LEARNER = """
+class Learner:
+    def __init__(self):
+        self.memory = Replay()
+        self.q_network = QNetwork()
+        self.target_network = QNetwork()
+        self.optimizer = optim.Adam(self.q_network.parameters(), lr=1e-2)
+        self.count = 8
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("keeping", "first"),
+    [
+        ("learner.memory.add(", "with torch.no_grad():\n    best"),
+        ("learner.memory.rows.append((", "with torch.no_grad():\n    best"),
+        ("learner.keep(", "loss.backward()"),  # the object itself keeps steps: all that is asked of it may
+    ],
+)
+def test_an_object_that_learns_from_what_it_keeps(keeping: str, first: str) -> None:
+    text = replay(sample="b_obs, b_next_obs, b_actions, b_rewards, b_dones = learner.memory.sample(learner.count)")
+    for name in ("q_network", "target_network", "optimizer"):
+        start, end = text.split('if __name__ == "__main__":')
+        text = start + 'if __name__ == "__main__":' + re.sub(rf"\b{name}\b", f"learner.{name}", end)
+    text = re.sub(r"    learner\.\w+ = .*\n", "", text).replace("envs, rb = Envs(), Replay()", "envs = Envs()")
+    text = text.replace("    start_time =", "    learner = Learner()\n    start_time =")
+    text = text.replace('if __name__ == "__main__":', LEARNER + 'if __name__ == "__main__":')
+    text = text.replace(
+        "rb.add(obs, next_obs, actions, rewards, dones)",
+        keeping + "obs, next_obs, actions, rewards, dones" + ")" * keeping.count("("),
+    )
+    made = recognise(read(text, 120))
+    (region,) = made.roles.phases.regions
+    assert "\n".join(ast.unparse(s) for s in region.statements).startswith(first)

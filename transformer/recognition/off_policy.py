@@ -37,8 +37,9 @@ class Region:
         return self.block[self.first : self.last + 1]
 
 
-def regions(tree: Tree, loop: Loop, steps: Sequence[ast.Call], replay: str) -> tuple[Region, ...]:
+def regions(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call], replay: str) -> tuple[Region, ...]:
     """The update regions of a training loop, one for each block that steps optimizers, in the order of the text."""
+    kept = _kept_in(tree, loop, env_step, replay)
     by_block: dict[ast.stmt, tuple[list[ast.stmt], list[ast.Call]]] = {}
     for step in steps:
         if loop in tree.ancestors(step):
@@ -49,14 +50,14 @@ def regions(tree: Tree, loop: Loop, steps: Sequence[ast.Call], replay: str) -> t
     for block, own in by_block.values():
         left = own
         while left:  # another region between two steps parts them
-            region = _region(tree, block, left, stepped, replay)
+            region = _region(tree, block, left, stepped, kept)
             found.append(region)
             left = [step for step in left if block.index(tree.statement(step)) < region.first]
     return tuple(sorted(found, key=lambda r: r.block[r.first].lineno))
 
 
 def _region(
-    tree: Tree, block: list[ast.stmt], steps: Sequence[ast.Call], stepped: Set[ast.stmt], replay: str
+    tree: Tree, block: list[ast.stmt], steps: Sequence[ast.Call], stepped: Set[ast.stmt], kept: Set[str]
 ) -> Region:
     """The statements up to a block's last step that lead to its losses, but for those that sample or are on the host.
 
@@ -75,7 +76,7 @@ def _region(
         leads = bool(reads.binds & needed) or any(_calls(s, "backward", "zero_grad") for s in statements([stmt]))
         if not (leads or stmt in own or _clips(stmt)):
             continue
-        if stmt not in own and _is_host_work(tree, stmt, replay):
+        if stmt not in own and _is_host_work(tree, stmt, kept):
             break
         first = place
         needed |= reads.reads
@@ -103,10 +104,16 @@ def _clips(stmt: ast.stmt) -> bool:
     )
 
 
-def _is_host_work(tree: Tree, stmt: ast.stmt, replay: str) -> bool:
-    """Whether a statement has the replay buffer sampled, draws indices, or makes tensors of what is on the host."""
+def _is_host_work(tree: Tree, stmt: ast.stmt, kept: Set[str]) -> bool:
+    """Whether a statement has the replay buffer sampled, draws indices, or makes tensors of what is on the host.
+
+    Args:
+        tree: the script.
+        stmt: the statement.
+        kept: the names, or attributes of names, that keep steps.
+    """
     for node in walk(stmt):
-        if isinstance(node, ast.Name) and node.id == replay:
+        if isinstance(node, (ast.Name, ast.Attribute)) and unparse(node) in kept:
             outer = tree.parents[node]
             if not (isinstance(outer, ast.Subscript) and outer.value is node):  # rows of a tensor, which it may be
                 return True
@@ -134,6 +141,15 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
                     if any(unparse(tree.parents[n]) not in written for n in reads):
                         return name
     return None
+
+
+def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str) -> set[str]:
+    """Where an object keeps steps: `agent.memory` for an agent that learns too, or the object itself."""
+    observed = _from_step(tree, loop, env_step)
+    stores = (place for stmt in statements(loop.body) for place in _stored_in(stmt, observed))
+    plain = (s for s in stores if all(isinstance(n, (ast.Name, ast.Attribute, ast.expr_context)) for n in walk(s)))
+    paths = (unparse(s).split(".") for s in plain)
+    return {".".join(path[:2]) for path in paths if path[0] == replay} or {replay}
 
 
 def _handed_on(tree: Tree, inside: Sequence[ast.stmt], observed: Set[str]) -> dict[str, None]:
@@ -172,18 +188,22 @@ def _from_step(tree: Tree, loop: Loop, env_step: ast.Call) -> set[str]:
 
 def _stores(stmt: ast.stmt, observed: Set[str]) -> Iterator[str]:
     """The names of objects that a statement gives something of `observed` to."""
-    targets: list[ast.expr] = []
-    if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and isinstance(stmt.value.func, ast.Attribute):
-        given = [*stmt.value.args, *(k.value for k in stmt.value.keywords)]
-        targets = [stmt.value.func.value] if names_in(given) & observed else []
-    elif isinstance(stmt, ast.Assign) and names_in([stmt.value]) & observed:
-        parts = [e for t in stmt.targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
-        targets = [t for t in parts if isinstance(t, ast.Subscript)]
-    for target in targets:
+    for target in _stored_in(stmt, observed):
         while isinstance(target, (ast.Attribute, ast.Subscript)):
             target = target.value
         if isinstance(target, ast.Name):
             yield target.id
+
+
+def _stored_in(stmt: ast.stmt, observed: Set[str]) -> list[ast.expr]:
+    """What a statement gives something of `observed` to, by a method or as an item."""
+    if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Call) and isinstance(stmt.value.func, ast.Attribute):
+        given = [*stmt.value.args, *(k.value for k in stmt.value.keywords)]
+        return [stmt.value.func.value] if names_in(given) & observed else []
+    if isinstance(stmt, ast.Assign) and names_in([stmt.value]) & observed:
+        parts = [e for t in stmt.targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
+        return [t.value for t in parts if isinstance(t, ast.Subscript)]
+    return []
 
 
 def leading(inside: Sequence[ast.stmt], steps: Sequence[ast.stmt]) -> set[str]:

@@ -296,7 +296,7 @@ class Roles:
         if replay is None or block is None:
             return None
         collect, learn = (self._in_block(block, n) for n in (step, opts[0]))  # in either order
-        regions = off_policy.regions(self.tree, loop, opts, replay)
+        regions = off_policy.regions(self.tree, loop, step, opts, replay)
         return Phases(loop, block, collect, learn, (), (), step, opts[0], regions, replay)
 
     def _phases_of_rollouts(self) -> Phases:

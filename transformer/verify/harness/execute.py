@@ -26,6 +26,7 @@ from .environments import EnoughIterations, EnvironmentSteps, shorten_episodes
 from .events import Events
 from .exercised import Exercised
 from .guard import die_with_parent
+from .imports import hook_modules_of
 from .instrument import HOOKS_NAME, compile_with_hooks
 from .job import Episodes, Job
 from .journal import Journal
@@ -193,6 +194,7 @@ def run_as_main(
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=str(script), __builtins__=__builtins__, **{HOOKS_NAME: hooks})
     sys.modules["__main__"] = module
+    hook_modules_of(script.parent, hooks)
     exec(compile_with_hooks(script, hooks, route), module.__dict__)
 
 

@@ -1,13 +1,16 @@
-"""Calls a function on a module as soon as the script imports it, without importing it sooner."""
+"""Calls a function on a module as soon as the script imports it; runs those beside the script as the script itself."""
 
 from __future__ import annotations
 
 import importlib.abc
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from .instrument import HOOKS_NAME, Hook, compile_with_hooks
 
 Patch = Callable[[ModuleType], None]
 
@@ -40,3 +43,42 @@ class _PatchOnImport(importlib.abc.MetaPathFinder):
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+
+def hook_modules_of(folder: Path, hooks: Mapping[str, Hook]) -> None:
+    """Have the calls routed through `hooks` in the modules of a folder, too: they are the script's own code.
+
+    What is converted with a script stands in it then, and must be seen by the same rules before and after.
+    """
+    sys.meta_path.insert(sys.meta_path.index(PathFinder), _Hooked(folder, hooks))  # below those that patch
+
+
+class _Hooked(importlib.abc.MetaPathFinder):
+    """Finds the modules of a folder."""
+
+    def __init__(self, folder: Path, hooks: Mapping[str, Hook]) -> None:
+        self._folder, self._hooks = folder, hooks
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.origin is None or not isinstance(spec.loader, SourceFileLoader):
+            return None
+        if not Path(spec.origin).is_relative_to(self._folder):
+            return None
+        spec.loader = _HookingLoader(fullname, spec.origin, self._hooks)
+        return spec
+
+
+class _HookingLoader(SourceFileLoader):
+    def __init__(self, fullname: str, path: str, hooks: Mapping[str, Hook]) -> None:
+        super().__init__(fullname, path)
+        self._hooks = hooks
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile_with_hooks(Path(self.path), self._hooks)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__[HOOKS_NAME] = self._hooks
+        super().exec_module(module)
