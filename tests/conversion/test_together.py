@@ -462,3 +462,14 @@ class TestConversion:
         files = {"train.py": "# coding: latin-1\nfrom agent import A\nA\n", "agent.py": "A = '→'\n"}
         _, conversion = convert_script(str(write(tmp_path, files)), [tmp_path / "agent.py"])
         assert [d.code for d in conversion.errors] == ["LC009"]
+
+
+@pytest.mark.parametrize("indent", ["\t", "  ", "        "])
+def test_blocks_are_indented_as_the_scripts(tmp_path: Path, indent: str) -> None:
+    text = 'def f(x):\n    if x:\n        # why\n        return """\n\tkept\n"""\n    return (\n        x,\n    )\n'
+    other = text.replace("    ", indent)
+    main = "from agent import f\n\nif f(1):\n    print(repr(f(1)), f(0))\n"
+    found = join(tmp_path, {"agent.py": other, "train.py": main})
+    assert "    if x:\n        # why\n        return" in found.text
+    assert '"""\n\tkept\n"""' in found.text
+    assert printed(tmp_path, found.text) == printed(tmp_path, main)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import libcst as cst
+
 from transformer.conversion.selection import SelectionError
 from transformer.conversion.together.modules import File, Import, Named, named, read_file
 from transformer.conversion.together.needed import without_unneeded, without_what_is_not_executed
@@ -94,6 +96,12 @@ def _followed(script: File, given: Mapping[Path, str], texts: Mapping[Path, str]
     return found
 
 
+def _with_indentation_of(script: str, text: str) -> str:
+    """A module's text, its blocks indented by what the script's are: by spaces, where that is with tabs."""
+    unit, module = cst.parse_module(script).default_indent, cst.parse_module(text)
+    return text if module.default_indent == unit else module.with_changes(default_indent=unit).code
+
+
 class _Walk:
     """Visits files as Python executes them."""
 
@@ -137,8 +145,9 @@ class _Walk:
         return file
 
     def _executed(self, text: str) -> str:
-        """A module's text as far as it is executed when it is imported, with the script's line ends."""
-        return without_what_is_not_executed(with_line_ends_of(self.found.script.tree.code, text))
+        """A module's text as far as it is executed when it is imported, with the script's line ends and indentation."""
+        script = self.found.script.tree.code
+        return without_what_is_not_executed(_with_indentation_of(script, with_line_ends_of(script, text)))
 
     def _root(self, file: File, stmt: Import, alias: ast.alias, what: Named) -> Path | None:
         if isinstance(stmt, ast.ImportFrom) and stmt.level:
