@@ -473,3 +473,15 @@ def test_blocks_are_indented_as_the_scripts(tmp_path: Path, indent: str) -> None
     assert "    if x:\n        # why\n        return" in found.text
     assert '"""\n\tkept\n"""' in found.text
     assert printed(tmp_path, found.text) == printed(tmp_path, main)
+
+
+def test_a_class_of_its_modules_name(tmp_path: Path) -> None:
+    files = {"TD3.py": "class TD3:\n    name = 'of TD3'\n", "train.py": "import TD3\n\nprint(TD3.TD3.name, TD3.TD3)\n"}
+    found = join(tmp_path, files, "TD3.py")
+    assert "print(TD3.name, TD3)" in found.text
+    assert "import TD3" not in found.text
+
+
+def test_a_local_of_a_classs_name(tmp_path: Path) -> None:
+    train = "import TD3\n\n\ndef f(TD4):\n    return TD3.TD4, TD4\n"
+    assert "something else" in refusals(tmp_path, {"TD3.py": "class TD4:\n    pass\n", "train.py": train}, "TD3.py")[0]

@@ -185,7 +185,8 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
         else:
             meaning = meanings.of(module, around.attr)
             own = str(meaning[2]) if meaning[0] == "own" else around.attr
-            if own in file.scopes.local or (own in file.scopes.used and meanings.of(file, own) != meaning):
+            others = own in file.scopes.used and not meanings.vanishes(file, own) and meanings.of(file, own) != meaning
+            if own in file.scopes.local or others:
                 yield refusal(file, node, f"`{own}` is something else in {file.name}, too: rename one of them")
     if bound in file.scopes.local:
         yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and a variable of a function, too")
