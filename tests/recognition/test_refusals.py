@@ -258,3 +258,40 @@ def test_names_that_are_seen_above_the_training() -> None:
 def test_what_to_do_about_a_file_that_is_no_script(source: str, advice: str) -> None:
     (found,) = convert(source).errors
     assert found.code == "LC001" and advice in found.advice
+
+
+LEARNERS = """\
+import torch
+
+
+class Learner:
+    def __init__(self, parameters):
+        self.optimizer = torch.optim.Adam(parameters)
+
+    def learn(self, loss):
+        loss.backward()
+        self.optimizer.step()
+
+
+class Other:
+    def learn(self, loss):
+        pass
+
+
+def evaluate(env):
+    for _ in range(9):
+        obs = env.step(0)
+
+
+learner = Learner(parameters) if args.first else Other()
+for step in range(99):
+    obs = env.step(1)
+    learner.learn(loss(obs))
+"""
+
+
+def test_a_method_that_may_be_another() -> None:
+    (found,) = convert(LEARNERS).diagnostics
+    assert found.code == "LC005"
+    assert found.line == 26
+    assert found.message.startswith("learner.learn() seems to step the optimizer on line 10")

@@ -159,6 +159,13 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
             "an optimizer is stepped here, but this file keeps no result of an environment's step(): it learns from no "
             "environment",
         )
+    if (called := _called_beside_a_step(tree, env_steps, opt)) is not None:
+        return at(
+            called,
+            "LC005",
+            f"{ast.unparse(called.func)}() seems to step the optimizer on line {opt.lineno}, but it is not shown which "
+            "method that is: make the object in one place, of one class, and call nothing else by the method's name",
+        )
     env = max(env_steps, key=lambda step: len(tree.loops_around(step)))  # not that of an evaluation
     here, there = (getattr(tree.scope_of(n), "name", "the module") for n in (env, opt))
     if here != there:
@@ -169,6 +176,18 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
             "not in one training loop",
         )
     return at(env, "LC004", f"the environment step here and the optimizer step on line {opt.lineno} share no loop")
+
+
+def _called_beside_a_step(tree: Tree, env_steps: Sequence[ast.Call], opt: ast.Call) -> ast.Call | None:
+    """A call, in a loop that steps an environment, of a method that is named as the one that steps the optimizer."""
+    method = tree.scope_of(opt)
+    if not isinstance(method, ast.FunctionDef) or not isinstance(tree.parents[method], ast.ClassDef):
+        return None
+    for loop in (loop for step in env_steps for loop in tree.loops_around(step)):
+        for node in walk(loop):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method.name:
+                return node
+    return None
 
 
 def in_async_function(function: ast.AsyncFunctionDef) -> Diagnostic:
