@@ -1,9 +1,7 @@
-import ast
-
 import pytest
 
 from transformer.dataflow.bound_by_text import seen_by_text
-from transformer.syntax.name_lookups import reaches_variables
+from transformer.syntax.name_lookups import variable_lookups
 from transformer.syntax.tree import Tree
 
 MOVED = "def f(x):\n    x += 1\n    return x\nx = 0\nx = f(x)\n"
@@ -42,7 +40,7 @@ def test_what_is_added_is_not() -> None:
     ],
 )
 def test_ways_to_reach_variables(code: str) -> None:
-    assert reaches_variables(Tree(code), None) is not None
+    assert any(variable_lookups(Tree(code), None))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,7 @@ def test_ways_to_reach_variables(code: str) -> None:
     ],
 )
 def test_what_reaches_none(code: str) -> None:
-    assert reaches_variables(Tree(code), None) is None
+    assert not any(variable_lookups(Tree(code), None))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ def test_what_reaches_none(code: str) -> None:
 def test_variables_of_a_function(code: str, found: bool) -> None:
     tree = Tree(f"def train():\n    {code}\n")
     function = tree.functions("train")[0]
-    assert isinstance(reaches_variables(tree, function), ast.expr) is found
+    assert any(variable_lookups(tree, function)) is found
 
 
 @pytest.mark.parametrize(
@@ -90,4 +88,27 @@ def test_variables_of_a_function(code: str, found: bool) -> None:
 )
 def test_other_functions_see_none_of_its_variables(code: str, found: bool) -> None:
     tree = Tree(f"def train():\n    x = 1\n{code}\n")
-    assert isinstance(reaches_variables(tree, tree.functions("train")[0]), ast.expr) is found
+    assert any(variable_lookups(tree, tree.functions("train")[0])) is found
+
+
+FIRST = "def train(lr):\n    log = make(lr)\n    {look}\n    x = 0\n    x += 1\n    {late}\n"
+
+
+@pytest.mark.parametrize(
+    ("look", "late", "changed", "seen"),
+    [
+        ("log.save(locals())", "pass", "    x += 1\n", False),
+        ("log.save(config=locals())", "log.end()", "    x += 1\n", False),
+        ("log.save(locals())", "log.save(locals())", "    x += 1\n", True),
+        ("log.save(locals())", "pass", "    log = make(lr)\n", True),
+        ("log.save(vars())", "pass", "    x += 1\n", True),
+        ("log.save(lambda: locals())", "pass", "    x += 1\n", True),
+        ("log.save(locals)", "pass", "    x += 1\n", True),
+        ("for _ in y:\n        log.save(locals())", "pass", "    x += 1\n", True),
+        ("def later():\n        return locals(), x", "later()", "    x += 1\n", True),
+    ],
+)
+def test_what_is_asked_before_it_is_bound(look: str, late: str, changed: str, seen: bool) -> None:
+    code = FIRST.format(look=look, late=late)
+    before, after = Tree(code), Tree(code.replace(changed, "    pass\n", 1))
+    assert (seen_by_text(before, after, before.functions("train")[0]) is not None) is seen

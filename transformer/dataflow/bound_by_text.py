@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Sequence
 
-from transformer.syntax.name_lookups import reaches_variables
+from transformer.syntax.name_lookups import variable_lookups
 from transformer.syntax.query import statements, walk
 from transformer.syntax.tree import Scope, Tree
 
@@ -20,13 +21,36 @@ def seen_by_text(before: Tree, after: Tree, scope: Scope) -> ast.expr | None:
     """
     sets_globals = any(isinstance(n, ast.Global) for n in walk(scope))
     function = scope if isinstance(scope, ast.FunctionDef) and not sets_globals else None
-    place = reaches_variables(before, function)
+    functions = [f for f in after.of(ast.FunctionDef) if f.name == getattr(scope, "name", None)]
+    places = (p for p in variable_lookups(before, function) if not _comes_first(before, function, functions, p))
+    place = next(places, None)
     if place is None:
         return None
-    functions = [f for f in after.of(ast.FunctionDef) if f.name == getattr(scope, "name", None)]
     now = [after.root] if isinstance(scope, ast.Module) else functions
     kept = Counter(text for one in now for text in _settings(one))
     return place if Counter(_settings(scope)) - kept else None
+
+
+def _comes_first(
+    before: Tree, function: ast.FunctionDef | None, now: Sequence[ast.FunctionDef], place: ast.expr
+) -> bool:
+    """Whether a place is `f(locals())` in a training function, and all statements down to it are as they were.
+
+    What is bound below is not in what that returns: Python renews it only where it is asked again.
+    """
+    call = before.parents[place]
+    asked = isinstance(place, ast.Name) and place.id == "locals" and isinstance(call, ast.Call) and call.func is place
+    if not asked or function is None or len(now) != 1 or before.scope_of(place) is not function:
+        return False
+    stmt = before.statement(place)
+    if (
+        stmt not in function.body
+        or hasattr(stmt, "body")
+        or any(isinstance(outer, ast.Lambda) for outer in before.ancestors(place))
+    ):
+        return False
+    count = function.body.index(stmt) + 1
+    return [*map(ast.dump, function.body[:count])] == [*map(ast.dump, now[0].body[:count])]
 
 
 def _settings(scope: Scope) -> list[str]:

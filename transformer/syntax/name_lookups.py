@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from transformer.syntax.query import asked_name
 from transformer.syntax.tree import Tree
@@ -57,8 +58,8 @@ OF_CALLER = frozenset("locals vars eval exec dir".split())
 """Those of them that give, where they are called, the variables of the function that calls them and of its module."""
 
 
-def reaches_variables(tree: Tree, function: ast.FunctionDef | None) -> ast.expr | None:
-    """A place where the script may read or set variables by their names, where there is one.
+def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[ast.expr]:
+    """The places where the script may read or set variables by their names.
 
     That is a use of what gives a namespace, or of a module that has such, otherwise than for another of its names.
 
@@ -73,13 +74,12 @@ def reaches_variables(tree: Tree, function: ast.FunctionDef | None) -> ast.expr 
             continue
         if isinstance(node, ast.Name) and node.id in VARIABLES and not _is_of_an_object(tree, node):
             if function is None or not _is_called_outside(tree, node, function):
-                return node
+                yield node
         if isinstance(node, ast.Attribute) and node.attr in FRAMES:
-            return node
+            yield node
         if imported and isinstance(node.ctx, ast.Load):
             if (of_module and tree.qualified(node) == "__main__") or _leads_to_variables(tree, node):
-                return node
-    return None
+                yield node
 
 
 def _is_called_outside(tree: Tree, name: ast.Name, function: ast.FunctionDef) -> bool:
