@@ -243,8 +243,8 @@ class _Way:
             used = NOTHING.union(*(v.may for p in summed for n, v in p.values.items() if n in self._read))
             used = used.union(*(p.loss.may for p in summed))
             optimizers = [o for o in self._roles.optimizers if o.name in steps]
-            if len(optimizers) != len(steps):  # some are not known: as if they held everything
-                optimizers = []
+            if {o.name for o in optimizers} != {*steps}:  # some are not known: as if they held everything
+                optimizers = []  # one that is made in several places holds what it is given in any of them
             missed = sorted(t for t in used - must if self._is_held(t, optimizers))
             if missed:
                 return f"the loss on line {call.lineno} does not always reach {missed[0]}, with which it is computed"
