@@ -37,7 +37,7 @@ class OnlyCall:
 def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
     """Functions of the file that are used nowhere but in one call."""
     defined: dict[str, list[ast.AST]] = {}
-    names: dict[str, list[ast.AST]] = {}
+    names: dict[str, list[ast.expr]] = {}
     attributes: dict[str, list[ast.Attribute]] = {}
     texts = texts_of(tree)
     for node in tree.nodes:
@@ -48,14 +48,19 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
         elif isinstance(node, ast.Attribute):
             attributes.setdefault(node.attr, []).append(node)
     found: dict[ast.FunctionDef, OnlyCall] = {}
-    for name, nodes in defined.items():
-        function = nodes[0]
-        if len(nodes) > 1 or not isinstance(function, ast.FunctionDef) or name in tree.imports:
+    for name, function in ((name, node) for name, nodes in defined.items() for node in nodes):
+        others = [node for node in defined[name] if node is not function]
+        if not isinstance(function, ast.FunctionDef) or name in tree.imports:
             continue
         owner = tree.parents[function]
         if name in texts and looks_up_names(tree, owner):
             continue
-        uses = attributes.get(name, []) if isinstance(owner, ast.ClassDef) else names.get(name, [])
+        if others and not (isinstance(owner, ast.ClassDef) and all(_is_method_beside(tree, n, owner) for n in others)):
+            continue
+        if isinstance(owner, ast.ClassDef):
+            uses: list[ast.expr] = [u for u in attributes.get(name, []) if not _is_of_another(tree, u.value, owner)]
+        else:
+            uses = [*names.get(name, [])]
         call = tree.parents[uses[0]] if len(uses) == 1 else None
         if not isinstance(call, ast.Call) or call.func is not uses[0] or function in tree.ancestors(call):
             continue
@@ -69,6 +74,70 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
             found[function] = OnlyCall(call, function, None)
     return found
+
+
+def _is_method_beside(tree: Tree, node: ast.AST, owner: ast.ClassDef) -> bool:
+    """Whether a definition is a method of a class that has nothing to do with another one."""
+    other = tree.parents[node]
+    return isinstance(other, ast.ClassDef) and isinstance(node, ast.FunctionDef) and _are_apart(tree, other, owner)
+
+
+def _are_apart(tree: Tree, one: ast.ClassDef, other: ast.ClassDef) -> bool:
+    """Whether no object is of both classes: what calls one of them gives is of that class, as is `self` in it."""
+    if one is other or other in _lineage(tree, one) or one in _lineage(tree, other):
+        return False
+    for cls in (one, other):
+        special = cls.decorator_list or cls.keywords or any(m.name == "__new__" for m in cls.body if _is_function(m))
+        if special or tree.classes.get(cls.name) is not cls or cls.name in tree.rebound:
+            return False
+    return not any(
+        isinstance(n.value, ast.Name) and n.value.id in (one.name, other.name) for n in tree.of(ast.Attribute)
+    )
+
+
+def _is_function(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
+    return isinstance(node, ast.FunctionDef)
+
+
+def _lineage(tree: Tree, cls: ast.ClassDef) -> list[ast.ClassDef]:
+    """A class with those of the file that it is derived from."""
+    found = [cls]
+    for one in found:  # grows as it is walked
+        bases = (tree.classes.get(ast.unparse(base)) for base in one.bases)
+        found += [base for base in bases if base is not None and base not in found]
+    return found
+
+
+SETTING = frozenset("setattr __dict__ __setattr__ vars __getattr__ __getattribute__ __class__".split())
+"""What sets attributes, or answers for them, by names that only a run can tell."""
+
+
+def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
+    """Whether an object is known to be of another class of the file than one from which no class is derived."""
+    if any(owner.name in map(ast.unparse, cls.bases) for cls in tree.classes.values()):
+        return False
+    if isinstance(value, ast.Name):
+        scope = tree.scope_of(value)
+        stored = [n for n in tree.of(ast.Name) if n.id == value.id and not isinstance(n.ctx, ast.Load)]
+        own = [n for n in stored if tree.scope_of(n) is scope]
+        if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
+            cls = tree.class_of_self(value, scope)
+            return cls is not None and not own and not scope.decorator_list and _are_apart(tree, cls, owner)
+        return bool(own) and all(_is_made_of_another(tree, n, owner) for n in stored)
+    if not isinstance(value, ast.Attribute) or tree.methods(value.attr):
+        return False
+    known = [n for n in tree.nodes if getattr(n, "id", getattr(n, "attr", None)) in SETTING]
+    stored_in = [n for n in tree.of(ast.Attribute) if n.attr == value.attr and not isinstance(n.ctx, ast.Load)]
+    return not known and bool(stored_in) and all(_is_made_of_another(tree, n, owner) for n in stored_in)
+
+
+def _is_made_of_another(tree: Tree, target: ast.expr, owner: ast.ClassDef) -> bool:
+    """Whether a target is given a new object of another class of the file."""
+    stmt = tree.parents[target]
+    if not isinstance(stmt, ast.Assign) or target not in stmt.targets:
+        return False
+    cls = tree.classes.get(ast.unparse(stmt.value.func)) if isinstance(stmt.value, ast.Call) else None
+    return cls is not None and _are_apart(tree, cls, owner)
 
 
 def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:

@@ -1,0 +1,100 @@
+"""Methods of one name: which of several classes a call is of."""
+
+import pytest
+
+from transformer.syntax.tree import Tree
+from transformer.transforms.gathering.only_calls import only_calls
+
+CODE = """
+class Mean:
+    def __init__(self):
+        self.n = 0
+
+    def update(self, x):
+        self.n += 1
+
+
+class Normalization:
+    def __init__(self):
+        self.mean = Mean()
+
+    def norm(self, x):
+        self.mean.update(x)
+        return x
+
+
+class Agent:
+    def __init__(self):
+        self.n = 0
+
+    def update(self, replay):
+        self.n += 1
+
+
+{above}
+agent = Agent()
+norm = Normalization()
+for _ in range(9):
+    norm.norm(1)
+    agent.update(2)
+{below}
+"""
+
+
+HEAD = "    def update(self, x):\n"
+NORM = "    def norm(self, x):\n"
+
+
+def is_known(above: str = "", below: str = "", *edits: tuple[str, str]) -> bool:
+    code = CODE.replace("{above}", above).replace("{below}", below)
+    for old, new in edits:
+        assert old in code
+        code = code.replace(old, new)
+    tree = Tree(code)
+    found = {call.function: call for call in only_calls(tree).values()}
+    update = next(m for m in tree.classes["Agent"].body if getattr(m, "name", "") == "update")
+    return update in found
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "edits"),
+    [
+        ("", "", ()),
+        ("", "mean = Mean()\nmean.update(3)", ()),
+        ("", "", ((HEAD, f"    def again(self, x):\n        self.update(x)\n\n{HEAD}"),)),
+        ("import torch", "", (("class Mean:", "class Mean(torch.nn.Module):"),)),
+    ],
+    ids=["an attribute", "a name", "self", "a module"],
+)  # fmt: skip
+def test_a_method_of_another_class_is_another(above: str, below: str, edits: tuple[tuple[str, str], ...]) -> None:
+    assert is_known(above, below, *edits)
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "edits"),
+    [
+        ("", "other = norm.mean\nother.update(3)", ()),
+        ("", "norm.mean = agent", ()),
+        ("", "for norm.mean in [agent]:\n    pass", ()),
+        ("", "norm.mean, x = agent, 1", ()),
+        ("", "setattr(norm, 'me' + 'an', agent)", ()),
+        ("", "norm.__dict__.update(x)", ()),
+        ("", "vars(norm)['mean'] = agent", ()),
+        ("", "mean = Mean()\nmean = agent\nmean.update(3)", ()),
+        ("", "def f(mean):\n    mean.update(3)\nmean = Mean()\nf(agent)", ()),
+        ("", "def f(mean):\n    def g():\n        mean.update(3)\n    g()\nmean = Mean()\nf(agent)", ()),
+        ("", "Mean.update(agent, 3)", ()),
+        ("", "class Both(Mean, Agent):\n    pass\nboth = Both()\nboth.update(3)", ()),
+        ("", "", (("class Agent:", "class Agent(Mean):"),)),
+        ("", "", (("class Mean:", "class Mean(Agent):"), ("class Agent:", "class Agent(object):"))),
+        ("def remade(cls):\n    return Agent", "", (("class Mean:", "@remade\nclass Mean:"),)),
+        ("Mean = Agent", "", ()),
+        ("", "", (("class Mean:\n", "class Mean:\n    def __new__(cls):\n        return Agent()\n\n"),)),
+        ("", "", (("self.mean = Mean()", "self.mean = Mean() if len('x') else agent"),)),
+        ("", "", (("self.mean = Mean()", "self.mean = make()"),)),
+        ("", "", ((HEAD, f"{HEAD}        self = x\n        self.update()\n"),)),
+        ("", "", ((NORM, f"    def mean(self):\n        return agent\n\n{NORM}"),)),
+    ],
+)  # fmt: skip
+def test_what_may_be_an_object_of_the_class(above: str, below: str, edits: tuple[tuple[str, str], ...]) -> None:
+    assert not is_known(above, below, *edits)
