@@ -19,7 +19,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-null-cuda test-processors test-versions test-browser screenshots lint golden docs fuzz hostile mutants kill bench bench-speed waits family wild strangers wild-speed clean
+.PHONY: help setup demo check test test-slow test-gpu test-null-cuda test-processors test-versions test-browser screenshots lint golden docs site fuzz hostile mutants kill bench bench-speed waits family wild strangers wild-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,6 +44,10 @@ demo: $(STAMP) ## convert a fixture, compare what both scripts print, and all th
 	  grep -v SPS $$run.out > $$run.txt || exit 1; done
 	cd $(DEMO_OUT) && diff original.txt same_order.txt && echo "the same $$(wc -l < original.txt) lines"
 	$(BIN)/lean-convert verify $(DEMO) $(DEMO_OUT)/lean.py --up-to flags-on -- --num-envs 2 --num-steps 64
+
+check: lint ## a developer's loop: lint, types, facts, analyses and transforms (90 s); `make test` has the rest
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow and not gpu" tests/test_layers.py tests/facts tests/syntax \
+	  tests/dataflow tests/recognition tests/values tests/transforms
 
 test: lint ## lint, then every test that is neither slow nor needs a GPU
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
@@ -90,6 +94,10 @@ golden: $(STAMP) ## convert the fixtures anew and show what changed in fixtures/
 
 docs: $(STAMP) ## write the tables and examples of the README and of docs/
 	$(BIN)/python tests/tools/docs.py
+
+site: $(STAMP) ## the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html; to search it: $(BIN)/python -m http.server -d build/site"
 
 fuzz: $(STAMP) ## convert N=10000 mutants (SEED, JOBS), then run RUNS=150 against their conversions
 	$(BIN)/python tests/fuzz/fuzz.py --mutants $(N) --seed $(SEED) --jobs $(JOBS)

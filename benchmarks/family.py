@@ -38,6 +38,8 @@ PAGE = HERE / "logs" / "family.md"
 COLUMNS = (FLAGS_OFF, FLAGS_ON, COMPILED)
 CAPABILITIES = ("default", "avx2", "avx512")
 """Instructions that torch may compute with, as it is told by ATEN_CPU_CAPABILITY."""
+APPLIED = RESULTS.with_name("family_applied.json")
+"""The transforms that are applied to each script, which the pages of docs/transforms/ count."""
 FAILED = {"status": "failed", "digest": ""}
 
 INTRODUCTION = """\
@@ -154,7 +156,10 @@ def main(wheel: Path, checkout: Path, only: tuple[str, ...], up_to: str, jobs: i
             family_torch.note(key, torch.__version__, seen["checks"], reasons)
         click.echo(f"{key}: {seen}")
     texts = {key: script(member, generation, places[generation]) for key, (member, generation) in members.items()}
-    PAGE.write_text(page(results, {key: convert(text) for key, text in texts.items()}), encoding="utf-8")
+    conversions = {key: convert(text) for key, text in texts.items()}
+    PAGE.write_text(page(results, conversions), encoding="utf-8")
+    applied = {key: [s.transform.name for s in c.steps if s.applied] for key, c in conversions.items()}
+    APPLIED.write_text(json.dumps(applied, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def _speed() -> Iterable[str]:
     yield f"\n{speed_page.age()}\n"
     strangers = [e for e in _json("wild-speed") if e.get("results")]
     yield "Other people's scripts that ran equal, with their own sizes, on one thread:\n"
-    yield "| | scripts | median | geometric mean | from, to | slower than the original |"
+    yield "| of them | scripts | median | geometric mean | from, to | slower than the original |"
     yield "|-|-:|-:|-:|-|-:|"
     for rung in ("flags off", "compile"):
         found = [e["results"][rung] for e in strangers if e["results"].get(rung, {}).get("status") == "measured"]

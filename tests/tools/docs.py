@@ -1,16 +1,17 @@
 """The tables and examples of the README and of docs/: from the registries, a conversion, results (`make docs`)."""
 
+import json
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from transformer import all_transforms, convert
+from transformer import TransformInfo, all_transforms, convert
 from transformer.advise import RULES
 from transformer.commands.explain import flag
 from transformer.migrate.differences import DIFFERENCES
-from transformer.syntax.diagnostics import CODES
+from transformer.syntax.diagnostics import CODES, Code
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -18,32 +19,75 @@ import results_page  # noqa: E402  (stand beside the results that they show)
 import speed_page  # noqa: E402
 
 EXAMPLE = "fixtures/gym_classic_discrete.py"
+APPLIED = ROOT / "benchmarks" / "results" / "family_applied.json"
+"""The transforms that are applied to each script of cleanrl, as benchmarks/family.py saw it."""
 
 
 def transforms_table() -> str:
-    """The transforms in order: what each does, where it applies, why the results stay equal, what it needs."""
-    head = "| | transform | what it does | applies | why it is safe | needs |"
+    """The transforms in order: what each does, and what it needs; each has a page of its own."""
+    head = "| step | transform | what it does | needs |"
     rows = [
-        f"| {number} | `{t.name}` | {_cell(t.summary)} | {_cell(t.applies)} | {_cell(t.safety)} | "
-        f"{', '.join([*([f'`{flag(t.option)}`'] if t.option else []), *(f'`{n}`' for n in t.needs)])} |"
+        f"| {number} | [`{t.name}`](transforms/{t.name}.md) | {_cell(t.summary)} | {_asked(t)} |"
         for number, t in enumerate(all_transforms(), 1)
     ]
-    return "\n".join([head, "|-|-|-|-|-|-|", *rows])
+    return "\n".join([head, "|-|-|-|-|", *rows])
+
+
+def _asked(info: TransformInfo) -> str:
+    """The option that asks for a transform, and the transforms that it needs."""
+    return ", ".join([*([f"`{flag(info.option)}`"] if info.option else []), *(f"`{n}`" for n in info.needs)])
+
+
+def transform_page(info: TransformInfo) -> str:
+    """One transform: what, before and after, when, why it is safe, what it costs to leave out, how often it applies."""
+    order = [t.name for t in all_transforms()]
+    links = ", ".join(f"[`{n}`]({n}.md)" for n in info.needs)
+    place = f"Step {order.index(info.name) + 1} of {len(order)}" + (f"; it needs {links}" if links else "")
+    asked = f"\n\nIt is applied with `{flag(info.option)}`." if info.option else ""
+    regroups = f"\n\nUnder the flags, arithmetic is done in another order: {info.regroups}." if info.regroups else ""
+    applied = json.loads(APPLIED.read_text(encoding="utf-8"))
+    count = sum(info.name in names for names in applied.values())
+    often = f"To {count or 'none'} of the {len(applied)} PyTorch scripts of [cleanrl](../../benchmarks/logs/family.md)."
+    often = often if not info.option else "Only where it is asked for."
+    return (
+        f"# `{info.name}`\n\n{_sentence(info.summary)} {place}.{asked}\n\n"
+        f'## Before and after\n\n```python title="before"\n{_code(info.before)}\n```\n\n'
+        f'```python title="after"\n{_code(info.after)}\n```\n\n'
+        f"## When it is applied\n\n{_sentence(info.applies)}\n\n"
+        f"## Why results stay equal\n\n{info.safety}{regroups}\n\n"
+        f"## When it is left out\n\nThe report names the line that is in the way. What it costs, and what to write: "
+        f"{info.costs}\n\n## How often it is applied\n\n{often}\n"
+    )
+
+
+def code_page(code: Code) -> str:
+    """One diagnostic: what it means and what to do."""
+    what = {"error": "An error: the script is not converted.", "warning": "A warning: the script is converted."}
+    return (
+        f"# {code.code}: {code.title}\n\n{what[code.severity]}\n\n## Why\n\n{code.reason}\n\n"
+        f"## What to do\n\n{code.advice}\n"
+    )
+
+
+def _code(text: str) -> str:
+    return textwrap.dedent(text).strip("\n")
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split()).rstrip(".")
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def diagnostics_table() -> str:
-    """The diagnostics: what each means and what to do."""
-    rows = [
-        f"| {c.code} | {c.severity} | {_cell(c.title)} | {_cell(c.reason)} | {_cell(c.advice)} |"
-        for c in CODES.values()
-    ]
-    return "\n".join(["| code | | title | why | what to do |", "|-|-|-|-|-|", *rows])
+    """The diagnostics, each with a page of its own."""
+    rows = [f"| [{c.code}](codes/{c.code}.md) | {c.severity} | {_cell(c.title)} |" for c in CODES.values()]
+    return "\n".join(["| code | kind | title |", "|-|-|-|", *rows])
 
 
 def differences_table() -> str:
     """What is different where a script was migrated to envpool."""
     rows = [f"| {_cell(d.what)} | {_cell(d.wrappers)} | {_cell(d.envpool)} |" for d in DIFFERENCES]
-    return "\n".join(["| | gymnasium's wrappers | envpool |", "|-|-|-|", *rows])
+    return "\n".join(["| what | gymnasium's wrappers | envpool |", "|-|-|-|", *rows])
 
 
 def advice_table() -> str:
@@ -52,7 +96,7 @@ def advice_table() -> str:
         f"| [{r.code}](#{r.code.lower()}) | {r.weight} | {_cell(r.title)} | {_cell(r.reason)} | {_cell(r.instead)} |"
         for r in RULES
     ]
-    return "\n".join(["| code | | what is found | why it costs time | instead |", "|-|-|-|-|-|", *rows])
+    return "\n".join(["| code | weight | what is found | why it costs time | instead |", "|-|-|-|-|-|", *rows])
 
 
 def advice_examples() -> str:
@@ -120,6 +164,12 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
 """The pages with tables that are made here, and the tables of each by the names of their markers."""
 
 
+def whole_pages() -> dict[Path, str]:
+    """The pages that are made here from their first line to their last: one per transform, one per diagnostic."""
+    transforms = {ROOT / "docs" / "transforms" / f"{t.name}.md": transform_page(t) for t in all_transforms()}
+    return transforms | {ROOT / "docs" / "codes" / f"{c.code}.md": code_page(c) for c in CODES.values()}
+
+
 def with_tables(document: str, tables: Mapping[str, Callable[[], str]]) -> str:
     """The document with what stands between `<!-- NAME -->` and `<!-- /NAME -->` made anew.
 
@@ -137,5 +187,8 @@ def with_tables(document: str, tables: Mapping[str, Callable[[], str]]) -> str:
 if __name__ == "__main__":
     for path, tables in PAGES.items():
         path.write_text(with_tables(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    for path, text in whole_pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     speed_page.write()
     results_page.write()
