@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from cases import turn
 from scripts import PARTS, script
 
-from transformer import convert
 from transformer.conversion.result import Skipped
 from transformer.facts import python, torch_api
 
@@ -72,8 +72,7 @@ TELLS = [
 
 
 def of_update(report: str) -> object:
-    steps = convert(script({"report": PARTS["report"] + "\n" + report})).steps
-    return next(step.outcome for step in steps if step.transform.name == "update")
+    return turn("update", script({"report": PARTS["report"] + "\n" + report})).outcome
 
 
 @pytest.mark.parametrize("report", VALUES_ALONE)
@@ -89,8 +88,7 @@ STRANGE = STRANGE.replace("** 2).mean()", "** 2)")
 @pytest.mark.parametrize("report", VALUES_ALONE[:3])
 def test_values_of_what_is_not_known_are_all_that_is_taken(report: str) -> None:
     parts = {"third_party": "import strange", "minibatch": STRANGE, "report": PARTS["report"] + "\n" + report}
-    steps = convert(script(parts)).steps
-    outcome = next(step.outcome for step in steps if step.transform.name == "update")
+    outcome = turn("update", script(parts)).outcome
     assert not isinstance(outcome, Skipped), outcome.reason
 
 
@@ -111,8 +109,7 @@ def test_values_of_what_is_not_known_are_all_that_is_taken(report: str) -> None:
 )
 def test_what_is_not_known_is_followed_no_further(report: str) -> None:
     parts = {"third_party": "import strange", "minibatch": STRANGE, "report": PARTS["report"] + "\n" + report}
-    steps = convert(script(parts)).steps
-    outcome = next(step.outcome for step in steps if step.transform.name == "update")
+    outcome = turn("update", script(parts)).outcome
     assert isinstance(outcome, Skipped)
     assert "use `.detach()` or `.item()`" in outcome.reason
 

@@ -29,6 +29,7 @@ EAGER = (FLAGS_ON, FLAGS_ON_GRAPHS)
 
 FORMER = {
     "refactored": FLAGS_OFF,
+    "stress": OTHER_ARGUMENTS,
     "uncompiled": FLAGS_ON,
     "uncompiled + cudagraphs": FLAGS_ON_GRAPHS,
     "compile": COMPILED,
