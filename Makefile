@@ -46,7 +46,7 @@ demo: $(STAMP) ## convert a fixture, compare what both scripts print, and all th
 	$(BIN)/lean-convert verify $(DEMO) $(DEMO_OUT)/lean.py --up-to flags-on -- --num-envs 2 --num-steps 64
 
 # What starts processes, or tests classes that converted scripts carry, is in `make test`
-check: lint ## a developer's loop: lint, types, facts, analyses and transforms (90 s)
+check: lint ## a developer's loop: lint, types, facts, analyses and transforms (95 s on two cores)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow and not gpu" tests/test_layers.py tests/facts tests/syntax \
 	  tests/dataflow tests/recognition tests/values tests/transforms -k "not processor" \
 	  $(addprefix --ignore=tests/transforms/test_,checkpoint.py env_workers.py fused_envs.py tune_host.py async_envs.py)
