@@ -103,6 +103,21 @@ class Learner:
 """
 
 
+def keeping_learner(keeping: str) -> str:
+    """The script with a learner that keeps what the environment's step returned."""
+    text = replay(sample="b_obs, b_next_obs, b_actions, b_rewards, b_dones = learner.memory.sample(learner.count)")
+    for name in ("q_network", "target_network", "optimizer"):
+        start, end = text.split('if __name__ == "__main__":')
+        text = start + 'if __name__ == "__main__":' + re.sub(rf"\b{name}\b", f"learner.{name}", end)
+    text = re.sub(r"    learner\.\w+ = .*\n", "", text).replace("envs, rb = Envs(), Replay()", "envs = Envs()")
+    text = text.replace("    start_time =", "    learner = Learner()\n    start_time =")
+    text = text.replace('if __name__ == "__main__":', LEARNER + 'if __name__ == "__main__":')
+    return text.replace(
+        "rb.add(obs, next_obs, actions, rewards, dones)",
+        keeping + "obs, next_obs, actions, rewards, dones" + ")" * keeping.count("("),
+    )
+
+
 @pytest.mark.parametrize(
     ("keeping", "first"),
     [
@@ -112,17 +127,15 @@ class Learner:
     ],
 )
 def test_an_object_that_learns_from_what_it_keeps(keeping: str, first: str) -> None:
-    text = replay(sample="b_obs, b_next_obs, b_actions, b_rewards, b_dones = learner.memory.sample(learner.count)")
-    for name in ("q_network", "target_network", "optimizer"):
-        start, end = text.split('if __name__ == "__main__":')
-        text = start + 'if __name__ == "__main__":' + re.sub(rf"\b{name}\b", f"learner.{name}", end)
-    text = re.sub(r"    learner\.\w+ = .*\n", "", text).replace("envs, rb = Envs(), Replay()", "envs = Envs()")
-    text = text.replace("    start_time =", "    learner = Learner()\n    start_time =")
-    text = text.replace('if __name__ == "__main__":', LEARNER + 'if __name__ == "__main__":')
-    text = text.replace(
-        "rb.add(obs, next_obs, actions, rewards, dones)",
-        keeping + "obs, next_obs, actions, rewards, dones" + ")" * keeping.count("("),
-    )
-    made = recognise(read(text, 120))
+    made = recognise(read(keeping_learner(keeping), 120))
     (region,) = made.roles.phases.regions
     assert "\n".join(ast.unparse(s) for s in region.statements).startswith(first)
+
+
+@pytest.mark.parametrize("keeping", ["learner.memory.add(", "learner.keep("])
+def test_what_clears_below_the_step_of_an_object_that_keeps_steps(keeping: str) -> None:
+    below = "learner.optimizer.step()\n            learner.optimizer.zero_grad()"
+    text = keeping_learner(keeping).replace("learner.optimizer.step()", below)
+    (region,) = recognise(read(text, 120)).roles.phases.regions
+    assert ast.unparse(region.statements[-1]) == "learner.optimizer.zero_grad()"
+    assert len(region.steps) == 1

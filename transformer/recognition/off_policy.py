@@ -64,10 +64,10 @@ def _region(
     What stands between them (logging, say) is a part of the region; other regions are not.
     """
     own = {tree.statement(step) for step in steps}
-    last = max(block.index(stmt) for stmt in own)
+    first = last = max(block.index(stmt) for stmt in own)
     while last + 1 < len(block) and _calls(block[last + 1], "zero_grad"):
         last += 1
-    first, needed = last, set[str]()
+    needed = set[str]()
     for place in range(last, -1, -1):
         stmt = block[place]
         reads = scope_access([stmt])
@@ -76,9 +76,9 @@ def _region(
         leads = bool(reads.binds & needed) or any(_calls(s, "backward", "zero_grad") for s in statements([stmt]))
         if not (leads or stmt in own or _clips(stmt)):
             continue
-        if stmt not in own and _is_host_work(tree, stmt, kept):
+        if stmt not in own and place < first and _is_host_work(tree, stmt, kept):
             break
-        first = place
+        first = min(first, place)
         needed |= reads.reads
     return Region(block, first, last, tuple(s for s in steps if block.index(tree.statement(s)) >= first))
 
