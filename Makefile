@@ -134,10 +134,11 @@ wild: $(STAMP) ## other people's scripts: fetches, converts and runs them (five 
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write --list wild_off_policy
 	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write --list wild_other
+	$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --fetch --run --write --list wild_classes
 
 # All lists whatever one of them finds; what fails, fails at the end
 strangers: $(STAMP) ## the same night by night: what changed runs, a tenth runs again and compiles (a night); WILD=folder
-	$(foreach list,wild wild_off_policy wild_other,$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --list $(list) \
+	$(foreach list,wild wild_off_policy wild_other wild_classes,$(BIN)/python benchmarks/wild.py $(or $(WILD),.wild) --list $(list) \
 	  --fetch --run --tenth --write || failed=yes;) test -z "$$failed"
 
 wild-speed: $(STAMP) ## how much faster other people's scripts get (three hours, nothing else running; goes on where it stopped)

@@ -22,6 +22,7 @@ LISTS = {
     "wild": "descendants of cleanrl's PPO",
     "wild_off_policy": "DQN, DDPG, TD3, SAC",
     "wild_other": "PPO written anew",
+    "wild_classes": "agents as classes, several files",
 }
 """The lists of other people's scripts, and what they hold."""
 
@@ -47,7 +48,8 @@ _MORE = """\
 
 - [How fast, with spreads, phases and machines](logs/speed.md); [other people's scripts](logs/wild_speed.md)
 - [cleanrl's own scripts](logs/family.md); other people's [PPO](logs/wild.md), [off-policy](logs/wild_off_policy.md) and
-  [own PPO](logs/wild_other.md), script by script, with the reason of each that is refused or could not be run
+  [own PPO](logs/wild_other.md) and [classes](logs/wild_classes.md), script by script, with the reason of each that is
+  refused or could not be run
 - [Edits that verify tells](logs/mutants.md); [hostile scripts](logs/hostile.md)
 - [Waits for a device](logs/waits.md); [environments in processes](logs/env_workers.md); [several ranks](logs/ranks.md)
 - [What was tried and did not help](did_not_help.md)

@@ -26,7 +26,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,7 @@ import click
 import wild_run
 
 from transformer import convert
+from transformer.conversion.of_file import convert_script
 from transformer.conversion.result import Applied, Conversion, Skipped
 from transformer.syntax.text import NotText, read
 
@@ -69,6 +70,13 @@ LISTS = {
         "scripts in the order of their paths that step an environment and an optimizer, speak of PPO and of a clipped "
         "ratio, and use fewer than three of cleanrl's own names. Those that run here ran two iterations with little "
         "data,",
+    ),
+    "wild_classes": (
+        "The codes that most people start from: classes, helpers, several files",
+        "How the reinforcement-learning codes fare that people copy most and that are not written in cleanrl's form: "
+        "agents as classes, helpers, modules of their own, which are converted together (`--with`). The repositories "
+        "were named by hand, as those that people start from; of each, the scripts that train with "
+        "an optimizer of torch. Those that run here ran two iterations, or some hundred steps of the environment,",
     ),
 }
 """The lists, each with the title of its page, and how its scripts were chosen and run."""
@@ -107,6 +115,8 @@ class Script(wild_run.Setting):
     """The day it was added, where it was chosen without a look at whether it converts."""
     first: str = ""
     """What came of it when it was first converted, on that day: the kind of an outcome."""
+    together: Sequence[str] = ()
+    """Paths in its repository of the files that are converted with it."""
     impossible: str = ""
     """Why it is not run."""
     ran: str = "not run"
@@ -152,11 +162,11 @@ class Outcome:
         return hashlib.sha256(self.source.encode()).hexdigest()[:12]
 
 
-def outcome_of(path: Path) -> Outcome:
-    """Convert one script; whatever happens is an outcome."""
+def outcome_of(path: Path, together: Sequence[Path] = ()) -> Outcome:
+    """Convert one script, with files that it imports; whatever happens is an outcome."""
     began = time.process_time()
     try:
-        conversion = convert(read(path).content)
+        _, conversion = convert_script(str(path), together) if together else ("", convert(read(path).content))
     except FileNotFoundError:
         return Outcome("missing")
     except NotText as refusal:
@@ -406,7 +416,8 @@ def main(
         root = directory / script.repository
         if fetches and not root.exists():
             fetch(script, root)
-        outcome = outcome_of(root / script.path)
+        outcome = outcome_of(root / script.path, [root / name for name in script.together])
+        outcome = replace(outcome, detail=outcome.detail.replace(f"{root}/", ""))
         outcomes.append(outcome)
         click.echo(f"{outcome.kind:10} {outcome.seconds:4.1f} s  {script.repository} {script.path}: {outcome.detail}")
         its_turn = (script.repository, script.path) in turn

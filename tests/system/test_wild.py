@@ -31,7 +31,7 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             del sys.modules[name]
 
 
-LISTS = ("wild", "wild_off_policy", "wild_other")
+LISTS = ("wild", "wild_off_policy", "wild_other", "wild_classes")
 
 
 def entries(name: str) -> list[dict[str, Any]]:
@@ -124,7 +124,7 @@ def test_a_night_runs_what_changed_and_compiles_whose_turn_it_is(
     import wild
     from click.testing import CliRunner
 
-    def outcome(path: Path) -> Any:
+    def outcome(path: Path, together: Any = ()) -> Any:
         return wild.Outcome("refused" if path.name == "3.py" else "converted", source=path.name)
 
     ran = [script(f"{i}.py", ran="equal", conversion=outcome(Path(f"{i}.py")).digest, seen="then") for i in range(6)]

@@ -123,7 +123,7 @@ def test_what_is_known_of_a_conversion_is_not_measured_again(tmp_path: Path, mon
         return {"results": entry("", 1.0, 2.0)["results"]}
 
     monkeypatch.setattr(wild, "read_list", lambda path: [script] if path.stem == "wild" else [])
-    monkeypatch.setattr(wild, "outcome_of", lambda path: outcome)
+    monkeypatch.setattr(wild, "outcome_of", lambda path, together=(): outcome)
     monkeypatch.setattr(wild_speed, "lined_up", lambda *_: nullcontext([]))
     monkeypatch.setattr(wild_speed, "measured", measured)
     monkeypatch.setattr(wild_speed, "RESULTS", tmp_path / "speed.json")
@@ -148,7 +148,7 @@ def test_a_script_that_stops_is_kept_with_its_reason(tmp_path: Path, monkeypatch
 
     script = wild.Script(repository="a/b", commit="0" * 40, path="ppo.py", ran="equal")
     monkeypatch.setattr(wild, "read_list", lambda path: [script] if path.stem == "wild" else [])
-    monkeypatch.setattr(wild, "outcome_of", lambda path: wild.Outcome("converted", source="now"))
+    monkeypatch.setattr(wild, "outcome_of", lambda path, together=(): wild.Outcome("converted", source="now"))
 
     def stops(*_: Any) -> dict[str, Any]:
         raise RunFailed("it ended", "Traceback\nValueError: no game")
