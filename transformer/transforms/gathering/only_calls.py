@@ -108,36 +108,52 @@ def _lineage(tree: Tree, cls: ast.ClassDef) -> list[ast.ClassDef]:
     return found
 
 
-SETTING = frozenset("setattr __dict__ __setattr__ vars __getattr__ __getattribute__ __class__".split())
-"""What sets attributes, or answers for them, by names that only a run can tell."""
+SETTING = frozenset("setattr __dict__ vars __class__".split())
+ANSWERING = ("__getattr__", "__getattribute__", "__setattr__")
+"""What sets attributes, or answers for them, by names that only a run can tell: names, and methods."""
 
 
 def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
-    """Whether an object is known to be of another class of the file than one from which no class is derived."""
+    """Whether an object is known to be of another class of the file than one from which no class is derived.
+
+    It is `self` there, or what a name, or an attribute of an object of the file's classes, is only ever given anew.
+    """
     if any(owner.name in map(ast.unparse, cls.bases) for cls in tree.classes.values()):
         return False
     if isinstance(value, ast.Name):
-        scope = tree.scope_of(value)
-        stored = [n for n in tree.of(ast.Name) if n.id == value.id and not isinstance(n.ctx, ast.Load)]
-        own = [n for n in stored if tree.scope_of(n) is scope]
-        if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
-            cls = tree.class_of_self(value, scope)
-            return cls is not None and not own and not scope.decorator_list and _are_apart(tree, cls, owner)
-        return bool(own) and all(_is_made_of_another(tree, n, owner) for n in stored)
-    if not isinstance(value, ast.Attribute) or tree.methods(value.attr):
+        cls = _class_of(tree, value)
+        return cls is not None and _are_apart(tree, cls, owner)
+    if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name):
         return False
-    known = [n for n in tree.nodes if getattr(n, "id", getattr(n, "attr", None)) in SETTING]
-    stored_in = [n for n in tree.of(ast.Attribute) if n.attr == value.attr and not isinstance(n.ctx, ast.Load)]
-    return not known and bool(stored_in) and all(_is_made_of_another(tree, n, owner) for n in stored_in)
+    holder = _class_of(tree, value.value)
+    if holder is None or holder.decorator_list or tree.methods(value.attr) or any(map(tree.methods, ANSWERING)):
+        return False
+    if any(getattr(n, "id", getattr(n, "attr", None)) in SETTING for n in tree.nodes):
+        return False
+    stores = [n for n in tree.nodes if value.attr in (getattr(n, "attr", None), getattr(n, "id", None))]
+    stores = [n for n in stores if not isinstance(getattr(n, "ctx", None), ast.Load)]
+    made = [cls for n in stores if isinstance(n, ast.Attribute) for cls in [_given(tree, n)]]
+    in_class = any(isinstance(tree.parents[tree.statement(n)], ast.ClassDef) for n in stores)
+    return bool(made) and not in_class and all(cls is not None and _are_apart(tree, cls, owner) for cls in made)
 
 
-def _is_made_of_another(tree: Tree, target: ast.expr, owner: ast.ClassDef) -> bool:
-    """Whether a target is given a new object of another class of the file."""
+def _class_of(tree: Tree, name: ast.Name) -> ast.ClassDef | None:
+    """The class whose object a name is: `self` in its methods, or a name that is only given new objects of it."""
+    scope = tree.scope_of(name)
+    stores = [n for n in tree.of(ast.Name) if n.id == name.id and not isinstance(n.ctx, ast.Load)]
+    own = [n for n in stores if tree.scope_of(n) is scope]
+    if isinstance(scope, ast.FunctionDef) and name.id in parameters(scope):
+        return None if own or scope.decorator_list else tree.class_of_self(name, scope)
+    classes = {_given(tree, n) for n in stores}
+    return classes.pop() if own and len(classes) == 1 else None
+
+
+def _given(tree: Tree, target: ast.expr) -> ast.ClassDef | None:
+    """The class of the file of which a target is given a new object."""
     stmt = tree.parents[target]
-    if not isinstance(stmt, ast.Assign) or target not in stmt.targets:
-        return False
-    cls = tree.classes.get(ast.unparse(stmt.value.func)) if isinstance(stmt.value, ast.Call) else None
-    return cls is not None and _are_apart(tree, cls, owner)
+    if not isinstance(stmt, ast.Assign) or target not in stmt.targets or not isinstance(stmt.value, ast.Call):
+        return None
+    return tree.classes.get(ast.unparse(stmt.value.func))
 
 
 def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:
