@@ -1,5 +1,7 @@
 """Methods of one name: which of several classes a call is of."""
 
+import sys
+
 import pytest
 
 from transformer.syntax.tree import Tree
@@ -106,3 +108,55 @@ def test_a_method_of_another_class_is_another(above: str, below: str, edits: tup
 )  # fmt: skip
 def test_what_may_be_an_object_of_the_class(above: str, below: str, edits: tuple[tuple[str, str], ...]) -> None:
     assert not is_known(above, below, *edits)
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "print(dir(agent))",
+        "print('update' in dir(Agent))",
+        "print(vars(Agent).keys())",
+        "print(sorted(vars(type(agent))))",
+        "vars(agent)['update'] = print",
+        "print(agent.__class__.__dict__.keys())",
+        "agent.__class__ = Mean",
+        "print(agent.__dir__())",
+        "import inspect\nprint(inspect.getmembers(agent))",
+        "import inspect\nprint(inspect.getsource(Agent))",
+        "import sys\nprint(sys._getframe().f_code.co_name)",
+        "print(getattr(agent, 'up' + kind)(1))",
+        "print(getattr(agent, f'update{kind}')(1))",
+        "def run(x, name):\n    getattr(x, name)(1)\nrun(agent, 'up' + 'date')",
+        "print(hasattr(agent, 'up' + kind))",
+        "match agent:\n    case Agent(update=u):\n        print('has it')",
+        "mock.patch.object(Agent, 'update', print).start()",
+        "register(Agent)",
+    ],
+)
+def test_what_may_see_a_method_keeps_it(below: str) -> None:
+    if below.startswith("match") and sys.version_info < (3, 10):
+        pytest.skip("no patterns in this version")
+    assert not is_known("", below)
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "print(isinstance(agent, Agent))",
+        "print(agent.__class__.__name__, type(agent).__name__)",
+        "options = parse()\nprint(vars(options), getattr(options, name))",
+        "import torch\nprint(getattr(torch, name))",
+        "other: Agent = agent",
+    ],
+)
+def test_names_alone_show_no_method(below: str) -> None:
+    alone = (HEAD, "    def add(self, x):\n"), ("self.mean.update(x)", "self.mean.add(x)")
+    assert is_known("", below, *alone)
+
+
+@pytest.mark.parametrize("name", ["forward", "__call__"])
+def test_a_method_that_is_called_without_its_name_stays(name: str) -> None:
+    code = CODE.replace("{above}", "").replace("{below}", "")
+    code = code.replace("def update(self, replay)", f"def {name}(self, replay)")
+    tree = Tree(code.replace("agent.update(2)", f"agent.{name}(2)"))
+    assert name not in {function.name for function in only_calls(tree)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from transformer.syntax.query import asked_name
+from transformer.syntax.query import asked_name, parameters
 from transformer.syntax.tree import Tree
 
 NAMESPACES = frozenset("globals locals vars eval exec sys importlib".split())
@@ -27,6 +27,64 @@ def looks_up_names(tree: Tree, owner: ast.AST) -> bool:
         for n in tree.nodes
         if not is_vars_of_options(tree, n)
     )
+
+
+SHOWING = frozenset("__class__ __dict__ __dir__ __mro__ __subclasses__".split()) | frozenset(
+    "getmembers getsource getattr_static _getframe currentframe".split()
+)
+"""Attributes and functions that show which methods there are, or which one runs; a class's `__name__` does not."""
+ANSWERING = ("__getattr__", "__getattribute__", "__setattr__", "__dir__", "__instancecheck__")
+"""Methods that answer for attributes of any name."""
+
+
+def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
+    """A place where a script may see, replace or ask for methods of a class otherwise than by their written names."""
+    for node in tree.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            if node.id == cls.name and not _makes_or_names(tree, node):
+                return node
+            call = tree.parents[node]
+            given = call.args if isinstance(call, ast.Call) and call.func is node else []
+            if node.id in ("dir", "vars") and given and _may_be_object(tree, given[0], cls):
+                return node
+            asked = node.id in ("getattr", "hasattr", "setattr", "delattr") and len(given) > 1
+            if asked and not isinstance(given[1], ast.Constant) and _may_be_object(tree, given[0], cls):
+                return node
+        elif isinstance(node, ast.Attribute) and node.attr in SHOWING and not _is_named_alone(tree, node):
+            if not (node.attr == "__dict__" and isinstance(tree.parents[node], ast.Attribute)):
+                return node
+        elif isinstance(node, ast.FunctionDef) and node.name in ANSWERING and tree.parents[node] is cls:
+            return node
+    return None
+
+
+def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
+    """Whether a class is called, derived from, asked for in `isinstance`, or an annotation."""
+    parent = tree.parents[name]
+    if isinstance(parent, ast.Call):
+        return parent.func is name or ast.unparse(parent.func) in ("isinstance", "super")
+    return isinstance(parent, (ast.ClassDef, ast.arg, ast.AnnAssign)) or (
+        isinstance(parent, ast.FunctionDef) and parent.returns is name
+    )
+
+
+def _is_named_alone(tree: Tree, node: ast.AST) -> bool:
+    """Whether a class is asked for its name alone: `self.__class__.__name__`, `type(x).__name__`."""
+    parent = tree.parents[node]
+    return isinstance(parent, ast.Attribute) and parent.attr in ("__name__", "__qualname__")
+
+
+def _may_be_object(tree: Tree, value: ast.expr, cls: ast.ClassDef) -> bool:
+    """Whether an expression may be an object of a class, or the class: not what other calls alone have made."""
+    if not isinstance(value, ast.Name) or value.id in tree.imports:
+        return not isinstance(value, ast.Name)
+    scope = tree.scope_of(value)
+    if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
+        return True
+    stores = [n for n in tree.of(ast.Name) if n.id == value.id and not isinstance(n.ctx, ast.Load)]
+    made = [tree.parents[n] for n in stores]
+    calls = [m.value for m in made if isinstance(m, ast.Assign) and isinstance(m.value, ast.Call)]
+    return len(calls) != len(made) or not calls or any(ast.unparse(c.func) == cls.name for c in calls)
 
 
 def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:

@@ -10,12 +10,16 @@ from typing import TypeGuard
 from transformer.dataflow.access import free_names, scope_access
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
-from transformer.syntax.name_lookups import looks_up_names, texts_of
+from transformer.syntax.name_lookups import ANSWERING, looks_at_methods, looks_up_names, texts_of
 from transformer.syntax.query import backwards, calls_method, names_in, parameters, statements, walk, without_methods
 from transformer.syntax.tree import Loop, Tree
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
 """Methods of modules that return the module."""
+
+
+CALLED_UNSEEN = ("forward", "__call__", "__enter__", "__exit__", "__iter__", "__next__", "__len__", "__getitem__")
+"""Methods that Python, or torch, calls without their names."""
 
 
 class _MethodCall(ast.Call):
@@ -55,6 +59,10 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
         owner = tree.parents[function]
         if name in texts and looks_up_names(tree, owner):
             continue
+        if isinstance(owner, ast.ClassDef) and (name in CALLED_UNSEEN or _is_matched(tree, name)):
+            continue
+        if isinstance(owner, ast.ClassDef) and looks_at_methods(tree, owner) is not None:
+            continue
         if others and not (isinstance(owner, ast.ClassDef) and all(_is_method_beside(tree, n, owner) for n in others)):
             continue
         if isinstance(owner, ast.ClassDef):
@@ -74,6 +82,11 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
             found[function] = OnlyCall(call, function, None)
     return found
+
+
+def _is_matched(tree: Tree, name: str) -> bool:
+    """Whether a pattern asks for an attribute of a name: `case object(update=_)`."""
+    return any(name in getattr(node, "kwd_attrs", ()) for node in tree.nodes)
 
 
 def _is_method_beside(tree: Tree, node: ast.AST, owner: ast.ClassDef) -> bool:
@@ -109,8 +122,7 @@ def _lineage(tree: Tree, cls: ast.ClassDef) -> list[ast.ClassDef]:
 
 
 SETTING = frozenset("setattr __dict__ vars __class__".split())
-ANSWERING = ("__getattr__", "__getattribute__", "__setattr__")
-"""What sets attributes, or answers for them, by names that only a run can tell: names, and methods."""
+"""What sets attributes by names that only a run can tell."""
 
 
 def _is_of_another(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:

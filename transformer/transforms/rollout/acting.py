@@ -43,6 +43,8 @@ INFO = TransformInfo(
 )
 
 TO_NUMBERS = frozenset("numpy item tolist detach".split())
+SETTINGS = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
+"""What of torch's attributes are no functions."""
 FOLLOWED = 4
 """So many assignments are followed from the network's result to the numbers."""
 
@@ -71,6 +73,8 @@ def apply(state: State) -> Rewrite:
     called = callee.attr if isinstance(callee, ast.Attribute) else "forward"
     if (found := differs(roles, tree.classes[ast.unparse(made[0].func)], called)) is not None:
         raise Skip(f"{found}, of which it is not known that it computes the same without gradients")
+    if (seen := _seen_from_outside(roles)) is not None:
+        raise Skip(f"line {seen.lineno} may see, or replace, what the network computes: {ast.unparse(seen)}")
     edits = Edits(state.source)
     for stmt in dict.fromkeys(tree.statement(call) for call in bare):
         _check_use(roles, stmt)
@@ -80,6 +84,19 @@ def apply(state: State) -> Rewrite:
         moved = without_blank_lines(line).with_changes(leading_lines=[])
         edits.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
     return Rewrite(edits)
+
+
+def _seen_from_outside(roles: Roles) -> ast.expr | None:
+    """A hook on what torch computes, or a function of torch or of a module that is replaced."""
+    for node in roles.tree.nodes:
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            name = roles.tree.qualified(node) or ""
+            if node.attr in ("forward", "__call__") or (name.startswith("torch.") and not name.startswith(SETTINGS)):
+                return node
+        name = roles.tree.last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+        if isinstance(node, (ast.Name, ast.Attribute)) and ("_hook" in name or name.endswith("Mode")):
+            return node
+    return None
 
 
 def _check_use(roles: Roles, stmt: ast.stmt) -> None:

@@ -215,6 +215,8 @@ class Graphs:
     def _is_plain(self, read: ast.Name) -> bool:
         """Whether a read takes values alone, or hands them to a log: what nearly all do."""
         parent = self._tree.parents[read]
+        if self._is_caught(read):
+            return False
         if isinstance(parent, ast.Attribute):
             return self._leaves_graph_by(parent) or parent.attr in torch_api.PLAIN
         return isinstance(parent, ast.Call) and read in parent.args and self._takes_values(parent)
@@ -238,6 +240,8 @@ class Graphs:
         parent = self._tree.parents[node]
         if isinstance(node, ast.Name) and self._is_key(node):
             return NOTHING
+        if direct and self._is_caught(node):
+            return _held(parent, "takes numpy's array of {}, where an error is caught", node)
         if isinstance(parent, ast.Attribute):
             return self._attribute(parent, node, context, direct)
         if isinstance(parent, (ast.keyword, ast.Starred)):
@@ -269,10 +273,26 @@ class Graphs:
     def _memory(things: Things) -> Things:
         return frozenset(t for t in things if t.kind in MEMORY)
 
+    def _is_caught(self, node: ast.expr) -> bool:
+        """Whether numpy takes a tensor, which is an error where it has a graph, and a `try` may go on after that."""
+        parent = self._tree.parents[node]
+        call = self._tree.parents[parent] if isinstance(parent, ast.Attribute) else parent
+        name = parent.attr if isinstance(parent, ast.Attribute) else ""
+        if name != "numpy" and not (isinstance(call, ast.Call) and "numpy." in (self._tree.qualified(call.func) or "")):
+            return False
+        around = [*self._tree.ancestors(node)]
+        tried = [t for t in around if isinstance(t, ast.Try) and any(s in around for s in t.body)]
+        caught = any(ast.unparse(h.type or node) != "KeyboardInterrupt" for t in tried for h in t.handlers)
+        return caught or any(isinstance(w, ast.With) and "suppress" in ast.unparse(w.items[0]) for w in around)
+
     def _attribute(self, parent: ast.Attribute, node: ast.expr, context: Context, direct: bool) -> Things | Held:
         call = self._tree.parents[parent]
         called = isinstance(call, ast.Call) and call.func is parent
-        if called and parent.attr in torch_api.OF["distribution"] and _all_distributions(self._values(node, context)):
+        values = self._values(node, context)
+        if any(map(_is_distribution, values)):
+            known = called and parent.attr in torch_api.OF["distribution"] and _all_distributions(values)
+            if not known:
+                return _held(parent, ASKS, node)
             return self._made_at(call, context) if torch_api.OF["distribution"][parent.attr].graph else NOTHING
         if not direct:
             known = any(python.does(kind, parent.attr) for kind in python.CONTAINERS)
@@ -309,9 +329,9 @@ class Graphs:
             if kinds and kinds <= {*MEMORY} and call.func.attr in torch_api.OF["tensor"]:
                 changes = torch_api.OF["tensor"][call.func.attr].memory == "in place"
                 return receivers if changes else self._made_at(call, context)
-        if (self._tree.qualified(call.func) or "").startswith(DISTRIBUTIONS):
-            return frozenset(t for t in self._values(call, context) if t.name.startswith(DISTRIBUTIONS))
         module, _, function = (self._tree.qualified(call.func) or "").rpartition(".")
+        if f"{module}.".startswith(DISTRIBUTIONS) and _is_class(function):
+            return self._made_at(call, context)
         of_torch = module == "torch" and function in torch_api.OF["torch"]
         if of_torch or (module == "torch.nn.functional" and function in torch_api.OF["functional"]):
             return self._made_at(call, context)
@@ -321,9 +341,9 @@ class Graphs:
         return self._flow.values.get((node, context), NOTHING)
 
     def _made_at(self, node: ast.AST, context: Context) -> Things | Held:
-        """The tensors that an expression or an augmented assignment makes."""
+        """What an expression or an augmented assignment makes."""
         found = self._values(node, context) | self._flow.heap.made_at(node, context)
-        return _held(node, TAKES_ON, node) if UNKNOWN in found else self._memory(found)
+        return _held(node, TAKES_ON, node) if UNKNOWN in found else found
 
 
 def _held(at: ast.AST, what: str, node: ast.AST) -> Held:
@@ -332,7 +352,15 @@ def _held(at: ast.AST, what: str, node: ast.AST) -> Held:
 
 
 def _all_distributions(things: Things) -> bool:
-    return bool(things) and all(t.kind == "made" and t.name.startswith(DISTRIBUTIONS) for t in things)
+    return bool(things) and all(map(_is_distribution, things))
+
+
+def _is_distribution(thing: Thing) -> bool:
+    return thing.kind == "made" and thing.name.startswith(DISTRIBUTIONS) and _is_class(thing.name)
+
+
+def _is_class(name: str) -> bool:
+    return name.rpartition(".")[2][:1].isupper()
 
 
 def _leaves_graph(node: ast.AST) -> bool:
