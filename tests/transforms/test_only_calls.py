@@ -118,6 +118,8 @@ def test_what_may_be_an_object_of_the_class(above: str, below: str, edits: tuple
         "print(vars(Agent).keys())",
         "print(sorted(vars(type(agent))))",
         "vars(agent)['update'] = print",
+        "vars(agent)[name] = print",
+        "print(getattr(agent, f'{name}')(1))",
         "print(agent.__class__.__dict__.keys())",
         "agent.__class__ = Mean",
         "print(agent.__dir__())",
@@ -146,6 +148,8 @@ def test_what_may_see_a_method_keeps_it(below: str) -> None:
         "print(agent.__class__.__name__, type(agent).__name__)",
         "options = parse()\nprint(vars(options), getattr(options, name))",
         "import torch\nprint(getattr(torch, name))",
+        "print(vars(agent)['n'], getattr(agent, f'count_{kind}', 0))",
+        "setattr(agent, 'count_' + kind, 1)",
         "other: Agent = agent",
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from transformer.syntax.query import asked_name, parameters
 from transformer.syntax.tree import Tree
@@ -39,6 +39,7 @@ ANSWERING = ("__getattr__", "__getattribute__", "__setattr__", "__dir__", "__ins
 
 def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
     """A place where a script may see, replace or ask for methods of a class otherwise than by their written names."""
+    names = [m.name for m in cls.body if isinstance(m, ast.FunctionDef)]
     for node in tree.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             if node.id == cls.name and not _makes_or_names(tree, node):
@@ -46,16 +47,31 @@ def looks_at_methods(tree: Tree, cls: ast.ClassDef) -> ast.AST | None:
             call = tree.parents[node]
             given = call.args if isinstance(call, ast.Call) and call.func is node else []
             if node.id in ("dir", "vars") and given and _may_be_object(tree, given[0], cls):
-                return node
+                item = tree.parents[call]  # of vars(x)["name"]
+                if not (isinstance(item, ast.Subscript) and item.value is call and not _may_be(item.slice, names)):
+                    return node
             asked = node.id in ("getattr", "hasattr", "setattr", "delattr") and len(given) > 1
-            if asked and not isinstance(given[1], ast.Constant) and _may_be_object(tree, given[0], cls):
-                return node
+            if asked and not isinstance(given[1], ast.Constant) and _may_be(given[1], names):
+                if _may_be_object(tree, given[0], cls):
+                    return node
         elif isinstance(node, ast.Attribute) and node.attr in SHOWING and not _is_named_alone(tree, node):
             if not (node.attr == "__dict__" and isinstance(tree.parents[node], ast.Attribute)):
                 return node
         elif isinstance(node, ast.FunctionDef) and node.name in ANSWERING and tree.parents[node] is cls:
             return node
     return None
+
+
+def _may_be(text: ast.expr, names: Sequence[str]) -> bool:
+    """Whether an expression may be one of some names: not if it begins otherwise."""
+    if isinstance(text, ast.JoinedStr) and text.values:
+        text = text.values[0]
+    elif isinstance(text, ast.BinOp) and isinstance(text.op, ast.Add):
+        text = text.left
+    elif isinstance(text, ast.Constant):
+        return text.value in names
+    begins = text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
+    return any(name.startswith(begins) for name in names)
 
 
 def _makes_or_names(tree: Tree, name: ast.Name) -> bool:
