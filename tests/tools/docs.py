@@ -5,6 +5,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from transformer import TransformInfo, all_transforms, convert
@@ -45,7 +46,7 @@ def transform_page(info: TransformInfo) -> str:
     place = f"Step {order.index(info.name) + 1} of {len(order)}" + (f"; it needs {links}" if links else "")
     asked = f"\n\nIt is applied with `{flag(info.option)}`." if info.option else ""
     regroups = f"\n\nUnder the flags, arithmetic is done in another order: {info.regroups}." if info.regroups else ""
-    applied = json.loads(APPLIED.read_text(encoding="utf-8"))
+    applied = _applied()
     count = sum(info.name in names for names in applied.values())
     often = f"To {count or 'none'} of the {len(applied)} PyTorch scripts of [cleanrl](../../benchmarks/logs/family.md)."
     often = often if not info.option else "Only where it is asked for."
@@ -58,6 +59,13 @@ def transform_page(info: TransformInfo) -> str:
         f"## When it is left out\n\nThe report names the line that is in the way. What it costs, and what to write: "
         f"{info.costs}\n\n## How often it is applied\n\n{often}\n"
     )
+
+
+@cache
+def _applied() -> dict[str, list[str]]:
+    """The transforms that are applied, by script of cleanrl."""
+    applied: dict[str, list[str]] = json.loads(APPLIED.read_text(encoding="utf-8"))
+    return applied
 
 
 def code_page(code: Code) -> str:

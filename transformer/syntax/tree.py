@@ -197,6 +197,14 @@ class Tree:
                 stack.append(self.classes[name])
         return list(seen.values())
 
+    def lineage(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
+        """A class, and the classes of the file that it is derived from."""
+        found = [cls]
+        for one in found:  # grows as it is walked
+            bases = (self.classes.get(ast.unparse(base)) for base in one.bases)
+            found += [base for base in bases if base is not None and base not in found]
+        return found
+
     def class_of_self(self, value: ast.expr, scope: Scope) -> ast.ClassDef | None:
         """The class in whose method `scope` a name stands for the object, as `self` does."""
         owner = self.parents.get(scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import libcst as cst
@@ -96,9 +97,9 @@ def _followed(script: File, given: Mapping[Path, str], texts: Mapping[Path, str]
     return found
 
 
-def _with_indentation_of(script: str, text: str) -> str:
-    """A module's text, its blocks indented by what the script's are: by spaces, where that is with tabs."""
-    unit, module = cst.parse_module(script).default_indent, cst.parse_module(text)
+def _indented_by(unit: str, text: str) -> str:
+    """A module's text, its blocks indented by a unit: by the script's spaces, where that is with tabs."""
+    module = cst.parse_module(text)
     return text if module.default_indent == unit else module.with_changes(default_indent=unit).code
 
 
@@ -108,6 +109,11 @@ class _Walk:
     def __init__(self, found: Gathered, given: Mapping[Path, str], texts: Mapping[Path, str]) -> None:
         self.found, self.given, self.texts = found, given, texts
         self.begun = [found.script.path]
+
+    @cached_property
+    def unit(self) -> str:
+        """What the script's blocks are indented by."""
+        return cst.parse_module(self.found.script.tree.code).default_indent
 
     def visit(self, file: File) -> None:
         places: dict[Import, Place] = {}
@@ -146,8 +152,8 @@ class _Walk:
 
     def _executed(self, text: str) -> str:
         """A module's text as far as it is executed when it is imported, with the script's line ends and indentation."""
-        script = self.found.script.tree.code
-        return without_what_is_not_executed(_with_indentation_of(script, with_line_ends_of(script, text)))
+        lines = with_line_ends_of(self.found.script.tree.code, text)
+        return without_what_is_not_executed(_indented_by(self.unit, lines))
 
     def _root(self, file: File, stmt: Import, alias: ast.alias, what: Named) -> Path | None:
         if isinstance(stmt, ast.ImportFrom) and stmt.level:

@@ -18,10 +18,6 @@ ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_gr
 """Methods of modules that return the module."""
 
 
-CALLED_UNSEEN = ("forward", "__call__", "__enter__", "__exit__", "__iter__", "__next__", "__len__", "__getitem__")
-"""Methods that Python, or torch, calls without their names."""
-
-
 class _MethodCall(ast.Call):
     """A call of a method, for type checkers."""
 
@@ -59,14 +55,11 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
         owner = tree.parents[function]
         if name in texts and looks_up_names(tree, owner):
             continue
-        if isinstance(owner, ast.ClassDef) and (name in CALLED_UNSEEN or _is_matched(tree, name)):
-            continue
-        if isinstance(owner, ast.ClassDef) and looks_at_methods(tree, owner) is not None:
-            continue
         if others and not (isinstance(owner, ast.ClassDef) and all(_is_method_beside(tree, n, owner) for n in others)):
             continue
         if isinstance(owner, ast.ClassDef):
-            uses: list[ast.expr] = [u for u in attributes.get(name, []) if not _is_of_another(tree, u.value, owner)]
+            asked = attributes.get(name, [])
+            uses: list[ast.expr] = [u for u in asked if len(asked) == 1 or not _is_of_another(tree, u.value, owner)]
         else:
             uses = [*names.get(name, [])]
         call = tree.parents[uses[0]] if len(uses) == 1 else None
@@ -76,7 +69,9 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
             continue  # `act = method` below it
         if isinstance(owner, ast.ClassDef):
             receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
-            if receiver is None or not _is_instance(tree, receiver, owner):
+            if receiver is None or not _is_instance(tree, receiver, owner) or _is_called_unseen(tree, name):
+                continue
+            if looks_at_methods(tree, owner) is not None:
                 continue
             found[function] = OnlyCall(call, function, receiver)
         elif isinstance(owner, (ast.Module, ast.FunctionDef)):
@@ -84,9 +79,10 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
     return found
 
 
-def _is_matched(tree: Tree, name: str) -> bool:
-    """Whether a pattern asks for an attribute of a name: `case object(update=_)`."""
-    return any(name in getattr(node, "kwd_attrs", ()) for node in tree.nodes)
+def _is_called_unseen(tree: Tree, name: str) -> bool:
+    """Whether Python, torch or a pattern may ask for a method without its name in a call."""
+    special = name == "forward" or (name.startswith("__") and name.endswith("__"))
+    return special or any(name in getattr(node, "kwd_attrs", ()) for node in tree.nodes)  # `case object(update=_)`
 
 
 def _is_method_beside(tree: Tree, node: ast.AST, owner: ast.ClassDef) -> bool:
@@ -97,7 +93,7 @@ def _is_method_beside(tree: Tree, node: ast.AST, owner: ast.ClassDef) -> bool:
 
 def _are_apart(tree: Tree, one: ast.ClassDef, other: ast.ClassDef) -> bool:
     """Whether no object is of both classes: what calls one of them gives is of that class, as is `self` in it."""
-    if one is other or other in _lineage(tree, one) or one in _lineage(tree, other):
+    if one is other or other in tree.lineage(one) or one in tree.lineage(other):
         return False
     for cls in (one, other):
         special = cls.decorator_list or cls.keywords or any(m.name == "__new__" for m in cls.body if _is_function(m))
@@ -110,15 +106,6 @@ def _are_apart(tree: Tree, one: ast.ClassDef, other: ast.ClassDef) -> bool:
 
 def _is_function(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
     return isinstance(node, ast.FunctionDef)
-
-
-def _lineage(tree: Tree, cls: ast.ClassDef) -> list[ast.ClassDef]:
-    """A class with those of the file that it is derived from."""
-    found = [cls]
-    for one in found:  # grows as it is walked
-        bases = (tree.classes.get(ast.unparse(base)) for base in one.bases)
-        found += [base for base in bases if base is not None and base not in found]
-    return found
 
 
 SETTING = frozenset("setattr __dict__ vars __class__".split())

@@ -43,7 +43,7 @@ INFO = TransformInfo(
 )
 
 TO_NUMBERS = frozenset("numpy item tolist detach".split())
-SETTINGS = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
+CONFIG = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
 """What of torch's attributes are no functions."""
 FOLLOWED = 4
 """So many assignments are followed from the network's result to the numbers."""
@@ -91,7 +91,7 @@ def _seen_from_outside(roles: Roles) -> ast.expr | None:
     for node in roles.tree.nodes:
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             name = roles.tree.qualified(node) or ""
-            if node.attr in ("forward", "__call__") or (name.startswith("torch.") and not name.startswith(SETTINGS)):
+            if node.attr in ("forward", "__call__") or (name.startswith("torch.") and not name.startswith(CONFIG)):
                 return node
         name = roles.tree.last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
         if isinstance(node, (ast.Name, ast.Attribute)) and ("_hook" in name or name.endswith("Mode")):

@@ -12,7 +12,7 @@ from transformer.facts import libraries, python, torch_api
 from transformer.recognition.roles import Roles
 from transformer.syntax.diagnostics import SHOWN
 from transformer.syntax.query import parameters, walk
-from transformer.values.effects.interpreter import MEMORY, Frame, Interpreter
+from transformer.values.effects.interpreter import MEMORY, Frame, Interpreter, is_class
 from transformer.values.effects.objects import NOTHING, UNKNOWN, Context, Thing, Things, Variable
 from transformer.values.effects.world import Held
 from transformer.values.reports import is_report
@@ -25,13 +25,11 @@ STAYS = torch_api.names("tensor", memory=("new", "shared")) - LEAVES
 
 DISTRIBUTIONS = "torch.distributions."
 
-TRUTH = (ast.Compare, ast.If, ast.While, ast.Assert, ast.Expr, ast.Delete)
-"""What takes no more of it than whether it is true, or nothing."""
 FLOWS = (
     *(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.Return, ast.Lambda),
     *(ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
     *(ast.Subscript, ast.IfExp, ast.BoolOp, ast.BinOp, ast.UnaryOp),
-    *TRUTH,
+    *(ast.Compare, ast.If, ast.While, ast.Assert, ast.Expr, ast.Delete),
 )
 """What hands on what stands in it, which is followed from there, or takes no more of it than whether it is true."""
 WITHOUT = "without its graph"
@@ -264,14 +262,11 @@ class Graphs:
             holders = frozenset(t for place in places for t in self._values(place, context))
             if any(t.kind not in (*MEMORY, *python.CONTAINERS, "instance") for t in holders):
                 return _held(parent, TAKES_ON, node)
-            return self._memory(holders) if direct else NOTHING  # written into a tensor, which then has the graph
+            written = frozenset(t for t in holders if t.kind in MEMORY)  # which then have the graph
+            return written if direct else NOTHING
         if isinstance(parent, FLOWS):
             return NOTHING
         return _held(parent, ASKS, node)
-
-    @staticmethod
-    def _memory(things: Things) -> Things:
-        return frozenset(t for t in things if t.kind in MEMORY)
 
     def _is_caught(self, node: ast.expr) -> bool:
         """Whether numpy takes a tensor, which is an error where it has a graph, and a `try` may go on after that."""
@@ -330,7 +325,7 @@ class Graphs:
                 changes = torch_api.OF["tensor"][call.func.attr].memory == "in place"
                 return receivers if changes else self._made_at(call, context)
         module, _, function = (self._tree.qualified(call.func) or "").rpartition(".")
-        if f"{module}.".startswith(DISTRIBUTIONS) and _is_class(function):
+        if f"{module}.".startswith(DISTRIBUTIONS) and is_class(function):
             return self._made_at(call, context)
         of_torch = module == "torch" and function in torch_api.OF["torch"]
         if of_torch or (module == "torch.nn.functional" and function in torch_api.OF["functional"]):
@@ -356,11 +351,7 @@ def _all_distributions(things: Things) -> bool:
 
 
 def _is_distribution(thing: Thing) -> bool:
-    return thing.kind == "made" and thing.name.startswith(DISTRIBUTIONS) and _is_class(thing.name)
-
-
-def _is_class(name: str) -> bool:
-    return name.rpartition(".")[2][:1].isupper()
+    return thing.kind == "made" and thing.name.startswith(DISTRIBUTIONS) and is_class(thing.name)
 
 
 def _leaves_graph(node: ast.AST) -> bool:

@@ -1122,7 +1122,7 @@ class Interpreter:
                 if argument.kind in ("function", "bound"):
                     self._unknown([argument], node)
             made = self.heap.thing("made", node, self._frame.context, name)
-            return frozenset([made]) if role == "reports" or _is_class(name) else NOTHING
+            return frozenset([made]) if role == "reports" or is_class(name) else NOTHING
         if role == "progress":
             return frozenset(arguments)
         if role == "options":
@@ -1304,7 +1304,7 @@ class Interpreter:
         for thing in things:
             if thing.kind in ("function", "bound"):
                 self._apply(thing, [frozenset([made, *(t for t in things if t.kind in MEMORY)])], {}, node)
-        if keeper is None and _is_class(name):
+        if keeper is None and is_class(name):
             return frozenset([made])
         return frozenset([made, *(t for t in things if t.kind in (*MEMORY, "unknown"))])
 
@@ -1381,7 +1381,7 @@ def _has_decorator(node: ast.AST | None, name: str) -> bool:
     return isinstance(node, ast.FunctionDef) and any(_text(d) == name for d in node.decorator_list)
 
 
-def _is_class(name: str) -> bool:
+def is_class(name: str) -> bool:
     """Whether a library's name is that of a class, as everybody writes them: what it makes is not what it is given."""
     last = name.rpartition(".")[2]
     return last[:1].isupper() and not last.isupper()

@@ -599,7 +599,7 @@ class _Way:
         path = f"{owner.path}.{name}"
         if owner.cls is None:
             return _Value(path=path, layer=owner.layer)
-        made = [v for c in self._lineage(owner.cls) for v in _assigned(c, name)]
+        made = [v for c in self._tree.lineage(owner.cls) for v in _assigned(c, name)]
         if not made:
             return PLAIN
         for value in made:
@@ -659,14 +659,8 @@ class _Way:
             for n in walk(m)
         )
 
-    def _lineage(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
-        found = [cls]
-        for one in found:
-            found += [c for b in one.bases if (c := self._tree.classes.get(unparse(b))) is not None and c not in found]
-        return found
-
     def _method(self, cls: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-        for one in self._lineage(cls):
+        for one in self._tree.lineage(cls):
             for stmt in one.body:
                 if isinstance(stmt, ast.FunctionDef) and stmt.name == name:
                     return stmt
@@ -733,7 +727,7 @@ class _Way:
                     return self._followed(frame, method, call, target, given, depth)
             torch_base = any(
                 (self._tree.qualified(b) or "").startswith("torch.nn.")
-                for c in self._lineage(target.cls)
+                for c in self._tree.lineage(target.cls)
                 for b in c.bases
                 if not (self._tree.qualified(b) or "").endswith("nn.Module")
             )

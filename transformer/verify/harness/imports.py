@@ -71,6 +71,14 @@ class _Hooked(importlib.abc.MetaPathFinder):
         return spec
 
 
+class _HooksOfMain:
+    """The hooks of the script that runs: of several ranks in one process, which share modules, each has its own."""
+
+    def __getitem__(self, name: str) -> Hook:
+        hooks: Mapping[str, Hook] = sys.modules["__main__"].__dict__[HOOKS_NAME]
+        return hooks[name]
+
+
 class _HookingLoader(SourceFileLoader):
     def __init__(self, fullname: str, path: str, hooks: Mapping[str, Hook]) -> None:
         super().__init__(fullname, path)
@@ -80,5 +88,5 @@ class _HookingLoader(SourceFileLoader):
         return compile_with_hooks(Path(self.path), self._hooks)
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__dict__[HOOKS_NAME] = self._hooks
+        module.__dict__[HOOKS_NAME] = _HooksOfMain()
         super().exec_module(module)
