@@ -46,10 +46,13 @@ values[step] = value.detach().view(-1)
             "before_loop": "kept = []",
             "record": "actions[step] = action\nkept.append((logprob, value))\nlogprobs[step] = kept[-1][0].detach()",
         },
+        {"agent": heads("import random\nif random.random() < 0.1:\n    x = x + random.gauss(0, 1)\n"
+                        "return self.actor(x), self.critic(x)"), "act": OF_LOGITS},
         {"functions": "def plain(x):\n    return x.detach()\n", "record": RECORD.replace(".detach()", "").replace(
             "= logprob", "= plain(logprob)")},
     ],
-    ids=["detach", "tolist", "data", "a distribution", "a name in the method", "a list", "a function"],
+    ids=["detach", "tolist", "data", "a distribution", "a name in the method", "a list", "Python's random numbers",
+         "a function"],
 )  # fmt: skip
 def test_acting_on_policy(parts: dict[str, str]) -> None:
     step = acting(**parts)

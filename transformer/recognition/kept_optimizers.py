@@ -18,7 +18,14 @@ USED = frozenset("zero_grad step state_dict load_state_dict param_groups".split(
 """What may be asked of the optimizer; its parameter groups' rates are others' concern."""
 
 
-def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.stmt], *, exact: bool) -> str | None:
+def obstacle(
+    roles: Roles,
+    optimizer: Optimizer,
+    updates: Collection[ast.stmt],
+    *,
+    exact: bool,
+    harmless: Collection[ast.stmt] = (),
+) -> str | None:
     """Why an object may come to have another optimizer, or step it unseen; None where it is known to do neither.
 
     Args:
@@ -27,8 +34,10 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.stmt], 
         updates: the functions that step it, or the loop that does.
         exact: ask also that the networks it was given keep their parameters, which is for those who clip these, or
             compute back several times.
+        harmless: statements that change which parameters need gradients, and of which that is known to be no matter.
     """
     tree = roles.tree
+    apart = {n for stmt in harmless for n in walk(stmt)}
     root, _, attribute = optimizer.name.partition(".")
     target = optimizer.stmt.targets[0]
     if not root or not attribute.isidentifier() or not isinstance(target, ast.Attribute):
@@ -42,11 +51,11 @@ def obstacle(roles: Roles, optimizer: Optimizer, updates: Collection[ast.stmt], 
         return f"line {changes.by_text} sets an attribute that only a run can tell"
     for node in roles.run_by_training:
         word = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else None
-        if isinstance(word, str) and word in FREEZING:
+        if isinstance(word, str) and word in FREEZING and node not in apart:
             return f"line {getattr(node, 'lineno', 1)} uses {word} while training goes on"
     if exact:
         maker = tree.scope_of(optimizer.stmt)
-        for path in _given(roles, optimizer):
+        for path in given(roles, optimizer):
             above = [n for n in _stored(roles, path) if tree.scope_of(n) is maker and n.lineno < optimizer.stmt.lineno]
             if len(above) != len(_stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
                 return f"{path}, whose parameters {optimizer.name} holds, may be set otherwise than once, above it"
@@ -90,12 +99,12 @@ def _rebound(roles: Roles, root: str, optimizer: Optimizer) -> str | None:
     return None
 
 
-def _given(roles: Roles, optimizer: Optimizer) -> list[str]:
+def given(roles: Roles, optimizer: Optimizer) -> list[str]:
     """The attributes of the object that an optimizer is given the parameters of, by their names."""
     own = first_parameter(roles.tree.scope_of(optimizer.stmt))  # type: ignore[arg-type]
     found: dict[str, None] = {}
-    given = [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
-    for node in (n for value in given for n in walk(value)):
+    params = [*optimizer.call.args[:1], *(k.value for k in optimizer.call.keywords if k.arg == "params")]
+    for node in (n for value in params for n in walk(value)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
             if not (isinstance(call := roles.tree.parents[node], ast.Call) and call.func is node):
                 found[node.attr] = None

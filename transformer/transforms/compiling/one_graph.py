@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
-from transformer.facts.torch_api import optimizers
+from transformer.facts import torch_api
 from transformer.recognition import kept_optimizers, other_gradients
 from transformer.recognition.arguments import decided
 from transformer.recognition.changes import GROWING
@@ -18,13 +20,25 @@ from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import calls_method, names_in, parameters, receiver, statements, walk
-from transformer.syntax.rewrite import Edits
+from transformer.syntax.query import (
+    calls_method,
+    names_in,
+    pairwise,
+    parameters,
+    receiver,
+    statements,
+    unparse,
+    walk,
+    without_methods,
+)
+from transformer.syntax.rewrite import Edits, without_blank_lines
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
-from transformer.transforms.compiling import present_rates
+from transformer.transforms.compiling import frozen, present_rates
 from transformer.transforms.compiling.compile import stays_eager
+from transformer.values.effects.graphs import STAYS
+from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.reached import computed_back, unreached
 
 INFO = TransformInfo(
@@ -36,7 +50,8 @@ INFO = TransformInfo(
         "on the script's arguments, its loss reaches in every minibatch every parameter that it computes with and that "
         "is stepped, the optimizer is a known one whose rate is steady, or that nothing else sees "
         "while update() runs, and nothing that may run while training changes what it holds, which parameters need "
-        "gradients, or gradients by hand; an object's optimizer is one that its constructor alone sets"
+        "gradients, or gradients by hand; an object's optimizer is one that its constructor alone sets, and an "
+        "object's network may be frozen while the loss of another one is computed back"
     ),
     safety=(
         "Without --compile the same three methods are called. With it the same is computed in a form that can be "
@@ -48,7 +63,8 @@ INFO = TransformInfo(
         "clears, but that are clipped along, keep growing as they did. What an object's optimizer holds is asked "
         "anew for each minibatch. Phases of training that step the same optimizer, each plainly, share these "
         "functions: each overwrites all of its gradients, or clears them. A rate that tensor-lr left a float is put "
-        "into a tensor of float64 while a compiled update runs, and is the same float again when it returns."
+        "into a tensor of float64 while a compiled update runs, and is the same float again when it returns. A "
+        "network that is frozen for another's loss is not, in a graph: the pass computes no gradients of it anyway."
     ),
     costs=(
         "The graph breaks at backward() and step(), at half the gain: write zero_grad(), backward() and "
@@ -68,7 +84,8 @@ INFO = TransformInfo(
 )
 
 ORDER = ("zero_grad", "backward", "step")
-BRANCHING, TRACED = optimizers(counting=True), optimizers(traced=True)
+BRANCHING, TRACED = torch_api.optimizers(counting=True), torch_api.optimizers(traced=True)
+NO_GRAPH = tuple(f"torch.{name}" for name in torch_api.names("torch", graph=False))
 
 
 def apply(state: State) -> Rewrite:
@@ -94,15 +111,17 @@ def apply(state: State) -> Rewrite:
     updates = {tree.definition(name): name for name in (*state.history.all_updates, *_further(roles))}
     by_update = {definition: _plain_update(roles, definition) for definition in updates}
     passes = [one for found in by_update.values() for one in found]
+    switches = _switches(roles, list(by_update))
     for definition, found in by_update.items():
         for name in (name for one in found for name in one.optimizers):
-            _check_optimizer(roles, name, definition, by_update)
+            _check_optimizer(roles, name, definition, by_update, switches)
     for definition, found in by_update.items():
         if sum(len(one.backwards) for one in found) > 1 and (call := _begun_outside(roles, definition)) is not None:
             raise Skip(
                 f"line {call.lineno} computes outside of {definition.name}() what its passes may go back through"
             )
-        if len(found) > 1 and (result := _kept_graph(roles, definition)) is not None:
+        several = len(found) > 1 or definition in switches.values()
+        if several and (result := _kept_graph(roles, definition)) is not None:
             raise Skip(f"{definition.name}() returns {result}, perhaps with its graph, through which a pass went back")
     shared = _is_shared(by_update)
     clipped = [
@@ -157,6 +176,8 @@ def apply(state: State) -> Rewrite:
             eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
             if not (shared and setups):
                 setups.append((one, functions, f"{eager}\nif {flag}:\n    {made}" if only else made))
+    for stmt in (stmt for stmt, update in switches.items() if update is not None):
+        _hide_from_graph(edits, stmt)
     code = render(
         "traceable" if plain else "traceable_several",
         traceable=traceable,
@@ -188,12 +209,13 @@ def _further(roles: Roles) -> list[str]:
     """The functions of further training phases that can be traced, too; gradients in another are used outside."""
     found, history = [], roles.history
     definitions = [roles.tree.definition(name) for name in (*history.all_updates, *history.auxiliary)]
+    switches = _switches(roles, definitions)
     for name in history.auxiliary:
         definition = roles.tree.definition(name)
         try:
             for one in _plain_update(roles, definition):
                 for optimizer in one.optimizers:
-                    _check_optimizer(roles, optimizer, definition, definitions)
+                    _check_optimizer(roles, optimizer, definition, definitions, switches)
         except Skip:
             continue
         found.append(name)
@@ -216,16 +238,40 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
                 if asked in parts:
                     return node
     for call in (c for c in tree.of(ast.Call) if isinstance(c.func, ast.Name) and c.func.id == update.name):
-        loop, reached, before = tree.loops_around(call)[:1], names_in(call.args), None
-        made = [s for outer in loop for s in statements(outer.body) if call not in walk(s) and not hasattr(s, "body")]
-        while reached != before:
-            before = set(reached)
-            reached |= {n for s in made if access(s).binds & reached for n in access(s).reads}
-        for node in (n for s in made if access(s).binds & reached for n in walk(s) if isinstance(n, ast.Call)):
-            own = isinstance(node.func, ast.Attribute) and tree.methods(node.func.attr)
-            if (own or _named(tree, node, set()) & parts) and not without_gradients(tree, node):
+        scope, loop = tree.scope_of(call), tree.loops_around(call)[:1]
+        around = {s for outer in loop for s in statements(outer.body)}
+        stack, made = [(name, tree.statement(call)) for name in names_in(call.args)], set[ast.stmt]()
+        while stack:
+            found = {s for s in roles.reaching(scope).before(*stack.pop()) if s is not None and s in around - made}
+            made |= found
+            stack += [(name, stmt) for stmt in found for name in access(stmt).reads]
+        own = (n for s in sorted(made, key=lambda s: s.lineno) for n in own_nodes(s))
+        for node in (n for n in own if isinstance(n, ast.Call)):
+            methods = tree.methods(node.func.attr) if isinstance(node.func, ast.Attribute) else ()
+            computes = _named(tree, node, set()) & parts or not all(_gives_values(tree, m) for m in methods)
+            if computes and not without_gradients(tree, node):
                 return node
     return None
+
+
+def _gives_values(tree: Tree, method: ast.FunctionDef) -> bool:
+    """Whether a method returns new tensors without a graph, as a buffer does that makes them of its arrays."""
+    returned = [n.value for n in walk(method) if isinstance(n, ast.Return) and n.value is not None]
+    made = [pair for s in statements(method.body) if isinstance(s, ast.Assign) for pair in pairwise(s)]
+    for value in (v for r in returned for v in (r.elts if isinstance(r, ast.Tuple) else [r])):
+        name = value.id if isinstance(value, ast.Name) else None
+        values = [v for target, v in made if isinstance(target, ast.Name) and target.id == name] if name else [value]
+        bound = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+        if not values or len(bound) > len(values) or not all(_is_new(tree, v) for v in values):
+            return False
+    return bool(returned) and not method.decorator_list
+
+
+def _is_new(tree: Tree, value: ast.expr) -> bool:
+    """Whether an expression makes a tensor without a graph: `torch.tensor(x).to(device)`."""
+    made = without_methods(value, STAYS)
+    given = made.keywords if isinstance(made, ast.Call) else []
+    return tree.calls(made, *NO_GRAPH) and not any(k.arg in ("requires_grad", None) for k in given)
 
 
 def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
@@ -245,9 +291,14 @@ def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:
     return None
 
 
-def _kept_by(roles: Roles, update: ast.FunctionDef) -> ast.Attribute | None:
+def _kept_by(roles: Roles, update: ast.FunctionDef, switches: Collection[ast.stmt]) -> ast.Attribute | None:
     """An attribute that an update, or what it calls, sets or makes longer: later ones may go back through its value."""
-    for node in roles.reached([update]):
+    apart, names = {n for stmt in switches for n in walk(stmt)}, {o.name for o in roles.optimizers}
+    others = [f for f in roles.tree.of(ast.FunctionDef) if f.name not in ORDER and f is not roles.scope]
+    nodes = list(roles.reached([update], others))  # `step` is the optimizer's, though an environment has one, too
+    if any(calls_method(n, *ORDER) and n.func.attr != "backward" and unparse(n.func.value) not in names for n in nodes):
+        nodes = list(roles.reached([update]))
+    for node in (n for n in nodes if n not in apart):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             return node
         if calls_method(node, *GROWING) and isinstance(node.func.value, ast.Attribute):
@@ -478,7 +529,27 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
     return next(iter(also), "")
 
 
-def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef, updates: Collection[ast.FunctionDef]) -> None:
+def _switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:
+    """What freezes networks while others are trained, without an effect on these; of objects' networks alone."""
+    return frozen.harmless_switches(roles, updates) if roles.history.restructured else {}
+
+
+def _hide_from_graph(edits: Edits, stmt: ast.stmt) -> None:
+    """Put a statement that freezes or thaws a network under a condition: no graph holds that, nor needs it."""
+    line = edits.lines_of(stmt)
+    block = cst.parse_statement("if not torch.compiler.is_compiling():\n    pass\n")
+    assert isinstance(block, cst.If)
+    moved = without_blank_lines(line).with_changes(leading_lines=[])
+    edits.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
+
+
+def _check_optimizer(
+    roles: Roles,
+    name: str,
+    update: ast.FunctionDef,
+    updates: Collection[ast.FunctionDef],
+    switches: Collection[ast.stmt],
+) -> None:
     """The optimizer is one that can be traced, and only what updates gives it gradients, which it clears before.
 
     Raises:
@@ -504,9 +575,10 @@ def _check_optimizer(roles: Roles, name: str, update: ast.FunctionDef, updates: 
             raise Skip(changed)
         calls = [n for u in updates for n in walk(u) if isinstance(n, ast.Call)]
         exact = sum(calls_method(c, "backward") for c in calls) > 1 or any("clip_grad" in ast.unparse(c) for c in calls)
-        if (why := kept_optimizers.obstacle(roles, made[0], updates, exact=exact)) is not None:
+        why = kept_optimizers.obstacle(roles, made[0], updates, exact=exact, harmless=switches)
+        if why is not None:
             raise Skip(why)
-        if (node := _kept_by(roles, update)) is not None:
+        if (node := _kept_by(roles, update, switches)) is not None:
             raise Skip(f"line {node.lineno} keeps {ast.unparse(node)}, perhaps with a graph, through which a pass goes")
     used = other_gradients.outside(roles, updates, made[0])
     if used is not None:

@@ -33,7 +33,9 @@ LAYERS = layers()
 CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
-TO_NUMBER = frozenset("int float bool str len min max sum abs round tuple range".split())
+NUMBERS = frozenset("int float bool str len".split())
+"""Builtins whose result is a number or a text, whatever they are given."""
+TO_NUMBER = frozenset("min max sum abs round tuple range".split())
 """Builtins whose result is made of what they are given."""
 TO_LIST = frozenset("list reversed sorted enumerate zip".split())
 """Those whose result can be changed, or used up."""
@@ -272,6 +274,8 @@ class Values:
         name, func = self._tree.qualified(call.func) or "", call.func
         given = NONE.union(*(self.leaves(a, frame) for a in call.args))
         if isinstance(func, ast.Name) and self.is_builtin(func.id):
+            if func.id in NUMBERS:
+                return NUMBER
             if func.id in TO_LIST:
                 return LIST | given
             return given - (LIST if given <= NUMBER | LIST else NONE) if func.id in TO_NUMBER else UNKNOWN

@@ -53,6 +53,8 @@ _KEEPS = frozenset("T mT H mH values real".split())
 """Attributes through which gradients flow."""
 _METHODS = names("tensor", "array", "distribution") | frozenset(dir(list)) | frozenset(dir(dict))
 """Methods of tensors, arrays, distributions and containers."""
+TENSORS = ("torch.tensor", "torch.zeros", "torch.ones", "torch.nn.Parameter", "torch.full")
+"""What makes a tensor that an optimizer may be given by its name."""
 _NUMBERS = frozenset("shape device dtype ndim grad data is_cuda requires_grad training".split())
 _SPREADING = frozenset("list tuple sorted reversed iter set".split())
 _PASSING = frozenset("sum".split())
@@ -276,9 +278,14 @@ class _Way:
             made = self._roles.only_value(value.id)
             if made is None:
                 return [None]
-            if self._tree.calls(made, "torch.tensor", "torch.zeros", "torch.ones", "torch.nn.Parameter", "torch.full"):
-                return [value.id]
-            return self._prefixes(optimizer, made, depth - 1)
+            return [value.id] if self._tree.calls(made, *TENSORS) else self._prefixes(optimizer, made, depth - 1)
+        if isinstance(value, ast.Attribute):
+            owner = self._tree.class_of_self(value.value, self._tree.scope_of(optimizer.stmt))
+            kept = list(_assigned(owner, value.attr)) if owner is not None else []
+            holder = optimizer.name.rpartition(".")[0]
+            stored = [n for n in self._tree.of(ast.Attribute) if n.attr == value.attr and isinstance(n.ctx, ast.Store)]
+            own = bool(holder) and len(stored) == 1 and len(kept) == 1 and self._tree.calls(kept[0], *TENSORS)
+            return [f"{holder}.{value.attr}" if own else None]
         if isinstance(value, (ast.List, ast.Tuple)):
             return [p for part in value.elts for p in self._prefixes(optimizer, part, depth)]
         if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
@@ -603,7 +610,8 @@ class _Way:
         if not made:
             return PLAIN
         for value in made:
-            if any("Parameter" in unparse(_called(n)) for n in walk(value) if isinstance(n, ast.Call)):
+            calls = [n for n in walk(value) if isinstance(n, ast.Call)]
+            if any("Parameter" in unparse(_called(n)) or "requires_grad" in unparse(n) for n in calls):
                 one = frozenset((path,))
                 return _Value(one, one)
         for value in made:

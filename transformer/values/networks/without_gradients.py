@@ -141,6 +141,8 @@ def _other(roles: Roles, node: ast.AST, own: str, known: set[str]) -> str | None
         fine = last in SAMPLED
     elif name.startswith("torch."):
         fine = last in FUNCTIONS
+    elif name.startswith("random."):
+        fine = True  # Python's random numbers know nothing of gradients
     elif isinstance(node.func, ast.Name):
         fine = node.func.id in (own, roles.history.sampler) or node.func.id in BUILTINS
     elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == own:

@@ -1,0 +1,208 @@
+"""Networks that are frozen while another's loss is computed back."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from transformer import Applied, Skipped, convert
+
+SCRIPT = """
+import argparse
+import copy
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self, size_in, size_out, squash):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(size_in, 32), nn.ReLU(), nn.Linear(32, size_out))
+        self.squash = squash
+
+    def forward(self, x):
+        x = self.body(x)
+        return torch.tanh(x) if self.squash else x
+
+
+class Walk:
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def reset(self):
+        self.at = self.rng.normal(size=3).astype(np.float32)
+        return self.at
+
+    def step(self, action):
+        self.at = (0.9 * self.at + 0.1 * action + 0.01 * self.rng.normal(size=3)).astype(np.float32)
+        return self.at, -float(np.square(self.at).sum())
+
+
+class Replay:
+    def __init__(self, size):
+        self.rows, self.size, self.count = np.zeros((size, 8), np.float32), size, 0
+
+    def store(self, obs, action, reward, next_obs):
+        self.rows[self.count % self.size] = np.concatenate([obs, action, [reward], next_obs])
+        self.count += 1
+
+    def sample(self, n):
+        rows = self.rows[np.random.randint(min(self.count, self.size), size=n)]
+        obs = torch.tensor(rows[:, :3])
+        action = torch.tensor(rows[:, 3:4])
+        reward = torch.tensor(rows[:, 4:5])
+        next_obs = torch.tensor(rows[:, 5:])
+        return obs, action, reward, next_obs
+
+
+class Agent:
+    def __init__(self, n_obs, n_act):
+        self.gamma = 0.99
+        self.actor = Net(n_obs, n_act, True)
+        self.critic = Net(n_obs + n_act, 1, False)
+        self.critic_target = copy.deepcopy(self.critic)
+        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=1e-3)
+        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), lr=1e-3)
+
+    def act(self, obs):
+        with torch.no_grad():
+            return self.actor(torch.as_tensor(obs)).numpy()
+
+    def learn(self, replay):
+        obs, action, reward, next_obs = replay.sample(64)
+        with torch.no_grad():
+            target = reward + self.gamma * self.critic_target(torch.cat([next_obs, self.actor(next_obs)], 1))
+        critic_loss = F.mse_loss(self.critic(torch.cat([obs, action], 1)), target)
+        self.critic_optimizer.zero_grad()
+        critic_loss.backward()
+        self.critic_optimizer.step()
+
+        <freeze>
+        actor_loss = -self.critic(torch.cat([obs, self.actor(obs)], 1)).mean()
+        self.actor_optimizer.zero_grad()
+        actor_loss.backward()
+        self.actor_optimizer.step()
+        <thaw>
+
+
+def evaluate(agent):
+    return float(agent.act(np.ones(3, np.float32))[0])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=300)
+    args = parser.parse_args()
+    np.random.seed(1)
+    torch.manual_seed(1)
+    env, replay = Walk(1), Replay(1000)
+    agent = Agent(3, 1)
+    obs = env.reset()
+    for step in range(args.steps):
+        action = agent.act(obs)
+        next_obs, reward = env.step(action)
+        replay.store(obs, action, reward, next_obs)
+        obs = next_obs
+        if step > 100:
+            agent.learn(replay)
+        if step % 50 == 0:
+            print(step, reward, evaluate(agent))
+"""
+FREEZE = "for p in self.critic.parameters():\n            p.requires_grad = False"
+THAW = FREEZE.replace("False", "True")
+DEFAULTS = {"<freeze>": FREEZE, "<thaw>": THAW}
+HIDDEN = "    if not torch.compiler.is_compiling():\n        for p in agent.critic.parameters():\n"
+
+
+def frozen(changes: dict[str, str]) -> str:
+    source = SCRIPT
+    for old, new in (DEFAULTS | changes).items():
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+def one_graph(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
+    conversion = convert(frozen(changes))
+    (step,) = (s for s in conversion.steps if s.transform.name == "one-graph")
+    assert isinstance(step.outcome, (Applied, Skipped))
+    return step.outcome, conversion.source
+
+
+CRITIC_ADAM = "        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), lr=1e-3)\n"
+THIRD = {
+    CRITIC_ADAM: f"{CRITIC_ADAM}        self.log_scale = torch.zeros(1, requires_grad=True)\n"
+    "        self.scale_optimizer = torch.optim.Adam([self.log_scale], lr=1e-3)\n",
+    "<thaw>": f"{THAW}\n        scale_loss = (self.log_scale.exp() * reward).mean()\n"
+    "        self.scale_optimizer.zero_grad()\n        scale_loss.backward()\n        self.scale_optimizer.step()",
+}
+"""A pass of a third optimizer below: the network is frozen and thawed within one function."""
+MOVED = """
+        for x, y in zip(self.critic.parameters(), self.critic_target.parameters()):
+            y.data.copy_(0.01 * x.data + 0.99 * y.data)"""
+MADE, LEARNS = "    agent = Agent(3, 1)\n", "            agent.learn(replay)\n"
+TARGET = "        self.critic_target = copy.deepcopy(self.critic)\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "hidden"),
+    [
+        ({}, 1),
+        ({"<freeze>": "self.critic.requires_grad_(False)", "<thaw>": "self.critic.requires_grad_(True)"}, 1),
+        ({"<freeze>": FREEZE.replace("requires_grad = False", "requires_grad_(False)")}, 1),
+        ({"<thaw>": THAW + MOVED}, 1),
+        ({TARGET: f"{TARGET}        {FREEZE.replace('critic', 'critic_target')}\n"}, 1),
+        (THIRD, 2),
+    ],
+    ids=["loops", "methods", "a method each", "targets move", "frozen targets", "a third pass"],
+)
+def test_a_frozen_network(changes: dict[str, str], hidden: int) -> None:
+    outcome, source = one_graph(changes)
+    assert isinstance(outcome, Applied), outcome
+    assert source.count("    if not torch.compiler.is_compiling():\n        for p in agent.critic") == hidden or (
+        source.count("    if not torch.compiler.is_compiling():\n        agent.critic.requires_grad_(") == hidden
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"<thaw>": ""},  # it stays frozen
+        {"<thaw>": THAW.replace("critic", "actor")},
+        {"<thaw>": "if action.sum() > 0:\n            " + THAW.replace("\n", "\n    ")},
+        {"Adam(self.actor.parameters()": "Adam([*self.actor.parameters(), *self.critic.parameters()]"},
+        {"<freeze>": FREEZE + "\n        if obs.sum() > 100:\n            return"},
+        {"<freeze>": FREEZE + "\n        kept = copy.deepcopy(self.critic)"},
+        {"<freeze>": FREEZE + "\n        print(self.critic.body[0].weight)"},
+        {"<freeze>": FREEZE + "\n        print(actor_loss.grad_fn if step else None)"},
+        {"<thaw>": THAW + "\n        print(sum(p.numel() for p in self.critic.parameters() if p.requires_grad))"},
+        {"<thaw>": THAW + "\n        print(p)"},
+        {"        self.gamma = 0.99\n": "        self.gamma = 0.99\n        shared = nn.Linear(3, 3)\n",
+         "Net(n_obs, n_act, True)": "Net(shared, n_act, True)"},
+        {"Net(n_obs, n_act, True)": "Net(n_obs, n_act, BODY)", "class Walk": "BODY = nn.Linear(3, 3)\n\n\nclass Walk"},
+        {"class Net(": "BODY = nn.Linear(32, 32)\n\n\nclass Net(", "nn.ReLU(), nn": "nn.ReLU(), BODY, nn"},
+        {MADE: f"{MADE}    agent.critic.body[0].weight.requires_grad = False\n"},
+        {MADE: f"{MADE}    agent.actor.body = agent.critic.body\n"},
+        {LEARNS: f"{LEARNS}            agent.critic.requires_grad_(step < 200)\n"},
+    ],
+)  # fmt: skip
+def test_a_network_that_may_not_be_frozen_for_nothing(changes: dict[str, str]) -> None:
+    outcome, _ = one_graph(changes)
+    assert isinstance(outcome, Skipped), changes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, THIRD], ids=["two passes", "three"])
+def test_a_frozen_network_compiled(changes: dict[str, str], tmp_path: Path) -> None:
+    original, converted = tmp_path / "ddpg.py", tmp_path / "out.py"
+    original.write_text(frozen(changes), encoding="utf-8")
+    converted.write_text(convert(frozen(changes)).source, encoding="utf-8")
+    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"

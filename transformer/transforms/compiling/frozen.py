@@ -1,0 +1,207 @@
+"""Networks that are frozen while another network's loss is computed back, and thawed after it.
+
+`for p in critic.parameters(): p.requires_grad = False` spares gradients that nobody uses. A compiled backward pass
+computes those of its own optimizer alone, so it may leave this out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from transformer.dataflow.access import free_names
+from transformer.recognition import kept_optimizers
+from transformer.recognition.roles import Optimizer, Roles
+from transformer.syntax.query import calls_method, names_in, receiver, statements, unparse, walk, without_methods
+from transformer.syntax.tree import Tree
+from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values, kept_by
+from transformer.values.networks.uses import MOVING
+from transformer.values.networks.without_gradients import ASKING
+
+SWITCH = "requires_grad"
+NUMBERS = NUMBER | {"list"}
+MADE = frozenset("torch.zeros torch.ones torch.full torch.tensor torch.rand torch.randn".split())
+"""What makes a tensor that shares nothing."""
+TELLING = ASKING - {"backward"}
+"""Attributes by which code may tell a frozen network's results."""
+LEAVING = (ast.Break, ast.Continue, ast.Raise, ast.Try)
+"""What may leave a block before its end."""
+
+
+@dataclass(frozen=True)
+class _Switch:
+    """A statement that freezes a network, or thaws it."""
+
+    stmt: ast.stmt
+    network: str
+    """As written: `agent.critic`."""
+    thaws: bool
+
+
+def harmless_switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:
+    """The statements that freeze networks, or thaw them, without an effect but on the gradients of these networks.
+
+    A network is frozen and thawed in one block, or at the end of an update and behind its call. Where an update
+    freezes it, it is only called from there on, and no optimizer that may hold one of its parameters takes a step.
+
+    Args:
+        roles: the script.
+        updates: the functions that clear, compute and step.
+
+    Returns:
+        Each statement with the update that it stands in; None where it stands in the loop around these.
+    """
+    inside = {stmt: update for update in updates for stmt in statements(update.body)}
+    places = [*statements(roles.outermost.body), *inside]
+    found = [switch for stmt in places if (switch := _switch(stmt)) is not None]
+    apart = {stmt for switch in found for stmt in statements([switch.stmt])}
+    harmless: dict[ast.stmt, ast.FunctionDef | None] = {}
+    for frozen in (s for s in found if not s.thaws):
+        between, thawing = _until_thawed(roles, frozen, inside.get(frozen.stmt))
+        if thawing is None or not _is_steady(roles, frozen.network, found):
+            continue
+        update = inside.get(frozen.stmt)
+        leaving = LEAVING if thawing not in inside else (*LEAVING, ast.Return)
+        if any(isinstance(n, leaving) for stmt in between for n in walk(stmt)):
+            continue
+        if update is not None:
+            below = [s for s in statements(update.body) if s.lineno > frozen.stmt.lineno and s not in apart]
+            targets = [s.target for s in apart if isinstance(s, ast.For)]
+            stepped = {unparse(receiver(n)) for s in below for n in walk(s) if calls_method(n, "step")}
+            optimizers = [o for o in roles.optimizers if o.name in stepped]
+            if not _only_calls(roles, frozen.network, below) or names_in(below) & names_in(targets):
+                continue
+            if not all(_is_apart(roles, o, frozen.network) for o in optimizers):
+                continue
+        harmless |= {frozen.stmt: update, thawing: inside.get(thawing)}
+    return harmless
+
+
+def _switch(stmt: ast.stmt) -> _Switch | None:
+    """`for p in net.parameters(): p.requires_grad = False` or `net.requires_grad_(False)`, or the opposite."""
+    if isinstance(stmt, ast.Expr):
+        call = stmt.value
+        if calls_method(call, f"{SWITCH}_") and len(call.args) == 1 and not call.keywords:
+            given = call.args[0]
+            if isinstance(given, ast.Constant) and isinstance(given.value, bool):
+                return _Switch(stmt, unparse(call.func.value), given.value)
+        return None
+    if not isinstance(stmt, ast.For) or len(stmt.body) != 1 or stmt.orelse or not isinstance(stmt.target, ast.Name):
+        return None
+    whole, each = stmt.iter, stmt.body[0]
+    if not calls_method(whole, "parameters") or whole.args or whole.keywords:
+        return None
+    text = unparse(each)
+    for value in (False, True):
+        if text in (f"{stmt.target.id}.{SWITCH} = {value}", f"{stmt.target.id}.{SWITCH}_({value})"):
+            return _Switch(stmt, unparse(whole.func.value), value)
+    return None
+
+
+def _until_thawed(
+    roles: Roles, frozen: _Switch, update: ast.FunctionDef | None
+) -> tuple[list[ast.stmt], ast.stmt | None]:
+    """What runs from where a network is frozen to where it is thawed, and the statement that does; None without one."""
+    block = roles.tree.block(frozen.stmt)
+    following = block[block.index(frozen.stmt) + 1 :]
+    if update is not None and block is update.body:
+        calls = [n for n in roles.tree.of(ast.Name) if n.id == update.name and isinstance(n.ctx, ast.Load)]
+        stmt = roles.tree.statement(calls[0]) if len(calls) == 1 else None
+        if isinstance(stmt, (ast.Expr, ast.Assign)) and stmt in statements(roles.outermost.body):
+            outer = roles.tree.block(stmt)
+            following += takewhile(_switch, outer[outer.index(stmt) + 1 :])
+    for i, stmt in enumerate(following):
+        switch = _switch(stmt)
+        if switch is not None and switch.network == frozen.network:
+            return following[:i], stmt if switch.thaws else None
+    return [], None
+
+
+def _is_steady(roles: Roles, network: str, switches: Collection[_Switch]) -> bool:
+    """Whether nothing else freezes a network or a part of it, thaws one, or asks what is frozen."""
+    name = network.rpartition(".")[2]
+    known = {n for s in switches for n in walk(s.stmt)}
+    for node in (n for n in roles.tree.nodes if n not in known):
+        if isinstance(node, ast.keyword) and node.arg == SWITCH:
+            if not (isinstance(node.value, ast.Constant) and node.value.value is True):
+                return False
+        word = getattr(node, "attr", getattr(node, "value", None))
+        if isinstance(node, (ast.Attribute, ast.Constant)) and word in (SWITCH, f"{SWITCH}_"):
+            others = (_switch(s) for s in roles.tree.ancestors(node) if isinstance(s, ast.stmt))
+            if not any(other is not None and other.network.rpartition(".")[2] != name for other in others):
+                return False
+    return True
+
+
+def _only_calls(roles: Roles, network: str, code: Sequence[ast.AST]) -> bool:
+    """Whether code uses a network in calls of it, or of methods of its class, alone."""
+    tree, (root, _, name) = roles.tree, network.rpartition(".")
+    for node in roles.reached(code):
+        if isinstance(node, ast.Attribute):
+            if node.attr in TELLING or (node.attr == name and not _is_called(tree, node)):
+                return False
+        if isinstance(node, ast.Name) and node.id == root and not isinstance(tree.parents[node], ast.Attribute):
+            return False
+    return True
+
+
+def _is_called(tree: Tree, node: ast.Attribute) -> bool:
+    """Whether `agent.critic` stands in `agent.critic(x)`, or calls a method of the file's, `agent.critic.q1(x)`."""
+    outer = tree.parents[node]
+    if isinstance(outer, ast.Attribute) and tree.methods(outer.attr):
+        node, outer = outer, tree.parents[outer]
+    return isinstance(outer, ast.Call) and outer.func is node
+
+
+def _is_apart(roles: Roles, optimizer: Optimizer, network: str) -> bool:
+    """Whether an optimizer of an object holds no parameter of a network that the object keeps.
+
+    Each of the object's networks is made by its constructor, of numbers alone, so that they share nothing.
+    """
+    tree, (root, _, name) = roles.tree, network.rpartition(".")
+    maker = tree.scope_of(optimizer.stmt)
+    made = roles.only_value(root)
+    if not isinstance(maker, ast.FunctionDef) or not isinstance(made, ast.Call):
+        return False
+    given = kept_optimizers.given(roles, optimizer)
+    if not given or name in given:
+        return False
+    values = Values(roles, lambda *_: None)
+    frame = values.enter(maker, made, Frame(roles.scope))
+    kept = list(kept_by(maker))
+    for part in (name, *given):
+        stored = [n for n in tree.of(ast.Attribute) if n.attr == part and not isinstance(n.ctx, ast.Load)]
+        (value, *others) = [v for n, v in kept if n == part] or [None]
+        if frame is None or value is None or others or len(stored) != 1 or not _makes_new(roles, values, value, frame):
+            return False
+    return True
+
+
+def _makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bool:
+    """Whether a call makes a tensor of torch's, or a network of a class of the file, of numbers alone."""
+    value = without_methods(value, MOVING)
+    if not isinstance(value, ast.Call):
+        return False
+    cls = values.class_called(value)
+    if cls is None:
+        return (roles.tree.qualified(value.func) or "") in MADE
+    given = [*value.args, *(k.value for k in value.keywords)]
+    functions = [m for c in roles.tree.used_classes(cls) for m in c.body if isinstance(m, ast.FunctionDef)]
+    try:
+        return all(values.leaves(v, frame) <= NUMBERS for v in given) and not _shared(roles, values, functions)
+    except Unknown:
+        return False
+
+
+def _shared(roles: Roles, values: Values, functions: list[ast.FunctionDef]) -> bool:
+    """Whether functions, or what they call, use a variable of the file that may be more than a number."""
+    top = Frame(roles.tree.root)
+    for function in functions:  # grows as it is walked
+        for name in free_names(function):
+            defined = [f for f in roles.tree.of(ast.FunctionDef) if f.name == name]
+            functions += [f for f in defined if f not in functions]
+            if name in roles.tree.bound and not values.leaves(ast.Name(name), top) <= NUMBERS:
+                return True
+    return False
