@@ -280,8 +280,8 @@ class _Way:
                 return [None]
             return [value.id] if self._tree.calls(made, *TENSORS) else self._prefixes(optimizer, made, depth - 1)
         if isinstance(value, ast.Attribute):
-            owner = self._tree.class_of_self(value.value, self._tree.scope_of(optimizer.stmt))
-            kept = list(_assigned(owner, value.attr)) if owner is not None else []
+            cls = self._tree.class_of_self(value.value, self._tree.scope_of(optimizer.stmt))
+            kept = _assigned(cls, value.attr) if cls is not None else []
             holder = optimizer.name.rpartition(".")[0]
             stored = [n for n in self._tree.of(ast.Attribute) if n.attr == value.attr and isinstance(n.ctx, ast.Store)]
             own = bool(holder) and len(stored) == 1 and len(kept) == 1 and self._tree.calls(kept[0], *TENSORS)
