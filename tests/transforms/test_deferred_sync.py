@@ -169,7 +169,7 @@ REWRITES = [
     ),
 ]
 
-NOTHING = "the minibatch loop reads no tensor on the host"
+NOTHING = "no number is made of a tensor before the optimizer's step that could be made after it"
 LEAVES = "line {line} may leave a minibatch before the optimizer's step"
 STILL = "line {line} still reads a tensor on the host"
 METER = """
@@ -222,13 +222,13 @@ NOOPS = [
     NoOp(
         "a list below the step that may stay empty",
         {"metrics": "", "optimize": PARTS["optimize"] + "\nif epoch == 0:\n    continue" + COLLECTED},
-        NOTHING + " before the optimizer's step",
+        NOTHING,
         kind="not needed",
     ),
     NoOp(
         "read after the step",
         reading("", optimize=PARTS["optimize"] + "\nmean = ratio.mean().item()"),
-        NOTHING + " before the optimizer's step",
+        NOTHING,
         kind="not needed",
     ),
     NoOp("read after the epochs", reading("kl = ratio.mean()"), NOTHING, kind="not needed"),

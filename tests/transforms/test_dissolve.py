@@ -172,3 +172,19 @@ def test_a_class_stays_whose_training_cannot_leave_its_method() -> None:
     kept = outcome(early, set())
     assert isinstance(kept, Skipped)
     assert re.search(r"PPO stays a class: run\(\) \(line \d+\) .* line \d+ returns before its end", kept.reason)
+
+
+def test_lines_of_reasons_are_the_scripts_own() -> None:
+    """Whatever was written anew by then: other methods are inlined before `learn`, which stays one."""
+    source = (Path(__file__).parent.parent.parent / "fixtures" / "in_methods.py").read_text(encoding="utf-8")
+    source = source.replace("self.learn(advantages, returns)", "self.learn(advantages, returns, **{})")
+    pattern = r"learn\(\) \(line (\d+)\).*line (\d+) spreads"
+    reasons = [getattr(step.outcome, "reason", "") for step in convert(source).steps]
+    found = {(int(m[1]), int(m[2])) for reason in reasons if (m := re.search(pattern, reason))}
+    lines = source.splitlines()
+    assert [(lines[n - 1].strip(), lines[m - 1].strip()) for n, m in found] == [
+        (
+            "def learn(self, advantages, returns):",
+            "policy_loss, value_loss = self.learn(advantages, returns, **{})",
+        )
+    ]

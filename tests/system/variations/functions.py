@@ -114,7 +114,7 @@ VARIATIONS = [
         {**LOSS, "end": "print(ppo_loss.__name__)"},
         {
             "shuffle": "uses mb_inds for more than to index a tensor",
-            "deferred-sync": "the minibatch loop reads no tensor on the host",
+            "deferred-sync": "no number is made of a tensor before the optimizer's step that could be made after it",
         },
     ),
     Variation(

@@ -56,7 +56,7 @@ def apply(state: State) -> Rewrite:
         except Skip as skip:
             places.append(type(skip)(f"line {loop.lineno}: {skip}"))
     if not done:
-        raise skipped(places, "no loop backwards over the rollout's steps was found")
+        raise skipped(places, "no loop backwards over the rollout's steps begins with a branch by the last one")
     return Rewrite(edits, notes=tuple(map(str, places)))
 
 

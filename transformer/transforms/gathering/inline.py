@@ -12,6 +12,7 @@ import libcst as cst
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
 from transformer.state import State
+from transformer.syntax.query import is_static, parameters, unparse
 from transformer.syntax.refit import Remembering, refit
 from transformer.syntax.rewrite import Edits, Line, lines_of
 from transformer.syntax.tree import Tree
@@ -92,7 +93,8 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
             now = inlined(now, only)
         except NotInlined as refused:
             where = f"{only.function.name}() (line {only.function.lineno})"
-            kept[only.function.name] = f"{where} cannot be put in the place of its call: {refused}"
+            reason = f"{where} cannot be put in the place of its call: {refused}"
+            kept[only.function.name] = now.in_original(reason).replace("line ", "original line ")
     return now, kept
 
 
@@ -115,6 +117,10 @@ def inlined(state: State, only: OnlyCall) -> State:
     Raises:
         NotInlined: they would do something else there, or this cannot be told.
     """
+    spread = _unpacked(state, only)
+    if spread is not None:
+        text, state = unparse(only.function), spread
+        only = next(c for f, c in only_calls(state.tree).items() if unparse(f) == text)
     inlining = plan(state, only)
     edits, stmt = Edits(state.source), inlining.stmt
     renamed = _Rename(inlining.names)
@@ -147,6 +153,28 @@ def inlined(state: State, only: OnlyCall) -> State:
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
     edits.replace(stmt, lines or "pass")
     edits.remove(only.function)
+    return state.after(edits)
+
+
+def _unpacked(state: State, only: OnlyCall) -> State | None:
+    """The state in which `learn(*sample())` is `obs, action = sample()` and `learn(obs, action)`.
+
+    None where the call spreads out nothing, or where it is not known how many arguments that makes.
+    """
+    call, own = only.call, only.function.args
+    given = [v for v in call.args if isinstance(v, ast.Starred)]
+    open_end = own.vararg or own.kwarg or own.defaults or own.kwonlyargs or call.keywords
+    if not given or given != call.args[-1:] or open_end or is_static(only.function):
+        return None
+    names = parameters(only.function)[len(call.args) - 1 + (only.receiver is not None) :]
+    statement = state.tree.parents[call]
+    plain = all(isinstance(v, (ast.Name, ast.Constant)) for v in call.args[:-1])
+    if not names or not plain or not isinstance(statement, (ast.Assign, ast.Expr)):
+        return None
+    edits, fresh = Edits(state.source), [state.tree.names.fresh(name) for name in names]
+    edits.before(statement, f"{', '.join(fresh)}{',' * (len(fresh) == 1)} = {state.tree.text(given[0].value)}")
+    arguments = ", ".join([*map(state.tree.text, call.args[:-1]), *fresh])
+    edits.substitute(call, f"{state.tree.text(call.func)}({arguments})")
     return state.after(edits)
 
 

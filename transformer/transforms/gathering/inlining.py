@@ -170,7 +170,10 @@ class _Planner:
         """The argument of each parameter, in the order in which they are evaluated."""
         bound = bind_arguments(self.function, self.call, self.receiver)
         if bound is None or set(bound.values) != set(self.params):
-            raise NotInlined(f"line {self.call.lineno} does not say which parameter gets what")
+            spread = [v for v in (*self.call.args, *self.call.keywords) if getattr(v, "arg", "*") is None]
+            spread += [v for v in self.call.args if isinstance(v, ast.Starred)]
+            what = f"spreads {ast.unparse(spread[0]).lstrip('*')} out" if spread else "gives it other arguments"
+            raise NotInlined(f"line {self.call.lineno} {what}: name each argument")
         for name, value in bound.defaults.items():
             if not isinstance(value, ast.Constant):
                 raise NotInlined(f"the default of {name} is no constant")

@@ -11,6 +11,7 @@ from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import roots
 from transformer.facts.torch_api import methods, names
 from transformer.recognition.buffers import (
+    ALLOCATIONS,
     Buffer,
     Store,
     dimensions,
@@ -133,7 +134,18 @@ def _without_buffers(roles: Roles, reason: str) -> Skip:
         for n in walk(roles.phases.collect)
         if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and isinstance(n.ctx, ast.Store)
     }
+    for node in (n for n in walk(roles.phases.collect) if isinstance(n, ast.Subscript)):
+        kept = node.value if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Attribute) else None
+        if kept is not None and _is_kept_tensor(roles, kept.attr):
+            text = ast.unparse(kept)
+            return Skip(f"line {node.lineno} writes into {text}, an attribute: keep the buffers in plain variables")
     return (NotNeeded if written.isdisjoint(find_allocations(roles)) else Skip)(reason)
+
+
+def _is_kept_tensor(roles: Roles, attribute: str) -> bool:
+    """Whether an object of the file keeps a new tensor under an attribute of this name."""
+    stored = (s for s in roles.tree.of(ast.Assign) for t in s.targets if getattr(t, "attr", None) == attribute)
+    return any(roles.tree.calls(n, *ALLOCATIONS) for s in stored for n in walk(s.value) if isinstance(n, ast.Call))
 
 
 def _count(iterable: ast.expr) -> ast.expr | None:
