@@ -417,6 +417,7 @@ def _transform(name: str, result: str, reason: str, added: int, kind: str | None
         "places": [],
         "lines_added": added,
         "lines_removed": 0,
+        "lines_moved": 0,
         "outcome": "skipped" if kind else result,
         "kind": kind,
     }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
 from transformer.conversion.told import depending, left_as_it_was, warnings_told
+from transformer.diff.compare import Stats, compare
 from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpt, excerpts
 
 if TYPE_CHECKING:
@@ -63,9 +64,9 @@ class Result:
         return tuple(s for s in self.conversion.steps if s.applied)
 
     @property
-    def lines_changed(self) -> tuple[int, int]:
-        """Lines added and lines removed, summed over the steps."""
-        return sum(s.changed[0] for s in self.applied), sum(s.changed[1] for s in self.applied)
+    def stats(self) -> Stats:
+        """How many lines came, went and moved, from the original to the converted script."""
+        return compare(self.conversion.original, self.conversion.source).stats
 
     @property
     def commands(self) -> dict[str, str]:
@@ -112,7 +113,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
 
 def _step_as_json(step: Step, original: str) -> dict[str, Any]:
     outcome, reason = describe(step)
-    added, removed = step.changed
+    stats = _stats(step)
     skipped = isinstance(step.outcome, Skipped) and step.outcome.chosen
     return {
         "name": step.transform.name,
@@ -120,8 +121,9 @@ def _step_as_json(step: Step, original: str) -> dict[str, Any]:
         "result": step.outcome.kind if isinstance(step.outcome, Skipped) and step.outcome.chosen else outcome,
         "reason": reason,
         "places": [_excerpt_as_json(e) for e in excerpts(original, reason)] if skipped else [],
-        "lines_added": added,
-        "lines_removed": removed,
+        "lines_added": stats.added,
+        "lines_removed": stats.removed,
+        "lines_moved": stats.moved,
         # Names of 0.1, which go with the release after it: "skipped", and why in its words
         "outcome": outcome,
         "kind": FORMER_KINDS[step.outcome.kind] if isinstance(step.outcome, Skipped) and step.outcome.chosen else None,
@@ -293,9 +295,8 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     """What was applied, a line each; what was left as it was, because of what; how many were not needed."""
     from rich.text import Text
 
-    added, removed = result.lines_changed
     what = f"{len(result.applied)} transforms applied"
-    print_line(console, (what, "bold"), "  ", (f"+{added}", "green"), " ", (f"-{removed}", "red"))
+    print_line(console, (what, "bold"), "  ", _lines(result.stats))
     applied, left, rest = list[tuple[Cell, ...]](), list[tuple[Cell, ...]](), list[tuple[Cell, ...]]()
     unneeded = list[str]()
     held = left_as_it_was(result.conversion)
@@ -305,7 +306,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         name = f"  {step.transform.name}"
         if isinstance(step.outcome, Applied):
             did = step.transform.summary if verbose else step.brief
-            applied.append((name, _lines(*step.changed), _told(did, step.outcome.lesser_notes)))
+            applied.append((name, _lines(_stats(step)), _told(did, step.outcome.lesser_notes)))
         elif isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was:
             if verbose and step.transform.name not in shown:
                 left.append((name, _told(reason, ())))
@@ -350,12 +351,17 @@ def _print_overview(console: Console, results: Sequence[Result]) -> None:
         else:
             outcome = Text(r.output or "", "green")
         applied = f"{len(r.applied)} of {len(r.conversion.steps)}" if r.applied else ""
-        lines = _lines(*r.lines_changed) if r.applied else ""
+        lines = _lines(r.stats) if r.applied else ""
         rows.append((r.script, applied, lines, str(len(r.conversion.warnings) or ""), outcome))
     print_rows(console, rows, prose=False)
 
 
-def _lines(added: int, removed: int) -> Text:
+def _stats(step: Step) -> Stats:
+    return compare(step.before, step.after).stats
+
+
+def _lines(stats: Stats) -> Text:
     from rich.text import Text
 
-    return Text.assemble((f"+{added}", "green"), " ", (f"-{removed}", "red"))
+    moved = (f"  {stats.moved} moved", "cyan") if stats.moved else ""
+    return Text.assemble((f"+{stats.added}", "green"), " ", (f"-{stats.removed}", "red"), moved)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -81,17 +80,6 @@ class Step:
     def brief(self) -> str:
         """What the script has then, in at most 50 characters: the report's words."""
         return (self.outcome.brief if isinstance(self.outcome, Applied) else "") or self.transform.brief
-
-    @cached_property
-    def changed(self) -> tuple[int, int]:
-        """Lines added and lines removed."""
-        added = removed = 0
-        for line in difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), n=0, lineterm=""):
-            if line.startswith("+") and not line.startswith("+++"):
-                added += 1
-            elif line.startswith("-") and not line.startswith("---"):
-                removed += 1
-        return added, removed
 
 
 @dataclass(frozen=True)
