@@ -277,6 +277,32 @@ def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:
     assert "torch.compile(update" in told.after
 
 
+@pytest.mark.parametrize(
+    ("loop", "stays"),
+    [
+        ("gaps = ratio.detach().numpy()\nfor gap in gaps[::-1]:\n    total = total + gap", True),
+        ("gaps = ratio.detach()\nfor i, gap in enumerate(gaps):\n    total = total + i * gap", True),
+        ("for gap in b_values:\n    total = total + gap", True),
+        ("pair = [ratio.mean(), ratio.std()]\nfor gap in pair:\n    total = total + gap", False),
+        ("for gap in (ratio.mean(), ratio.std()):\n    total = total + gap", False),
+        ("for gap in seen:\n    total = total + gap.mean()", False),
+        ("for i in range(3):\n    total = total + i", False),
+    ],
+    ids=["an array", "a tensor", "a tensor that is given", "a list", "a tuple", "a list that is given", "numbers"],
+)
+def test_a_function_that_goes_through_rows_stays_eager(loop: str, stays: bool) -> None:
+    parts = {
+        "head": "seen = []",
+        "step": f"{PARTS['step']}\nseen.append(next_obs)",
+        "metrics": f"total = 0.0\n{loop}",
+        "report": "print(iteration)",
+    }
+    step = turn("compile", script(parts), ("policy", "update"))
+    assert isinstance(step.outcome, Applied), step.outcome
+    assert any("row by row, and each length would be compiled anew" in n for n in step.outcome.notes) == stays
+    assert ("torch.compile(update" in step.after) != stays
+
+
 NORM = """
 class Norm:
     def __init__(self):

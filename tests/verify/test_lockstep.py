@@ -370,6 +370,13 @@ def test_what_is_compiled_to_the_end_of_the_run_is_a_finding(compilations: tuple
     assert all("update() is still being compiled at the end of the run" in f and "betas" in f for f in found)
 
 
+def test_what_torch_gave_up_on_is_a_finding() -> None:
+    lockstep = Lockstep((Function("update", 99, 98),), (), (), 90, 0.0, again(*range(1, 8)))
+    (found,) = wrong(lockstep)
+    assert "update() was compiled 8 times, until torch.compile gave up on it" in found
+    assert not wrong(Lockstep((Function("update", 99, 98),), (), (), 90, 0.0, again(*range(1, 7))))
+
+
 def test_compilations_are_counted_with_the_guard_that_failed(tmp_path: Path) -> None:
     group = {"betas": (0.5, 0.9)}
 

@@ -116,8 +116,12 @@ def lockstep_check(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] 
     return Check(name, "equal", rows, lockstep=lockstep, notes=notes)
 
 
+GIVES_UP = 7
+"""So often torch compiles a function once more (`torch._dynamo.config.recompile_limit`); then it runs it eagerly."""
+
+
 def still_compiled(lockstep: Lockstep) -> Iterator[str]:
-    """Which functions are compiled anew again and again, to the end of the run, and the guard that fails each time.
+    """Which functions are compiled anew to the end of the run, or until torch gives up, and the guard that fails.
 
     What is compiled once more where a branch is taken for the first time, or where a size turns out to vary, is not.
     """
@@ -127,7 +131,12 @@ def still_compiled(lockstep: Lockstep) -> Iterator[str]:
             by_guard[one.function, _guard(one.reason)].append(one)
     for (function, _), found in by_guard.items():
         iterations = {one.iteration for one in found}
-        if len(iterations) > 1 and max(iterations) >= lockstep.iterations - 1:
+        if len(found) >= GIVES_UP:
+            yield (
+                f"{function}() was compiled {len(found) + 1} times, until torch.compile gave up on it: each time this "
+                f"guard failed: {found[-1].reason}"
+            )
+        elif len(iterations) > 1 and max(iterations) >= lockstep.iterations - 1:
             yield (
                 f"{function}() is still being compiled at the end of the run, {len(found) + 1} times so far: at call "
                 f"{found[-1].call} this guard failed: {found[-1].reason}. torch.compile gives up in the end"

@@ -7,14 +7,14 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 
-from transformer.dataflow.access import access
+from transformer.dataflow.access import access, scope_access
 from transformer.recognition.arguments import holds_options
 from transformer.recognition.changes import Changes, sets_by_text
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import calls_method, names_in, pairwise, statements, walk
+from transformer.syntax.query import calls_method, names_in, pairwise, root, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -181,6 +181,9 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
         return f"it is given {given}, a list, and each {anew}; make it a tensor above the minibatches"
     if (listed := _listed(roles, update)) is not None:
         return f"line {listed.lineno} reads a list of numbers, and each {anew}; go on with the tensor"
+    if (loop := _by_rows(roles, update)) is not None:
+        name = root(_iterated(loop.iter))
+        return f"line {loop.lineno} goes through {name} row by row, and each length {anew}; compute on the whole tensor"
     if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has asked for
         return (
             f"{missed}, and compiled code makes zeros of a missing gradient; use a network only for what the loss needs"
@@ -292,6 +295,34 @@ def _listed(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
         if calls_method(node, "tolist") and not any(is_report(roles.tree, n) for n in roles.tree.ancestors(node)):
             return node
     return None
+
+
+WRITTEN_OUT = (ast.List, ast.Tuple, ast.Dict, ast.ListComp)
+
+
+def _by_rows(roles: Roles, function: ast.FunctionDef) -> ast.For | None:
+    """A loop of a function over the rows of a tensor, or of an array: compiled, each row becomes code of its own."""
+    made = [s for s in statements(function.body) if isinstance(s, ast.Assign)]
+    local = scope_access(function.body).binds
+    written = {n for s in made if isinstance(s.value, WRITTEN_OUT) for n in access(s).binds}
+    calls = [n for n in roles.tree.of(ast.Call) if isinstance(n.func, ast.Name) and n.func.id == function.name]
+    tensors = roles.get(Tensors)
+    for loop in (s for s in statements(function.body) if isinstance(s, ast.For)):
+        name = root(_iterated(loop.iter))
+        if name in local - written:
+            return loop
+        if name and name not in local and any(tensors.tensor_before(name, roles.tree.statement(c)) for c in calls):
+            return loop
+    return None
+
+
+def _iterated(iterated: ast.expr) -> ast.expr:
+    """What a loop goes through: `x` of `reversed(x)`, `enumerate(x)` and `zip(x, y)`."""
+    while (
+        isinstance(iterated, ast.Call) and iterated.args and unparse(iterated.func) in ("enumerate", "reversed", "zip")
+    ):
+        iterated = iterated.args[0]
+    return iterated
 
 
 def _carried_rate(roles: Roles, name: str) -> str | None:
