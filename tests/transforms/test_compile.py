@@ -282,7 +282,7 @@ def test_a_function_that_reads_a_list_of_numbers_stays_eager() -> None:
     [
         ("gaps = ratio.detach().numpy()\nfor gap in gaps[::-1]:\n    total = total + gap", True),
         ("gaps = ratio.detach()\nfor i, gap in enumerate(gaps):\n    total = total + i * gap", True),
-        ("for gap in b_values:\n    total = total + gap", True),
+        ("for gap in b_returns:\n    total = total + gap", True),
         ("pair = [ratio.mean(), ratio.std()]\nfor gap in pair:\n    total = total + gap", False),
         ("for gap in (ratio.mean(), ratio.std()):\n    total = total + gap", False),
         ("for gap in seen:\n    total = total + gap.mean()", False),
