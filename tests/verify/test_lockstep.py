@@ -18,7 +18,8 @@ from transformer.verify.harness.job import Job
 from transformer.verify.harness.journal import Journal
 from transformer.verify.harness.lockstep import Lockstep as Mode
 from transformer.verify.harness.state import State
-from transformer.verify.lockstep import Compilation, Function, Lockstep, load_lockstep
+from transformer.verify.lockstep import Compilation, Function, Lockstep, load_lockstep, run_in_lockstep
+from transformer.verify.run import Run
 
 WARMUP = 4
 CALLS = 12
@@ -534,3 +535,30 @@ def test_networks_made_between_calls_are_taken_back(training: Training, tmp_path
     lockstep = run(tmp_path, training.update, lambda f: f, use)
     assert wrong(lockstep) == []
     assert {e.kind for e in lockstep.errors} == {"output", "parameter change", "optimizer state"}
+
+
+ENDLESS = """
+import torch
+
+class Env:
+    def step(self, action):
+        return action
+
+net, env = torch.nn.Linear(1, 1), Env()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+act = torch.compile(net)
+while True:
+    for _ in range(3):
+        obs = env.step(act(torch.ones(1)))
+    optimizer.zero_grad()
+    net(obs.detach()).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_an_update_that_is_not_compiled_ends_an_iteration(tmp_path: Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS, encoding="utf-8")
+    lockstep = run_in_lockstep(Run(script, timeout=60), iterations=2, uncompiled=True)
+    assert lockstep.iterations == 2
+    assert [(f.name, f.calls) for f in lockstep.functions] == [("act", 7)]

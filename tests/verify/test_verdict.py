@@ -52,19 +52,28 @@ def test_what_could_not_run(toy_recording: Recording) -> None:
     assert printed(stopped)[-1].startswith("EQUAL up to flags off.   ")
 
 
-@pytest.mark.parametrize("permutations", [0, 3])
-def test_the_minibatches_that_both_were_given(toy_recording: Recording, permutations: int) -> None:
-    steps = tuple(replace(step, permutations=permutations) for step in toy_recording.steps)
-    last = printed(Verification(checks(*CHECKS), replace(toy_recording, steps=steps), ()))[-1]
-    assert ("EQUAL, given the same minibatches.   " in last) == bool(permutations)
+@pytest.mark.parametrize("others", [False, True])
+def test_the_shuffles_that_both_were_given(toy_recording: Recording, others: bool) -> None:
+    last = printed(Verification(checks(*CHECKS), toy_recording, (), other_shuffles=others))[-1]
+    assert ("EQUAL, given the same shuffles (torch draws them now).   " in last) == others
 
 
-def test_how_much_was_not_exercised(toy_recording: Recording) -> None:
-    verification = Verification(checks(*CHECKS), toy_recording, (), not_exercised=("line 3: if x was never true",))
-    assert printed(verification)[-2] == "1 place of the training code was not exercised: -v says what"
-    assert not [line for line in printed(verification, all_was_told=True) if "-v" in line]
+@pytest.mark.parametrize("places", [1, 3, 5])
+def test_what_was_not_exercised(toy_recording: Recording, places: int) -> None:
+    sentences = tuple(f"line {n}: if x{n} was never true" for n in range(places))
+    verification = Verification(checks(*CHECKS), toy_recording, (), not_exercised=sentences)
+    lines = printed(verification)
+    assert [line for line in lines if "never" in line] == [f"not exercised: {s}" for s in sentences[:3]]
+    assert any("and 2 more places: -v shows them" in line for line in lines) == (places > 3)
+    assert not [line for line in printed(verification, all_was_told=True) if "exercised" in line]
     different = replace(verification, checks=checks(*CHECKS, compiled="different"))
     assert not [line for line in printed(different) if "exercised" in line]
+
+
+def test_a_script_that_logs_nothing(toy_recording: Recording) -> None:
+    silent = Verification(checks(*CHECKS), replace(toy_recording, scalars=(), prints=()), ())
+    assert printed(silent)[-2].startswith("nothing was logged or printed in these ")
+    assert not [line for line in printed(Verification(checks(*CHECKS), toy_recording, ())) if "nothing was" in line]
 
 
 def test_a_converted_script_that_fails_ends_with_that_verdict(toy_recording: Recording) -> None:

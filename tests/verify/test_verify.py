@@ -237,7 +237,6 @@ def test_an_original_that_does_not_repeat_itself(
     [
         ({"steps": ()}, "never steps a torch optimizer"),
         ({"actions": ()}, "never calls step"),
-        ({"prints": (), "scalars": ()}, "logs no scalar and prints nothing"),
     ],
 )
 def test_an_original_that_gives_nothing_to_compare(

@@ -26,6 +26,8 @@ _STYLES = {
     "failed": "bold red",
 }
 _FINDINGS_SHOWN = 8
+_PLACES_SHOWN = 3
+_NO_LOG = "nothing was logged or printed in these {} iterations, so logs were not compared; more --iterations may be"
 
 
 def print_verdict(
@@ -50,9 +52,15 @@ def print_verdict(
         for check in verification.checks:
             lines.setdefault(line_of(check.name), []).append(check)
         console.print(table_of_lines(lines))
-    if not all_was_told and (left := len(verification.not_exercised)) and verification.verdict(required) is None:
-        said = "1 place of the training code was" if left == 1 else f"{left} places of the training code were"
-        console.print(Text(f"{said} not exercised: -v says what", style="dim"), soft_wrap=True)
+    if verification.verdict(required) is None:
+        left = () if all_was_told else verification.not_exercised
+        for sentence in left[:_PLACES_SHOWN]:
+            console.print(Text(f"not exercised: {sentence}", style="dim"), soft_wrap=True)
+        if len(left) > _PLACES_SHOWN:
+            more = f"and {len(left) - _PLACES_SHOWN} more places: -v shows them"
+            console.print(Text(f"               {more}", style="dim"), soft_wrap=True)
+        if not verification.original.scalars and not verification.original.prints:
+            console.print(Text(_NO_LOG.format(verification.original.iterations), style="dim"), soft_wrap=True)
     _print_outcome(verification, console, required)
 
 
@@ -79,7 +87,7 @@ def table_of_lines(lines: Mapping[str, Sequence[Check]], width: int | None = Non
     return table
 
 
-_WIDTHS = len("emulated: no GPU here"), len("allowed 1e-03"), len("99 min 59 s")
+_WIDTHS = len("agreed, emulated: no GPU"), len("allowed 1e-04 to 1e-03"), len("99 min 59 s")
 """Of what is said, of how much, and of the time, where lines are printed one by one; a reason takes all the room."""
 
 
@@ -123,16 +131,25 @@ def _outcome(check: Check, checks: Sequence[Check]) -> tuple[str, str]:
     if check.status == "not run":
         return f"not run: {check.reason.splitlines()[0]}", ""
     if check.status == "emulated":
-        return "emulated: no GPU here", ""
+        return "agreed, emulated: no GPU", ""
     if check.status != "equal":
         return {"close": "close to float32", "different": "DIFFERENT", "failed": "FAILED"}[check.status], ""
     if check.lockstep is None:
         return "same bits", f"{_amount(sum(row.values for c in checks for row in c.rows))} values"
     rows = [row for c in checks for row in c.rows if row.tolerance and row.error is not None]
-    if not rows:
+    largest = max((row.error or 0.0 for row in rows), default=0.0)
+    if not largest:
         return "same bits", ""
-    largest = max(rows, key=lambda row: (row.error or 0.0) / (row.tolerance or 1.0))
-    return f"within {largest.error:.0e}", f"allowed {largest.tolerance:.0e}"
+    allowed = sorted({f"{row.tolerance:.0e}" for row in rows}, key=float)
+    return f"within {_rounded_up(largest)}", f"allowed {' to '.join(dict.fromkeys((allowed[0], allowed[-1])))}"
+
+
+def _rounded_up(error: float) -> str:
+    """A bound of one digit: `2e-05` of 0.0000128."""
+    if not math.isfinite(error):
+        return f"{error:.0e}"
+    unit = 10.0 ** math.floor(math.log10(error))
+    return f"{math.ceil(error / unit) * unit:.0e}"
 
 
 def _amount(number: int) -> str:
@@ -146,7 +163,7 @@ def _duration(seconds: float) -> str:
 
 def _equal_on(verification: Verification) -> str:
     """The verdict where nothing is different."""
-    shared = ", given the same minibatches" if any(step.permutations for step in verification.original.steps) else ""
+    shared = ", given the same shuffles (torch draws them now)" if verification.other_shuffles else ""
     statuses = {g: [check.status for check in verification.checks if of_group(check.name, g)] for g in CHECKS}
     ran = [group for group, found in statuses.items() if set(found) - {"not run"}]
     if ran and not statuses[CHECKS[-1]]:
@@ -169,7 +186,9 @@ def print_verification(verification: Verification, console: Console) -> None:
     for sentence in verification.not_exercised:
         console.print(Text(f"  {sentence}", style="yellow"), soft_wrap=True)
     for name, given in zip((OTHER_ARGUMENTS, SHORT_EPISODES), verification.other_arguments, strict=False):
-        console.print(Text(f"{name}: {' '.join(given.args)}{_cut_short(given.episodes)}", style="dim"), soft_wrap=True)
+        console.print(
+            Text(f"{shown(name)}: {' '.join(given.args)}{_cut_short(given.episodes)}", style="dim"), soft_wrap=True
+        )
     for note in verification.notes:
         console.print(Text(note, style="dim"), soft_wrap=True)
 
@@ -219,7 +238,7 @@ def _table(verification: Verification, checks: Sequence[Check]) -> Table:
     table.add_column("allowed", justify="right")
     table.add_column("where", overflow="fold")
     for check in checks:
-        title = Text(f"{check.name}: {check.status.upper()}", style=_STYLES[check.status])
+        title = Text(f"{shown(check.name)}: {check.status.upper()}", style=_STYLES[check.status])
         table.add_row(title, end_section=not check.rows)
         for i, row in enumerate(check.rows, start=1):
             table.add_row(*_cells(row), end_section=i == len(check.rows), style="" if row.equal else "red")
@@ -242,7 +261,7 @@ def _remarks(check: Check) -> list[Text]:
     lines += [Text(f"  {note}", style="dim") for note in check.notes]
     if check.reason:
         lines.append(Text(f"  {check.reason}", style=_STYLES[check.status]))
-    heading = [Text(f"{check.name}:", style="bold")] if lines else []
+    heading = [Text(f"{shown(check.name)}:", style="bold")] if lines else []
     return heading + lines
 
 

@@ -161,6 +161,8 @@ class Verification:
     """Ways of the original's training code that no run of it took, one sentence each."""
     seconds: float = 0.0
     """Wall-clock time of all."""
+    other_shuffles: bool = False
+    """Whether the converted script draws the order of minibatches by torch.randperm, and the original does not."""
     timed: frozenset[str] = frozenset()
     """Tags of scalars that tell the time, if that was asked for: the original logs them otherwise by another clock."""
 
@@ -265,8 +267,14 @@ class _Checks:
             _scripts(self._task),
             (*not_exercised(sites_of(c.original for c in (self._usual, *others))), *never_called(checks)),
             time.monotonic() - self._since,
+            self._draws_otherwise(),
             timed,
         )
+
+    def _draws_otherwise(self) -> bool:
+        served = any(step.permutations for step in self._usual.original.steps)
+        original = self._task.original.source or text.read(self._task.original.script).content
+        return served and "randperm" in self._task.converted and "randperm" not in original
 
     def _first_names(self) -> Sequence[str]:
         """The checks to begin with: those before other arguments, which hang on how the first run went.
@@ -479,7 +487,7 @@ class _Comparison:
         precision, flags = name.rpartition("-")[2], find_flags(self._task.converted)
         options = flags.options(["compile"])
         if options is None:
-            return _not_run(name, "the converted script has no flag for compile")
+            return _not_run(name, "the converted script has no --compile")
         if precision == "tf32" and not self.original.versions["cuda"]:
             return _not_run(name, "there is no CUDA device here, and TF32 is its arithmetic")
         args = (*self.run.args, flags.by_use[PRECISION], precision)
@@ -509,7 +517,8 @@ class _Comparison:
             wanted = wanted[1:] or wanted  # all flags that there are
         options = flags.options(wanted)
         if options is None:
-            return self._named(_not_run(name, f"the converted script has no flag for {' + '.join(wanted)}"))
+            absent = " and no ".join(f"--{flag}" for flag in wanted if flag not in flags.by_use)
+            return self._named(_not_run(name, f"the converted script has no {absent}"))
         run = replace(self.run, source=self._task.converted, args=(*self.run.args, *options))
         emulated = "cudagraphs" in wanted and not self.original.versions["cuda"]
         if emulated and self.run.processes is not None:
@@ -671,5 +680,3 @@ def _check_usable(original: Recording) -> None:
         raise CannotVerify("the original never steps a torch optimizer, so there is no training to compare")
     if not original.actions:
         raise CannotVerify("the original never calls step(action) on an environment, so there is no rollout to compare")
-    if not original.scalars and not original.prints:
-        raise CannotVerify("the original logs no scalar and prints nothing in these iterations: try more --iterations")

@@ -17,6 +17,7 @@ from types import FrameType, MethodType, ModuleType
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .arithmetic import float32
 from .environments import EnvironmentSteps
@@ -80,6 +81,8 @@ class Lockstep:
         """Replace `torch.compile` and `tensordict.nn.CudaGraphModule`; watch what is logged and printed."""
         self._scalars.install()
         self._prints.install()
+        # An update that is not compiled ends an iteration, too
+        register_optimizer_step_post_hook(lambda *_: self.journal.note_update())
         real = torch.compile
 
         def compile_checked(model: Any = None, **options: Any) -> Any:
