@@ -141,28 +141,32 @@ def warmed(found: Warm) -> str:
     """What is said when compiling is over, so that nobody takes the script's own figures, which count it, for slow."""
     what = "steps" if found.steps else "iterations"
     speed = f"{found.per_second:,.0f}" if found.per_second >= 10 else f"{found.per_second:.2g}"
-    return f"compiled after {_seconds(found.after)}; {speed} {what} per second since (the script's own SPS counts both)"
+    rate = f"{speed} {what} per second from then on (a rate that the script prints counts both)"
+    return f"compiled after {_seconds(found.after)}; {rate}"
 
 
 def after(measured: Measured, eager: Measured | None) -> str:
     """What a run with compiling has shown."""
-    took = measured.warmup + measured.iterations * measured.per_iteration
+    iterations = measured.iterations + 1  # the last one's end is not seen
+    took = measured.warmup + iterations * measured.per_iteration
     done = (
-        f"{_amount(measured.iterations, measured.steps)} in {_seconds(took)}, {_seconds(measured.warmup)} of it warm-up"
-        f"{_speed(measured)}"
+        f"{_amount(iterations, measured.steps)} in {_seconds(took)}, of which {_seconds(measured.warmup)} until "
+        f"compiled{_speed(measured)}"
     )
-    if eager is None:
-        return f"compiling: {done}; a few iterations with --eager tell whether that pays"
-    other = eager.warmup + measured.iterations * eager.per_iteration
-    verdict = "has paid off" if took < other else "has not paid off"
-    return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}, by an earlier run"
+    if eager is not None:
+        other = eager.warmup + iterations * eager.per_iteration
+        verdict = "has paid off" if took < other else "has not paid off"
+        return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}, by an earlier run"
+    if measured.warmup > took / 2:
+        return f"{done}: as short a run is often faster with --eager. `lean-convert bench` tells when compiling pays"
+    return f"{done}; a few iterations with --eager tell what compiling gains"
 
 
 def _speed(measured: Measured) -> str:
     """How fast it was past the warm-up, as the end of a sentence; empty where steps are not known."""
     if measured.steps is None or measured.per_iteration <= 0:
         return ""
-    return f", {measured.steps / measured.per_iteration:,.0f} steps per second since"
+    return f", {measured.steps / measured.per_iteration:,.0f} steps per second from then on"
 
 
 def _amount(iterations: float, steps: float | None) -> str:

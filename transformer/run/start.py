@@ -210,6 +210,8 @@ def _train(job: Job, program: Program, started: float) -> None:
         measured = pace.measured()
         if measured is not None:
             _conclude(job, history, circumstances, measured, eager)
+    if measured is None and flags:
+        job.tell("too few iterations to tell what compiling brings")
 
 
 def _workers(job: Job, program: Program, history: History, circumstances: Circumstances) -> list[str]:
