@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from transformer import cli
 from transformer.advise import advise
+from transformer.commands.advise import NOTHING
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 CONVERTED = sorted((FIXTURES / "converted").glob("*.py"))
@@ -104,7 +105,7 @@ def test_standard_input() -> None:
 
 def test_no_advice() -> None:
     result = run("-", "--strict", stdin=QUIET.encode())
-    assert (result.exit_code, result.stdout) == (0, "Nothing was found that costs time.\n")
+    assert (result.exit_code, result.stdout) == (0, f"{NOTHING}\n")
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_the_verdict_and_what_was_left_stand_above_all_else():
     assert left
     page = render_page(conversion, fixture.name)
     head, _, overview = page.partition("<nav ")
-    assert "Not verified yet" in head and f"{len(left_as_it_was(conversion))} left as" in head
+    assert "No verification on this page" in head and f"{len(left_as_it_was(conversion))} left as" in head
     proved = render_page(conversion, fixture.name, read_verified(json.dumps(REPORT)))
     assert "EQUAL" in proved.partition("<nav ")[0].upper()
     first = overview.partition('<section id="overview"')[2].partition("<table")[0]

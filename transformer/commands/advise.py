@@ -123,6 +123,11 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
     }
 
 
+NOTHING = (
+    "Nothing was found that you would have to change by hand; converting says what it changes, and what it leaves."
+)
+
+
 def print_advice(console: Console, results: Sequence[Advised]) -> None:
     """Print each finding as `file:line:col: CODE message`, what to write instead, and how many there are."""
     for result in results:
@@ -131,7 +136,7 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
     found = [f for r in results for f in r.findings]
     if not found:
         if all(r.read and r.nothing_hot is None for r in results):
-            print_line(console, "Nothing was found that costs time.")
+            print_line(console, NOTHING)
         return
     done = sum(f.transform is not None for f in found)
     texts = [f"{len(found)} {'place' if len(found) == 1 else 'places'}", f"lean-convert rewrites {done} of them"]

@@ -57,7 +57,7 @@ def run(
     The conversion runs with --compile, and on CUDA with --cudagraphs, under the original's name and in its place:
     tracebacks, warnings and the names of runs are the original's. It is kept in a folder of the cache that nobody else
     can write to; where there is no room for one, for this run alone. `torchrun ... -m transformer run SCRIPT -- ARGS`
-    runs it in several processes.
+    runs it in several processes; `transformer` is this tool's package.
 
     Exit codes: the script's own; 1 it cannot be converted, or --verify found a difference, 2 bad usage, or a cache
     that others can write to.

@@ -78,7 +78,7 @@ class CheckName(click.Choice):  # type: ignore[type-arg]
     "--up-to",
     default=CHECKS[-1],
     type=CheckName(),
-    help="The last check, all by default; compiling takes minutes.",
+    help="The last check to run; all by default. Compiling takes half a minute or more.",
 )
 @click.option(
     "--other-arguments/--no-other-arguments",

@@ -166,7 +166,7 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
     environment.filters["prose"] = _prose
     before, after = outline(conversion.original), outline(conversion.source)
     table = _LineTable()
-    steps = _steps(conversion, table)
+    steps = [s for s in _steps(conversion, table) if not _is_unasked(s.step)]
     return environment.get_template("page.html.j2").render(
         script=script,
         steps=steps,
@@ -226,9 +226,12 @@ def _steps(conversion: Conversion, table: _LineTable) -> list[StepView]:
 
 def _left_out(step: Step) -> str:
     """Why a transform did not apply, in two words."""
-    if not isinstance(step.outcome, Skipped):
-        return ""
-    return step.outcome.kind if step.outcome.chosen else "not selected"
+    return step.outcome.kind if isinstance(step.outcome, Skipped) else ""
+
+
+def _is_unasked(step: Step) -> bool:
+    """Whether a transform was not to be applied: one that an option asks for, or that is left out by name."""
+    return isinstance(step.outcome, Skipped) and not step.outcome.chosen
 
 
 def _segments(chapter: Chapter, table: _LineTable) -> Iterator[Segment]:

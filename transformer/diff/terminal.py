@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TypeAlias
@@ -144,12 +145,29 @@ def _print_heading(console: Console, chapter: Chapter, applied: int) -> None:
     title = Text.assemble((f"{chapter.number}/{applied} ", "dim"), (transform.name, "bold"), "  ", *numbers)
     _heading(console, title)
     console.print(Text(transform.summary, style="bold"))
-    console.print(Text.assemble(("Safe: ", "dim"), transform.safety))
+    safe, cut = _beginning(transform.safety)
+    more = (f" More: lean-convert explain {transform.name}", "dim") if cut else ""
+    console.print(Text.assemble(("Safe: ", "dim"), safe, more))
     if transform.needs:
         console.print(Text.assemble(("Needs: ", "dim"), ", ".join(transform.needs)))
     for note in chapter.notes:
         console.print(Text.assemble(("Note: ", "dim"), note))
     console.print()
+
+
+_SAID = 240
+"""Letters of why a transform is safe; its first sentence is always whole."""
+
+
+def _beginning(text: str) -> tuple[str, bool]:
+    """The first sentences of a text, and whether there are more."""
+    sentences = re.split(r"(?<=[.:]) (?=[A-Z])", text)
+    said = sentences[0]
+    for sentence in sentences[1:]:
+        if len(said) + len(sentence) >= _SAID:
+            return said, True
+        said += f" {sentence}"
+    return said, False
 
 
 def _print_note(console: Console, note: str, style: str) -> None:

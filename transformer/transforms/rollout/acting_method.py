@@ -30,8 +30,8 @@ INFO = TransformInfo(
     ),
     safety="The function makes the same call, on the object that the name stands for then, where it was made.",
     costs=(
-        "What decides on the actions is not compiled: let one method turn an observation into detached actions and "
-        "log-probabilities, and keep them where it is called."
+        "What decides on the actions is not compiled: call one method of a network for them, under torch.no_grad(), "
+        "in the rollout."
     ),
     instead_of="policy",
     needs=("flags",),

@@ -53,8 +53,8 @@ INFO = TransformInfo(
         "no more: these layers compute the same bits without."
     ),
     costs=(
-        "What decides on the actions is not compiled: let one method turn a tensor into actions and "
-        "log-probabilities, and keep them where it is called."
+        "What decides on the actions is not compiled: call one method of a network for them, under torch.no_grad(), "
+        "in the rollout."
     ),
     instead_of="policy",
     needs=("flags",),
@@ -89,7 +89,7 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("what decides on the actions has a name already")
     parts = [part for place in _places(roles) for part in _parts(roles, place)]
     if not parts:
-        raise Skip("no statements of a step run a known network, draw, and only compute")
+        raise Skip("the rollout does not decide on the actions by calls of a known network and draws alone")
     if (what := overlooked(tree)) is not None:
         raise Skip(f"{what}, so it is not known what a network computes, or who sees in which order")
     # With gradients, compiled code is one step of the graph: it keeps other tensors, and allows one pass through it
