@@ -1,8 +1,11 @@
 """Methods and functions that decide on the actions, and are no known network's."""
 
 import pytest
+from agent_script import agent_script
 from cases import FLAGS, NoOp, Rewrite
 from scripts import edited
+
+from transformer import Applied, Skipped, convert
 
 DETACHED = """\
 def get_action(obs):
@@ -181,3 +184,27 @@ def test_rewrites(rewrite: Rewrite) -> None:
 @pytest.mark.parametrize("noop", NOOPS, ids=str)
 def test_noops(noop: NoOp) -> None:
     noop.check("acting-method")
+
+
+ACT = """        with torch.no_grad():
+            return self.actor(torch.as_tensor(obs)).numpy()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "applies"),
+    [
+        (ACT, True),
+        ("        action = self.actor(torch.as_tensor(obs)).data.numpy().flatten()\n        return action\n", True),
+        ("        obs = torch.as_tensor(obs)\n        return self.actor(obs).detach().numpy().reshape(-1)\n", True),
+        ("        action = self.actor(torch.as_tensor(obs)).data.numpy()\n        return action * 2\n", False),
+        ("        action = self.actor(torch.as_tensor(obs)).data.numpy().clip(-1, 1)\n        return action\n", False),
+        ("        action = self.actor(torch.as_tensor(obs)).data.numpy()\n        return action[0] + action\n", False),
+    ],
+)
+def test_an_agent_that_acts_off_policy(body: str, applies: bool) -> None:
+    """Compiled, an array's element or sum would be an array, and no number."""
+    conversion = convert(agent_script({ACT: body}))
+    (outcome,) = (s.outcome for s in conversion.steps if s.transform.name == "acting-method")
+    assert isinstance(outcome, Applied if applies else Skipped), outcome
+    assert ("return agent.act(obs)\n" in conversion.source) == applies

@@ -9,10 +9,19 @@ from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
 from transformer.facts.torch_api import OF, OF_TYPE
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import calls_itself, calls_method, first_parameter, names_in, statements, unparse, walk
+from transformer.syntax.query import (
+    calls_itself,
+    calls_method,
+    first_parameter,
+    names_in,
+    statements,
+    unparse,
+    walk,
+    without_methods,
+)
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
-from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.rollout.acting import becomes_numbers
 from transformer.transforms.rollout.policy import deciding_values, is_tensor
 from transformer.values.tensors import Tensors
@@ -50,6 +59,8 @@ CONSTRUCTORS = frozenset({"torch.Tensor", *OF_TYPE})
 """torch's types of tensors: compiled, they keep an array's dtype, or fail."""
 FUNCTIONS = OF["torch"].keys() | OF["functional"].keys()
 MAKES_TENSOR = tuple(f"torch.{name}" for name in ("as_tensor", "asarray", "from_numpy", "tensor"))
+OTHER_SHAPES = frozenset("flatten ravel reshape squeeze".split())
+"""Methods that an array and a tensor have alike, and that compute nothing."""
 BUILTINS = frozenset("isinstance len super float int".split())
 NO_GRADIENT = frozenset("sample argmax multinomial".split())
 """What draws or chooses: no gradient flows to what it draws from."""
@@ -230,8 +241,15 @@ def _array_used(method: ast.FunctionDef) -> ast.Call | None:
     Compiled, an array's element or sum is an array, not a number, and integers divide to float32.
     """
     returned = [s.value for s in statements(method.body) if isinstance(s, ast.Return) and s.value is not None]
-    values = {e for v in returned for e in (v.elts if isinstance(v, ast.Tuple) else [v])}
-    return next((n for n in walk(method) if calls_method(n, "numpy") and n not in values), None)
+    values = [e for v in returned for e in (v.elts if isinstance(v, ast.Tuple) else [v])]
+    names = [v.id for v in values if isinstance(v, ast.Name)]
+    for stmt in (s for s in statements(method.body) if isinstance(s, ast.Assign)):
+        for name in (t.id for t in stmt.targets if isinstance(t, ast.Name)):
+            used = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+            if len(stmt.targets) == 1 and names.count(name) == len(used):  # it is returned, and nothing else
+                values.append(stmt.value)
+    made = {without_methods(v, OTHER_SHAPES) for v in values}
+    return next((n for n in walk(method) if calls_method(n, "numpy") and n not in made), None)
 
 
 def _unknown_used(roles: Roles, call: ast.Call, method: ast.FunctionDef, of_class: bool) -> ast.expr | None:
@@ -285,4 +303,4 @@ def _stored(stmt: ast.stmt) -> set[str]:
     return {n.id for n in walk(stmt) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
 
 
-TRANSFORM = Transform(INFO, apply)
+TRANSFORM = Transform(INFO, apply, BOTH)
