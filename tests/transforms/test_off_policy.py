@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from agent_script import THAW, agent_script
 from cases import turn
 from family import STANDINS
 from replay_script import PARTS as PARTS_OF_REPLAY
@@ -596,3 +597,63 @@ def test_late_append(inside: str) -> None:
 )
 def test_late_append_is_left_alone(parts: dict[str, str], why: str) -> None:
     assert why in reason("late-append", several(**parts))
+
+
+TAU = "        self.gamma = 0.99\n"
+MOVES = """
+        for x, y in zip(self.critic.parameters(), self.critic_target.parameters()):
+            y.data.copy_(self.tau * x.data + (1 - self.tau) * y.data)"""
+COPIED = "        self.critic_target = copy.deepcopy(self.critic)\n"
+MADE = "    agent = Agent(3, 1)\n"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {TAU: f"{TAU}        self.tau = tau\n", "self, n_obs, n_act": "self, n_obs, n_act, tau",
+         MADE: MADE.replace("1)", "1, 0.01)")},
+        {TAU: f"{TAU}        self.tau = 1 - 0.99\n"},
+        {TAU: TAU, "<moves>": MOVES.replace("self.tau", "TAU"), "class Walk": "TAU = 0.01\n\n\nclass Walk"},
+        {COPIED: f"{COPIED}        self.critic_target.eval()\n"},
+    ],
+    ids=["a constant", "a parameter", "computed", "a variable", "in evaluation"],
+)  # fmt: skip
+def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
+    outcome, source = moved_targets(changes)
+    assert isinstance(outcome, Applied), outcome
+    assert "    targets = list(agent.critic_target.parameters())\n" in source
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"<moves>": MOVES + "\n        self.tau = 0.5 * self.tau"},
+        {"<moves>": MOVES + "\n        if obs.sum() > 9:\n            self.critic_target = copy.deepcopy(self.critic)"},
+        {"<moves>": MOVES + "\n        self.critic.body[0] = nn.Linear(4, 32)"},
+        {"<moves>": MOVES + "\n        setattr(self, 'ta' + 'u', 0.1)"},
+        {"<moves>": MOVES.replace("self.tau", "self.tau[0]"), TAU: f"{TAU}        self.tau = [0.1]\n"},
+        {TAU: f"{TAU}        self.tau = np.full(1, 0.1)\n"},
+        {COPIED: "        self.critic_target = self.critic\n"},
+        {COPIED: "        self.critic_target = Net(n_obs + n_act, 1, False)\n"},
+        {COPIED: "        self.critic_target = copy.deepcopy(self.actor)\n"},
+        {MADE: f"{MADE}    agent.critic_target = copy.deepcopy(agent.critic)\n"},
+        {MADE: f"{MADE}    agent.__init__(3, 1)\n"},
+        {MADE: f"{MADE}    vars(agent)['critic'] = agent.critic_target\n"},
+        {TAU: TAU, "<moves>": MOVES.replace("self.tau", "TAU") + "\n        global TAU\n        TAU = 0.1",
+         "class Walk": "TAU = 0.01\n\n\nclass Walk"},
+    ],
+)  # fmt: skip
+def test_target_networks_of_an_object_that_may_not_stay(changes: dict[str, str]) -> None:
+    outcome, _ = moved_targets(changes)
+    assert isinstance(outcome, Skipped), changes
+
+
+def moved_targets(changes: dict[str, str]) -> tuple[Applied | Skipped, str]:
+    """What becomes of a script whose agent moves a target network by a loop."""
+    changes = {TAU: f"{TAU}        self.tau = 0.01\n", "<moves>": MOVES, **changes}
+    changes["<thaw>"] = THAW + changes.pop("<moves>")
+    conversion = convert(agent_script(changes))
+    (outcome,) = (s.outcome for s in conversion.steps if s.transform.name == "target-update")
+    assert isinstance(outcome, (Applied, Skipped))
+    return outcome, conversion.source

@@ -42,7 +42,8 @@ def obstacle(
     target = optimizer.stmt.targets[0]
     if not root or not attribute.isidentifier() or not isinstance(target, ast.Attribute):
         return f"{optimizer.name} is no attribute of one object"
-    if (why := _rebound(roles, root, optimizer)) is not None:
+    cls = tree.class_of_self(target.value, tree.scope_of(optimizer.stmt))
+    if (why := rebound(roles, root, cls)) is not None:
         return why
     if not only_makes(tree):
         return "the script calls __init__() by its name, which may make optimizers anew"
@@ -63,7 +64,7 @@ def obstacle(
                 owner = getattr(node.value, "attr", getattr(node.value, "id", None))
                 if owner == path and not (tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno):
                     return f"line {node.lineno} sets {node.attr}, which {optimizer.name} may not hold the parameters of"
-        if (part := _exchanged(roles, changes) or _grown(roles)) is not None:
+        if (part := exchanged(roles, changes) or grown(roles)) is not None:
             return part
     if len(_stored(roles, attribute)) != 1 or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
@@ -82,11 +83,10 @@ def obstacle(
     return None
 
 
-def _rebound(roles: Roles, root: str, optimizer: Optimizer) -> str | None:
-    """Why the object's name may come to stand for another object, or for one of another class."""
+def rebound(roles: Roles, root: str, cls: ast.ClassDef | None) -> str | None:
+    """Why a name may come to stand for another object than the one that it has above the training loop, of a class."""
     tree = roles.tree
     stored = [n for n in tree.of(ast.Name) if n.id == root and not isinstance(n.ctx, ast.Load)]
-    cls = tree.class_of_self(optimizer.stmt.targets[0].value, tree.scope_of(optimizer.stmt))  # type: ignore[attr-defined]
     if isinstance(roles.scope, ast.FunctionDef) and root == first_parameter(roles.scope):
         if stored or cls is None or tree.parents[roles.scope] is not cls:
             return f"{root} is not known to be one object"
@@ -116,7 +116,7 @@ def _stored(roles: Roles, attribute: str | None = None) -> list[ast.Attribute]:
     return [n for n in roles.tree.of(ast.Attribute) if attribute in (n.attr, None) and not isinstance(n.ctx, ast.Load)]
 
 
-def _grown(roles: Roles) -> str | None:
+def grown(roles: Roles) -> str | None:
     """Where a method of a network, called when that is made already, may give it a part that no optimizer holds."""
     tree = roles.tree
     for cls in filter(roles.is_module, roles.tree.classes.values()):
@@ -128,7 +128,7 @@ def _grown(roles: Roles) -> str | None:
     return None
 
 
-def _exchanged(roles: Roles, changes: Changes) -> str | None:
+def exchanged(roles: Roles, changes: Changes) -> str | None:
     """Where training gives a module of torch's kind another part, or may: an attribute that it may hold a module in.
 
     A list of modules may get one more, or one for another, and so may an optimizer's group of parameters.

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 
 from transformer.dataflow.liveness import Liveness
 from transformer.recognition.arguments import holds_options
+from transformer.recognition.changes import Changes, only_makes
+from transformer.recognition.kept_optimizers import exchanged, grown, rebound
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import blocks, is_number, statements, unparse
+from transformer.syntax.query import blocks, first_parameter, is_number, statements, unparse
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.transforms.extraction import top_level
+from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import Uses
 
 INFO = TransformInfo(
@@ -23,8 +26,8 @@ INFO = TransformInfo(
     summary="move the target networks' parameters towards the trained ones' in one call for all of them",
     applies=(
         "to loops over the parameters of two networks that do nothing but copy `a * p + (1 - a) * t` into each t, for "
-        "an `a` of the script's options; where both networks are made in the same way, once, above the training loop, "
-        "share nothing, and keep their parameters"
+        "an `a` that is one number for the whole run; where both networks are made in the same way, once, above the "
+        "training loop, or by the constructor of an object as copies, share nothing, and keep their parameters"
     ),
     safety=(
         "The foreach functions of torch round each product and each sum as the loop did, element by element; only "
@@ -128,6 +131,9 @@ def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
     if len({*targets, *networks}) < len(targets) + len(set(networks)):
         raise Skip("a network is moved twice, or towards one that is moved too")
     for one in group:
+        if "." in one.target or "." in one.network:
+            _check_kept(roles, one)
+            continue
         made = [list(roles.assignments(name)) for name in (one.target, one.network)]
         if any(len(values) != 1 for values in made):
             raise Skip(f"{one.target} or {one.network} is not made once, above the training loop")
@@ -141,11 +147,33 @@ def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
             if not copied or name == one.network:
                 if (why := uses.obstacle(name)) is not None:
                     raise Skip(why)
+    for one in group:
         if any(one.stmt in statements(region.statements) for region in roles.phases.regions):
             raise Skip("it stands in the midst of an update")
         names = {n.id for n in ast.walk(one.stmt.target) if isinstance(n, ast.Name)}
         if read := names & Liveness.of(roles.scope.body).after[one.stmt]:
             raise Skip(f"{min(read)} of its last turn is read after it")
+
+
+def _check_kept(roles: Roles, one: _Loop) -> None:
+    """An object's networks are set once, by its constructor, the target as a copy of the other, and keep their parts.
+
+    Raises:
+        Skip: it is not so.
+    """
+    target, network = (Kept.of(roles, path) for path in (one.target, one.network))
+    if target is None or network is None or target.maker is not network.maker:
+        raise Skip(f"{one.target} or {one.network} is not set once, by the constructor of one object")
+    own = first_parameter(target.maker)
+    source = f"{own}.{one.network.rpartition('.')[2]}"
+    copied = roles.tree.calls(target.value, "copy.deepcopy") and unparse(target.value).endswith(f"({source})")
+    if not copied or target.value.lineno < network.value.lineno:
+        raise Skip(f"{one.target} is not made as a copy.deepcopy() of {one.network}")
+    changes = roles.get(Changes)
+    if changes.by_text is not None:
+        raise Skip(f"line {changes.by_text} sets an attribute that only a run can tell")
+    if (part := exchanged(roles, changes) or grown(roles)) is not None:
+        raise Skip(part)
 
 
 def _parameters_of_two(loop: ast.For) -> dict[str, ast.expr] | None:
@@ -194,11 +222,62 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     one_less = isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Sub) and is_number(rest.left, 1)
     if not (one_less and isinstance(rest, ast.BinOp) and unparse(rest.right) == unparse(rate)):
         raise Skip(f"{unparse(rest)} is not 1 - {unparse(rate)}")
-    option = isinstance(rate, ast.Attribute) and holds_options(roles.tree, rate.value, roles.scope)
-    if not (option or (isinstance(rate, ast.Constant) and isinstance(rate.value, (int, float)))):
-        raise Skip(f"{unparse(rate)} is not known to be a number")
+    if not _is_number(roles, rate):
+        raise Skip(f"{unparse(rate)} is not known to be a number that stays")
     text = roles.tree.text
     return _Loop(loop, text(networks[into]), text(networks[other]), text(rate))
+
+
+def _is_number(roles: Roles, rate: ast.expr) -> bool:
+    """Whether an expression is one number for the whole run: written out, an option, or set once to such a one."""
+    if isinstance(rate, ast.Constant):
+        return isinstance(rate.value, (int, float))
+    if isinstance(rate, ast.Name):
+        value = roles.only_value(rate.id)
+        stored = [n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load)]
+        return value is not None and len(stored) == 1 and _is_number(roles, value)
+    if not isinstance(rate, ast.Attribute):
+        return False
+    if holds_options(roles.tree, rate.value, roles.scope):
+        return True
+    kept = Kept.of(roles, unparse(rate))
+    if kept is None or roles.get(Changes).by_text is not None:
+        return False
+    values = Values(roles, lambda *_: None)
+    made = values.enter(kept.maker, kept.call, Frame(roles.scope)) if kept.call is not None else Frame(kept.maker)
+    try:
+        return made is not None and values.leaves(kept.value, made) == NUMBER
+    except Unknown:
+        return False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an object keeps under an attribute that nothing but its constructor sets, and sets once."""
+
+    maker: ast.FunctionDef
+    """The constructor."""
+    call: ast.Call | None
+    """The only call that makes such an object; None where the object is the one that trains."""
+    value: ast.expr
+
+    @staticmethod
+    def of(roles: Roles, path: str) -> Kept | None:
+        """What `agent.critic` stands for; None where that is not known, or may change."""
+        tree, (root, _, name) = roles.tree, path.rpartition(".")
+        stored = [n for n in tree.of(ast.Attribute) if n.attr == name and not isinstance(n.ctx, ast.Load)]
+        stmt = tree.parents[stored[0]] if len(stored) == 1 else None
+        maker = tree.scope_of(stored[0]) if stored else None
+        if not isinstance(stmt, ast.Assign) or stmt.targets != stored or not isinstance(maker, ast.FunctionDef):
+            return None
+        cls = tree.class_of_self(stored[0].value, maker)
+        steady = maker.name == "__init__" and not tree.methods(name) and not tree.loops_around(stmt)
+        if cls is None or not steady or not root.isidentifier() or rebound(roles, root, cls) is not None:
+            return None
+        if not only_makes(tree) or any(n.value == name for n in tree.of(ast.Constant)):
+            return None
+        made = roles.only_value(root)
+        return Kept(maker, tree.constructor(made) if made is not None else None, stmt.value)
 
 
 def _data_of(node: ast.expr) -> str | None:
