@@ -616,8 +616,10 @@ MADE = "    agent = Agent(3, 1)\n"
         {TAU: f"{TAU}        self.tau = 1 - 0.99\n"},
         {TAU: TAU, "<moves>": MOVES.replace("self.tau", "TAU"), "class Walk": "TAU = 0.01\n\n\nclass Walk"},
         {COPIED: f"{COPIED}        self.critic_target.eval()\n"},
+        {"self, n_obs, n_act": "self, n_obs, n_act, **options", MADE: MADE.replace("1)", "1, **vars(args))"),
+         TAU: f"        self.__dict__.update(options)\n{TAU}        self.tau = 0.01\n"},
     ],
-    ids=["a constant", "a parameter", "computed", "a variable", "in evaluation"],
+    ids=["a constant", "a parameter", "computed", "a variable", "in evaluation", "others by text"],
 )  # fmt: skip
 def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
     outcome, source = moved_targets(changes)
@@ -639,6 +641,8 @@ def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
         {COPIED: "        self.critic_target = copy.deepcopy(self.actor)\n"},
         {MADE: f"{MADE}    agent.critic_target = copy.deepcopy(agent.critic)\n"},
         {MADE: f"{MADE}    agent.__init__(3, 1)\n"},
+        {"self, n_obs, n_act": "self, n_obs, n_act, **options", MADE: MADE.replace("1)", "1, **vars(args))"),
+         TAU: f"{TAU}        self.tau = 0.01\n        self.__dict__.update(options)\n"},
         {MADE: f"{MADE}    vars(agent)['critic'] = agent.critic_target\n"},
         {TAU: TAU, "<moves>": MOVES.replace("self.tau", "TAU") + "\n        global TAU\n        TAU = 0.1",
          "class Walk": "TAU = 0.01\n\n\nclass Walk"},

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from transformer.dataflow.liveness import Liveness
 from transformer.recognition.arguments import holds_options
-from transformer.recognition.changes import Changes, only_makes
+from transformer.recognition.changes import Changes, only_makes, sets_by_text
 from transformer.recognition.kept_optimizers import exchanged, grown, rebound
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.query import blocks, first_parameter, is_number, statements, unparse
+from transformer.syntax.query import blocks, first_parameter, is_number, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
@@ -244,9 +244,9 @@ def _is_number(roles: Roles, rate: ast.expr) -> bool:
     if kept is None or roles.get(Changes).by_text is not None:
         return False
     values = Values(roles, lambda *_: None)
-    made = values.enter(kept.maker, kept.call, Frame(roles.scope)) if kept.call is not None else Frame(kept.maker)
+    made = values.enter(kept.maker, kept.call, Frame(roles.scope)) if kept.call is not None else None
     try:
-        return made is not None and values.leaves(kept.value, made) == NUMBER
+        return values.leaves(kept.value, made or Frame(kept.maker)) == NUMBER
     except Unknown:
         return False
 
@@ -275,6 +275,8 @@ class Kept:
         if cls is None or not steady or not root.isidentifier() or rebound(roles, root, cls) is not None:
             return None
         if not only_makes(tree) or any(n.value == name for n in tree.of(ast.Constant)):
+            return None
+        if any(sets_by_text(n) and n.lineno > stmt.lineno for n in walk(maker)):
             return None
         made = roles.only_value(root)
         return Kept(maker, tree.constructor(made) if made is not None else None, stmt.value)
