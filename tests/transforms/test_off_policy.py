@@ -605,6 +605,18 @@ MOVES = """
             y.data.copy_(self.tau * x.data + (1 - self.tau) * y.data)"""
 COPIED = "        self.critic_target = copy.deepcopy(self.critic)\n"
 MADE = "    agent = Agent(3, 1)\n"
+LOADED = {
+    MADE: f"{MADE}    if args.saved:\n        agent.load(args.saved)\n    print('Agent')\n",
+    "class Agent:\n": "class Agent(object):\n",
+    "    def act(self": """    def load(self, file):
+        self.critic.load_state_dict(torch.load(file))
+        self.critic_optimizer.load_state_dict(torch.load(file + "_optimizer"))
+        self.critic_target = copy.deepcopy(self.critic)
+
+    def act(self""",
+    "    args = parser": '    parser.add_argument("--saved", default="")\n    args = parser',
+}
+"""A checkpoint that is loaded above the training; a text that is the class's name says nothing."""
 
 
 @pytest.mark.parametrize(
@@ -618,8 +630,9 @@ MADE = "    agent = Agent(3, 1)\n"
         {COPIED: f"{COPIED}        self.critic_target.eval()\n"},
         {"self, n_obs, n_act": "self, n_obs, n_act, **options", MADE: MADE.replace("1)", "1, **vars(args))"),
          TAU: f"        self.__dict__.update(options)\n{TAU}        self.tau = 0.01\n"},
+        LOADED,
     ],
-    ids=["a constant", "a parameter", "computed", "a variable", "in evaluation", "others by text"],
+    ids=["a constant", "a parameter", "computed", "a variable", "in evaluation", "others by text", "loaded above"],
 )  # fmt: skip
 def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
     outcome, source = moved_targets(changes)
@@ -637,6 +650,8 @@ def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
         {"<moves>": MOVES.replace("self.tau", "self.tau[0]"), TAU: f"{TAU}        self.tau = [0.1]\n"},
         {TAU: f"{TAU}        self.tau = np.full(1, 0.1)\n"},
         {COPIED: "        self.critic_target = self.critic\n"},
+        {**LOADED, "agent.learn(replay)\n": "agent.learn(replay)\n            agent.load('x')\n"},
+        {**LOADED, MADE: f"{MADE}    make = globals()['Agent']\n"},
         {COPIED: "        self.critic_target = Net(n_obs + n_act, 1, False)\n"},
         {COPIED: "        self.critic_target = copy.deepcopy(self.actor)\n"},
         {MADE: f"{MADE}    agent.critic_target = copy.deepcopy(agent.critic)\n"},

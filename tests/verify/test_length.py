@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from agent_script import agent_script
 from toy import edited
 
 from transformer.verify.length import Length, find_length
@@ -56,3 +57,23 @@ def test_a_short_run_stays_as_it_is(toy_script: Path) -> None:
     run = Run(toy_script, ("--total-steps", "256"))
     assert Length("--total-steps", 128, 2).shortened(run, 3) is run
     assert Length(None, 0, None).shortened(run, 3) is run
+
+
+EVALUATED = {
+    "    return float(agent.act(np.ones(3, np.float32))[0])\n": """    env, total = Walk(9), 0.0
+    obs = env.reset()
+    for _ in range(20):
+        obs, reward = env.step(agent.act(obs))
+        total += reward
+    return total
+""",
+    "    obs = env.reset()\n    for step": "    print(evaluate(agent))\n    obs = env.reset()\n    for step",
+}
+
+
+@pytest.mark.parametrize("changes", [{}, EVALUATED], ids=["training alone", "an evaluation comes first"])
+def test_each_turn_steps_the_environment(tmp_path: Path, changes: dict[str, str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(agent_script(changes))
+    found = find_length(Run(script))
+    assert (found.option, found.unit, found.planned, found.stepwise) == ("--steps", 1, 300, True)

@@ -205,7 +205,7 @@ def test_checks_with_other_arguments(
     print_verification(verification, console)
     shown = console.export_text()
     assert "line 3: if args.x was never false" in shown
-    assert ("flags-off-other-arguments: EQUAL" in shown) == ("other-arguments: --x --lr 0.01" in shown) == exercised
+    assert ("other arguments: flags off: EQUAL" in shown) == ("other arguments: --x --lr 0.01" in shown) == exercised
     as_data = as_json(verification, (), None)
     assert as_data["not_exercised"] == ["line 3: if args.x was never false"]
     given = {"other-arguments": {"arguments": list(others), "episodes": None}}
@@ -247,7 +247,7 @@ def test_the_check_with_short_episodes(
     assert [r.name for r in verification.checks][3:] == ["flags-off-short-episodes"] * (not fails)
     console = Console(record=True, width=150)
     print_verification(verification, console)
-    assert ("short-episodes: --lr 0.01 --updates 3, episodes" in console.export_text()) == (not fails)
+    assert ("other arguments, short episodes: --lr 0.01 --updates 3, episodes" in console.export_text()) == (not fails)
     assert as_json(verification, (), None)["other_arguments"].get("short-episodes") == (
         None if fails else {"arguments": [*more], "episodes": {"truncated": 4, "barren": 8}}
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 
 from transformer.recognition.roles import Roles
+from transformer.syntax.name_lookups import looks_up_names
+from transformer.syntax.query import root
 from transformer.syntax.tree import Tree
 
 DEEP = 8
@@ -28,14 +30,15 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
     name = function.name
     if isinstance(owner, ast.ClassDef) and name == "__init__":
         name = owner.name
-    elif isinstance(owner, ast.ClassDef) and (owner.bases or name.startswith("__")):
+    elif isinstance(owner, ast.ClassDef) and (_bases(owner) or name.startswith("__")):
         return False  # Python, or the class that it is derived from, may call it
+    by_text = looks_up_names(tree, tree.root if name != function.name else owner)
     uses = [
         n
         for n in tree.nodes
         if (isinstance(n, ast.Name) and n.id == name)
-        or (isinstance(n, ast.Attribute) and n.attr == name)
-        or (isinstance(n, ast.Constant) and n.value == name)
+        or (isinstance(n, ast.Attribute) and n.attr == name and root(n) not in tree.imports)  # not torch.load
+        or (by_text and isinstance(n, ast.Constant) and n.value == name)
     ]
     return not function.decorator_list and all(
         (
@@ -46,6 +49,10 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
         or _is_named_to_super(tree, n)
         for n in uses
     )
+
+
+def _bases(cls: ast.ClassDef) -> list[ast.expr]:
+    return [base for base in cls.bases if ast.unparse(base) != "object"]
 
 
 def _is_named_to_super(tree: Tree, node: ast.AST) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
+from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, walk
@@ -72,6 +73,8 @@ class Uses:
             if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
                 used = getattr(tree.parents[node], "attr", None)
                 kept = used == "state_dict" and not self._is_saved(tree.parents[tree.parents[node]])
+                if used == "load_state_dict" and runs_before_training(roles, tree.parents[tree.parents[node]]):
+                    continue  # another float, before the first step
                 if not self._is_it(node) and (kept or used not in ("zero_grad", "step", "state_dict")):
                     self.obstacle = f"line {node.lineno} may use the optimizer by another name"
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from transformer.dataflow.liveness import Liveness
 from transformer.recognition.arguments import holds_options
+from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import Changes, only_makes, sets_by_text
 from transformer.recognition.kept_optimizers import exchanged, grown, rebound
 from transformer.recognition.roles import Roles
 from transformer.state import State
+from transformer.syntax.name_lookups import looks_up_names
 from transformer.syntax.query import blocks, first_parameter, is_number, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
@@ -156,14 +158,14 @@ def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
 
 
 def _check_kept(roles: Roles, one: _Loop) -> None:
-    """An object's networks are set once, by its constructor, the target as a copy of the other, and keep their parts.
+    """An object's networks are set above the training alone, the target as a copy of the other, and keep their parts.
 
     Raises:
         Skip: it is not so.
     """
     target, network = (Kept.of(roles, path) for path in (one.target, one.network))
     if target is None or network is None or target.maker is not network.maker:
-        raise Skip(f"{one.target} or {one.network} is not set once, by the constructor of one object")
+        raise Skip(f"{one.target} or {one.network} is not set above the training loop alone, in one way, by one object")
     own = first_parameter(target.maker)
     source = f"{own}.{one.network.rpartition('.')[2]}"
     copied = roles.tree.calls(target.value, "copy.deepcopy") and unparse(target.value).endswith(f"({source})")
@@ -253,7 +255,7 @@ def _is_number(roles: Roles, rate: ast.expr) -> bool:
 
 @dataclass(frozen=True)
 class Kept:
-    """What an object keeps under an attribute that nothing but its constructor sets, and sets once."""
+    """What an object keeps under an attribute that is set above the training loop alone."""
 
     maker: ast.FunctionDef
     """The constructor."""
@@ -266,15 +268,21 @@ class Kept:
         """What `agent.critic` stands for; None where that is not known, or may change."""
         tree, (root, _, name) = roles.tree, path.rpartition(".")
         stored = [n for n in tree.of(ast.Attribute) if n.attr == name and not isinstance(n.ctx, ast.Load)]
-        stmt = tree.parents[stored[0]] if len(stored) == 1 else None
+        made_at = [s for s in map(tree.parents.get, stored) if isinstance(s, ast.Assign) and len(s.targets) == 1]
         maker = tree.scope_of(stored[0]) if stored else None
-        if not isinstance(stmt, ast.Assign) or stmt.targets != stored or not isinstance(maker, ast.FunctionDef):
+        if len(made_at) < len(stored) or not isinstance(maker, ast.FunctionDef) or maker.name != "__init__":
             return None
         cls = tree.class_of_self(stored[0].value, maker)
-        steady = maker.name == "__init__" and not tree.methods(name) and not tree.loops_around(stmt)
-        if cls is None or not steady or not root.isidentifier() or rebound(roles, root, cls) is not None:
+        again = any(tree.class_of_self(n.value, tree.scope_of(n)) is not cls for n in stored)
+        again = again or len({unparse(s.value) for s in made_at}) > 1 or tree.methods(name) != ()
+        if cls is None or again or not root.isidentifier() or rebound(roles, root, cls) is not None:
             return None
-        if not only_makes(tree) or any(n.value == name for n in tree.of(ast.Constant)):
+        if not only_makes(tree) or not all(runs_before_training(roles, n) for n in stored):
+            return None
+        stmt = made_at[0]
+        outside = (n for n in tree.nodes if tree.scope_of(n) is not maker)
+        by_name = looks_up_names(tree, cls) or any(map(sets_by_text, outside))
+        if (by_name and any(n.value == name for n in tree.of(ast.Constant))) or tree.loops_around(stmt):
             return None
         if any(sets_by_text(n) and n.lineno > stmt.lineno for n in walk(maker)):
             return None

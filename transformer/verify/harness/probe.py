@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import FrameType
@@ -44,7 +44,9 @@ class Probe:
         self._job = job
         self._journal = journal
         self._options = ParsedOptions()
-        self._loops: dict[tuple[FrameType, int], _Planned | None] = {}
+        self._stepped_at: list[tuple[FrameType, int]] = []
+        """The script's frames, with their lines, in which the environment was stepped last: an evaluation may come
+        first."""
         self._num_envs = 1
         self.route = None
         self.hooks: dict[str, Hook] = {"step": EnvironmentSteps(journal, None, self._note_action).replace_step}
@@ -58,17 +60,16 @@ class Probe:
         """Nothing is left to do."""
 
     def _note_action(self, arrays: list[Array]) -> None:
-        if self._journal.env_steps == 1:
-            self._num_envs = len(arrays[0]) if arrays[0].ndim else 1
-            self._loops = dict(self._loops_around_here())
+        self._num_envs = len(arrays[0]) if arrays[0].ndim else 1
+        self._stepped_at = list(self._places())
         if self._journal.env_steps > STEPS_LIMIT:
             raise EnoughIterations
 
     def _end(self) -> None:
         """Write down what is known, and end the run."""
-        here = dict(self._loops_around_here())
-        training = [planned for place, planned in self._loops.items() if place in here and planned is not None]
-        stepwise = next(iter(self._loops), None) in here  # what steps the environment once a turn steps optimizers too
+        here, stepping = (dict(self._loops_around(places)) for places in (self._places(), self._stepped_at))
+        training = [planned for place, planned in stepping.items() if place in here and planned is not None]
+        stepwise = next(iter(stepping), None) in here  # what steps the environment once a turn steps optimizers too
         found = (match for planned in training for match in self._matches(planned, stepwise))
         option, unit, iterations = next(found, (None, None, None))
         self._journal.add("probe", option, unit, iterations, self._journal.env_steps if stepwise else 0, self._num_envs)
@@ -96,22 +97,25 @@ class Probe:
                 elif value // unit == planned.end:
                     yield option, unit, planned.end
 
-    def _loops_around_here(self) -> Iterator[tuple[tuple[FrameType, int], _Planned | None]]:
-        """The script's loops that are running, innermost first, with their planned ends where they have one."""
+    def _places(self) -> Iterator[tuple[FrameType, int]]:
+        """The script's frames that are running, innermost first, and their lines."""
         frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            if frame.f_code.co_filename == self._job.script:
+                yield frame, frame.f_lineno
+            frame = frame.f_back
+
+    def _loops_around(
+        self, places: Iterable[tuple[FrameType, int]]
+    ) -> Iterator[tuple[tuple[FrameType, int], _Planned | None]]:
+        """The loops around places of the script, innermost first, with their planned ends where they have one."""
         tree = ast.parse(Path(self._job.script).read_bytes())
         loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
-        while frame is not None:
-            code = frame.f_code
-            if code.co_filename == self._job.script:
-                around = [
-                    node
-                    for node in loops
-                    if code.co_firstlineno <= node.lineno <= frame.f_lineno <= (node.end_lineno or 0)
-                ]
-                for node in sorted(around, key=lambda node: -node.lineno):
-                    yield (frame, node.lineno), _planned(node, frame)
-            frame = frame.f_back
+        for frame, line in places:
+            first = frame.f_code.co_firstlineno
+            around = [n for n in loops if first <= n.lineno <= line <= (n.end_lineno or 0)]
+            for node in sorted(around, key=lambda node: -node.lineno):
+                yield (frame, node.lineno), _planned(node, frame)
 
 
 def _planned(loop: ast.For | ast.While, frame: FrameType) -> _Planned | None:
