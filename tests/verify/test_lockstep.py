@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from transformer.verify.call_error import CallError
 from transformer.verify.checks import lockstep_check, never_called
 from transformer.verify.harness import tensors
 from transformer.verify.harness.attributes import Attributes
@@ -121,6 +123,36 @@ def test_right_graphs_are_equal(training: Training, tmp_path: Path) -> None:
     update = run(tmp_path, training.update, Graph)
     assert wrong(update) == []
     assert {e.kind for e in update.errors} == {"output", "parameter change", "optimizer state"}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda mean: mean.numpy(),
+        lambda mean: mean.numpy()[0],
+        lambda mean: (mean.numpy().astype(float).tolist(), 3),
+        lambda mean: mean[0, 0].item(),
+        lambda mean: {"action": mean.numpy().argmax(-1)},
+        lambda mean: bool(mean[0, 0] > 0),
+    ],
+    ids=["an array", "a row", "lists", "a number", "whole numbers", "a truth value"],
+)
+def test_arrays_and_numbers_are_compared(training: Training, tmp_path: Path, make: Callable[..., Any]) -> None:
+    def act(obs: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return make(training.net(obs))
+
+    def wrong_one(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda obs: function(-obs - 1)
+
+    assert wrong(run(tmp_path / "right", act, lambda function: function)) == []
+    assert wrong(run(tmp_path / "wrong", act, wrong_one))
+
+
+def test_what_returns_and_changes_nothing_is_not_called_equal(training: Training, tmp_path: Path) -> None:
+    lockstep = run(tmp_path, lambda obs: str(training.net(obs)), lambda function: lambda obs: "something else")
+    check = lockstep_check("compiled", lockstep)
+    assert (check.status, check.reason[:21]) == ("not run", "not compared: f() cha")
 
 
 def test_nothing_is_compared_while_a_graph_is_captured(
@@ -282,7 +314,7 @@ def test_a_function_never_called_after_its_warm_up_is_not_called_equal(
 
 
 def test_a_function_that_no_argument_asks_for_is_told(training: Training, tmp_path: Path) -> None:
-    errors = run(tmp_path, training.policy, lambda f: f).errors
+    errors = tuple(replace(e, function="policy") for e in run(tmp_path, training.policy, lambda f: f).errors)
     policy, uncalled = Function("policy", 5, 3), Function("update_alpha", 0, 0)
     check = lockstep_check("compiled", Lockstep((policy, uncalled), errors, (), 2, 0.0))
     assert check.status == "equal"
@@ -346,6 +378,9 @@ def test_each_iterations_first_call_is_compared(training: Training, tmp_path: Pa
     assert any(finding.startswith("update, call 9 ") for finding in wrong(lockstep))
 
 
+FINE = (CallError("update", 1, False, "output", "output", "float32", 1, 0.0, 0.0),)
+
+
 def again(*iterations: int, guard: str = "0/0: L['g']['betas'][0] == 0.9") -> tuple[Compilation, ...]:
     """Compilations of update(): the first one, and one for a guard that failed in each of these iterations."""
     first = Compilation("update", 1, 0, "")
@@ -365,17 +400,17 @@ def again(*iterations: int, guard: str = "0/0: L['g']['betas'][0] == 0.9") -> tu
 )
 def test_what_is_compiled_to_the_end_of_the_run_is_a_finding(compilations: tuple[Compilation, ...], told: bool) -> None:
     calls = (Function("update", 12, 11),)
-    lockstep = Lockstep(calls, (), (), 3, 0.0, compilations)
+    lockstep = Lockstep(calls, FINE, (), 3, 0.0, compilations)
     found = wrong(lockstep)
     assert bool(found) == told
     assert all("update() is still being compiled at the end of the run" in f and "betas" in f for f in found)
 
 
 def test_what_torch_gave_up_on_is_a_finding() -> None:
-    lockstep = Lockstep((Function("update", 99, 98),), (), (), 90, 0.0, again(*range(1, 8)))
+    lockstep = Lockstep((Function("update", 99, 98),), FINE, (), 90, 0.0, again(*range(1, 8)))
     (found,) = wrong(lockstep)
     assert "update() was compiled 8 times, until torch.compile gave up on it" in found
-    assert not wrong(Lockstep((Function("update", 99, 98),), (), (), 90, 0.0, again(*range(1, 7))))
+    assert not wrong(Lockstep((Function("update", 99, 98),), FINE, (), 90, 0.0, again(*range(1, 7))))
 
 
 def test_compilations_are_counted_with_the_guard_that_failed(tmp_path: Path) -> None:

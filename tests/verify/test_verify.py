@@ -210,7 +210,7 @@ def test_an_error_above_the_tolerance(runs: Callable[..., list[Run]], task: Task
         16,
         False,
     )
-    assert "policy, call 5 (after its warm-up): output output[0] is 0.0002 away" in check.findings[0]
+    assert "policy, call 5 (after its warm-up): output[0] is 0.0002 away" in check.findings[0]
 
 
 def test_another_log_of_the_first_iteration(

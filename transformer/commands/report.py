@@ -84,7 +84,7 @@ def describe(step: Step) -> tuple[str, str]:
     """A step's outcome as a word (applied, skipped, not selected, refused), and its notes or reason."""
     match step.outcome:
         case Applied(notes):
-            return "applied", " ".join(notes)
+            return "applied", "; ".join(notes)
         case Skipped(reason=reason, chosen=chosen):
             return ("skipped", reason) if chosen else ("not selected", "")
         case Refused(diagnostics):

@@ -113,6 +113,10 @@ def lockstep_check(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] 
         return Check(name, "different", rows, faults + wrong, lockstep=lockstep, notes=notes)
     if idle:
         return Check(name, "not run", rows, reason=_idle(idle, lockstep.iterations), lockstep=lockstep, notes=notes)
+    compared = {e.function for e in lockstep.errors}
+    if unseen := [f"{f.name}()" for f in lockstep.functions if f.calls and f.name not in compared]:
+        reason = f"not compared: {', '.join(unseen)} changes no parameter, and returns no tensor, array or number"
+        return Check(name, "not run", rows, reason=reason, lockstep=lockstep, notes=notes)
     return Check(name, "equal", rows, lockstep=lockstep, notes=notes)
 
 
@@ -230,8 +234,9 @@ def _first_of_each(errors: Iterable[CallError]) -> list[CallError]:
 
 def _sentence(error: CallError) -> str:
     stage = "after its warm-up" if error.replay else "while warming up"
+    what = error.name if error.name.startswith(error.kind) else f"{error.kind} {error.name}"
     return (
-        f"{error.function}, call {error.call} ({stage}): {error.kind} {error.name} is {error.relative:.3g} away from "
+        f"{error.function}, call {error.call} ({stage}): {what} is {error.relative:.3g} away from "
         f"the eager function's, more than {tolerance(error):.3g} (largest difference {error.largest:.3g})"
     )
 

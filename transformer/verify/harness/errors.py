@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .tensors import dtype_name
-from .trees import named_tensors
+from .trees import named_values
 
 SMALL = 0.1
 """Results are judged as if they were at least this large, root mean square: losses and divergences near zero are
@@ -30,13 +30,13 @@ class Error(NamedTuple):
 
 
 def errors(result: Any, expected: Any, name: str, *, grain: float = 0.0, small: float = 0.0) -> Iterator[Error]:
-    """One error for each tensor in two results of the same structure.
+    """One error for each tensor, array and number in two results of the same structure.
 
     A difference of up to `grain` per element is what rounding alone makes, and does not count; what is expected is
     taken to be at least `small`, root mean square. NaN in the same place
     counts as equal, anywhere else as infinitely wrong; so does another shape, dtype or number of tensors.
     """
-    ours, theirs = dict(named_tensors(result, name)), dict(named_tensors(expected, name))
+    ours, theirs = dict(named_values(result, name)), dict(named_values(expected, name))
     for path in {**ours, **theirs}:
         a, b = ours.get(path), theirs.get(path)
         if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:

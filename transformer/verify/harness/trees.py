@@ -1,10 +1,11 @@
-"""Tensors inside nested arguments and results: tuples, lists, dictionaries and TensorDicts."""
+"""Tensors, arrays and numbers in nested arguments and results: tuples, lists, dictionaries and TensorDicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 TensorFunction = Callable[[torch.Tensor], torch.Tensor]
@@ -38,8 +39,37 @@ def named_tensors(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def clone(tree: Any) -> Any:
-    """A copy whose tensors share no memory with the original's, and belong to no autograd graph."""
-    return map_tensors(lambda t: t.detach().clone().requires_grad_(t.requires_grad), tree)
+    """A copy whose tensors and arrays share no memory with the original's, and belong to no autograd graph."""
+    return _copied_arrays(map_tensors(lambda t: t.detach().clone().requires_grad_(t.requires_grad), tree))
+
+
+def _copied_arrays(tree: Any) -> Any:
+    if isinstance(tree, np.ndarray):
+        return tree.copy()
+    if type(tree) in (tuple, list):
+        return type(tree)(map(_copied_arrays, tree))
+    return {key: _copied_arrays(value) for key, value in tree.items()} if type(tree) is dict else tree
+
+
+def named_values(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor, array of numbers and number, as a tensor, with the path that leads to it.
+
+    What is on the host and no whole number was computed by networks in float32, and is rounded to that.
+    """
+    if isinstance(tree, (bool, int, float, np.generic, np.ndarray)):
+        array = np.asarray(tree)
+        if array.dtype.kind == "f":
+            array = array.astype(np.float32)
+        if array.dtype.kind in "bif":
+            yield name, torch.from_numpy(array.copy())
+    elif _is_tensordict(tree) or isinstance(tree, torch.Tensor):
+        yield from named_tensors(tree, name)
+    elif isinstance(tree, Mapping):
+        for key in tree:
+            yield from named_values(tree[key], f"{name}[{key!r}]")
+    elif isinstance(tree, (tuple, list)):
+        for i, part in enumerate(tree):
+            yield from named_values(part, f"{name}[{i}]")
 
 
 def _is_tensordict(tree: Any) -> bool:
