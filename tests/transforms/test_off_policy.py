@@ -631,8 +631,12 @@ LOADED = {
         {"self, n_obs, n_act": "self, n_obs, n_act, **options", MADE: MADE.replace("1)", "1, **vars(args))"),
          TAU: f"        self.__dict__.update(options)\n{TAU}        self.tau = 0.01\n"},
         LOADED,
+        {COPIED: "        self.critic_target = Net(n_obs + n_act, 1, False)\n"
+         "        self.critic_target.load_state_dict(self.critic.state_dict())\n"},
+        {"<moves>": "\n        self.follow()", "    def act(self": f"    def follow(self):{MOVES}\n\n    def act(self"},
     ],
-    ids=["a constant", "a parameter", "computed", "a variable", "in evaluation", "others by text", "loaded above"],
+    ids=["a constant", "a parameter", "computed", "a variable", "in evaluation", "others by text", "loaded above",
+         "made alike", "in a method"],
 )  # fmt: skip
 def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
     outcome, source = moved_targets(changes)
@@ -652,7 +656,9 @@ def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
         {COPIED: "        self.critic_target = self.critic\n"},
         {**LOADED, "agent.learn(replay)\n": "agent.learn(replay)\n            agent.load('x')\n"},
         {**LOADED, MADE: f"{MADE}    make = globals()['Agent']\n"},
-        {COPIED: "        self.critic_target = Net(n_obs + n_act, 1, False)\n"},
+        {COPIED: "        self.critic_target = Net(n_obs + n_act, 2 - 1, False)\n"},
+        {COPIED: "        self.critic_target = Net(n_obs + n_act, 1, BODY)\n", "Net(n_obs + n_act, 1, False)":
+         "Net(n_obs + n_act, 1, BODY)", "class Walk": "BODY = nn.Linear(1, 1)\n\n\nclass Walk"},
         {COPIED: "        self.critic_target = copy.deepcopy(self.actor)\n"},
         {MADE: f"{MADE}    agent.critic_target = copy.deepcopy(agent.critic)\n"},
         {MADE: f"{MADE}    agent.__init__(3, 1)\n"},

@@ -368,6 +368,8 @@ def _recognise(turn: _Turn) -> State:
     try:
         _ = turn.state.roles.phases
     except Unconvertible as refusal:
-        found = [turn.state.placed(d) for d in refusal.diagnostics]
-        raise Unconvertible(*(replace(d, message=f"{d.message}{_why_kept(turn)}") for d in found)) from refusal
+        found, why = [turn.state.placed(d) for d in refusal.diagnostics], _why_kept(turn)
+        if why:  # which is known then
+            found = [replace(d, message=f"{d.message.partition(refusals.NOT_SHOWN)[0]}{why}") for d in found]
+        raise Unconvertible(*found) from refusal
     return recognise(turn.state)

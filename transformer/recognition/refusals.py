@@ -147,6 +147,12 @@ def trained_by_a_library(tree: Tree) -> Diagnostic | None:
     return None
 
 
+NOT_SHOWN = (
+    ", but it is not shown which method that is: make the object in one place, of one class, and call nothing else by "
+    "the method's name"
+)
+
+
 def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps: Sequence[ast.Call]) -> Diagnostic:
     """No loop holds both an environment step and an optimizer step."""
     if not optimizer_steps:
@@ -163,8 +169,7 @@ def no_training_loop(tree: Tree, env_steps: Sequence[ast.Call], optimizer_steps:
         return at(
             called,
             "LC005",
-            f"{ast.unparse(called.func)}() seems to step the optimizer on line {opt.lineno}, but it is not shown which "
-            "method that is: make the object in one place, of one class, and call nothing else by the method's name",
+            f"{ast.unparse(called.func)}() seems to step the optimizer on line {opt.lineno}{NOT_SHOWN}",
         )
     env = max(env_steps, key=lambda step: len(tree.loops_around(step)))  # not that of an evaluation
     here, there = (getattr(tree.scope_of(n), "name", "the module") for n in (env, opt))

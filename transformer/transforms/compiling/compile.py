@@ -14,7 +14,7 @@ from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.query import calls_method, names_in, pairwise, root, statements, unparse, walk
+from transformer.syntax.query import calls_method, names_in, pairwise, receiver, root, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -112,6 +112,8 @@ def apply(state: State) -> Rewrite:
             f"distributions check nothing with a flag: where {network} is NaN, the script stops when the next "
             "iteration begins, and not at once"
         )
+    elif computing is None and checks:
+        notes.append("distributions check nothing with a flag: where a network is NaN, training goes on")
     floating = [tree.definition(name) for name in functions if name in facts.present_rates]
     present = tree.names.fresh("at_present_rate")
     if floating:
@@ -189,9 +191,9 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
             f"{missed}, and compiled code makes zeros of a missing gradient; use a network only for what the loss needs"
         )
     if passes > 1:
-        return (
-            f"it calls backward() {passes} times, and a compiled graph runs only once; call it once, on the losses' sum"
-        )
+        several = len({unparse(receiver(n)) for n in walk(update) if calls_method(n, "step")}) > 1
+        advice = "see why it is not in one graph" if several else "call it once, on the losses' sum"
+        return f"it calls backward() {passes} times, and a compiled graph runs only once; {advice}"
     return None
 
 

@@ -11,19 +11,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from transformer.dataflow.access import free_names
 from transformer.recognition import kept_optimizers
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.query import calls_method, names_in, receiver, statements, unparse, walk, without_methods
+from transformer.syntax.query import calls_method, names_in, receiver, statements, unparse, walk
 from transformer.syntax.tree import Tree
-from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values, kept_by
-from transformer.values.networks.uses import MOVING
+from transformer.transforms.off_policy.kept_networks import makes_new
+from transformer.values.networks.attributes import Frame, Values, kept_by
 from transformer.values.networks.without_gradients import ASKING
 
 SWITCH = "requires_grad"
-NUMBERS = NUMBER | {"list"}
-MADE = frozenset("torch.zeros torch.ones torch.full torch.tensor torch.rand torch.randn".split())
-"""What makes a tensor that shares nothing."""
+
 TELLING = ASKING - {"backward"}
 """Attributes by which code may tell a frozen network's results."""
 LEAVING = (ast.Break, ast.Continue, ast.Raise, ast.Try)
@@ -174,34 +171,6 @@ def _is_apart(roles: Roles, optimizer: Optimizer, network: str) -> bool:
     for part in (name, *given):
         stored = [n for n in tree.of(ast.Attribute) if n.attr == part and not isinstance(n.ctx, ast.Load)]
         (value, *others) = [v for n, v in kept if n == part] or [None]
-        if frame is None or value is None or others or len(stored) != 1 or not _makes_new(roles, values, value, frame):
+        if frame is None or value is None or others or len(stored) != 1 or not makes_new(roles, values, value, frame):
             return False
     return True
-
-
-def _makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bool:
-    """Whether a call makes a tensor of torch's, or a network of a class of the file, of numbers alone."""
-    value = without_methods(value, MOVING)
-    if not isinstance(value, ast.Call):
-        return False
-    cls = values.class_called(value)
-    if cls is None:
-        return (roles.tree.qualified(value.func) or "") in MADE
-    given = [*value.args, *(k.value for k in value.keywords)]
-    functions = [m for c in roles.tree.used_classes(cls) for m in c.body if isinstance(m, ast.FunctionDef)]
-    try:
-        return all(values.leaves(v, frame) <= NUMBERS for v in given) and not _shared(roles, values, functions)
-    except Unknown:
-        return False
-
-
-def _shared(roles: Roles, values: Values, functions: list[ast.FunctionDef]) -> bool:
-    """Whether functions, or what they call, use a variable of the file that may be more than a number."""
-    top = Frame(roles.tree.root)
-    for function in functions:  # grows as it is walked
-        for name in free_names(function):
-            defined = [f for f in roles.tree.of(ast.FunctionDef) if f.name == name]
-            functions += [f for f in defined if f not in functions]
-            if name in roles.tree.bound and not values.leaves(ast.Name(name), top) <= NUMBERS:
-                return True
-    return False

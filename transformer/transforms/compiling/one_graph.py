@@ -118,7 +118,8 @@ def apply(state: State) -> Rewrite:
     for definition, found in by_update.items():
         if sum(len(one.backwards) for one in found) > 1 and (call := _begun_outside(roles, definition)) is not None:
             raise Skip(
-                f"line {call.lineno} computes outside of {definition.name}() what its passes may go back through"
+                f"line {call.lineno} may compute outside of {definition.name}() what its passes go back through: put "
+                "it under torch.no_grad()"
             )
         several = len(found) > 1 or definition in switches.values()
         if several and (result := _kept_graph(roles, definition)) is not None:
@@ -258,20 +259,46 @@ def _gives_values(tree: Tree, method: ast.FunctionDef) -> bool:
     """Whether a method returns new tensors without a graph, as a buffer does that makes them of its arrays."""
     returned = [n.value for n in walk(method) if isinstance(n, ast.Return) and n.value is not None]
     made = [pair for s in statements(method.body) if isinstance(s, ast.Assign) for pair in pairwise(s)]
-    for value in (v for r in returned for v in (r.elts if isinstance(r, ast.Tuple) else [r])):
-        name = value.id if isinstance(value, ast.Name) else None
-        values = [v for target, v in made if isinstance(target, ast.Name) and target.id == name] if name else [value]
-        bound = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-        if not values or len(bound) > len(values) or not all(_is_new(tree, v) for v in values):
+
+    def bound(name: str) -> list[ast.expr] | None:
+        """What a name is bound to; None where that is not all written out."""
+        values = [v for target, v in made if isinstance(target, ast.Name) and target.id == name]
+        stores = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+        return values if len(stores) == len(values) else None
+
+    def is_new(value: ast.expr) -> bool:
+        if isinstance(value, ast.Name):
+            values = bound(value.id) or []
+            return bool(values) and all(not isinstance(v, ast.Name) and is_new(v) for v in values)
+        value, given = without_methods(value, STAYS), dict[str, ast.expr]()
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+            functions = bound(value.func.id) or []
+            function = functions[0] if len(functions) == 1 else None
+            if not isinstance(function, ast.Lambda) or value.keywords:
+                return False
+            given = dict(zip((a.arg for a in function.args.args), value.args, strict=False))
+            value = without_methods(function.body, STAYS)
+        if not isinstance(value, ast.Call) or any(k.arg in ("requires_grad", None) for k in value.keywords):
             return False
-    return bool(returned) and not method.decorator_list
+        array = tree.calls(value, "torch.as_tensor", "torch.asarray") and _is_array(tree, value.args[:1], given)
+        return array or tree.calls(value, *NO_GRAPH)
+
+    values = [v for r in returned for v in (r.elts if isinstance(r, ast.Tuple) else [r])]
+    return bool(values) and not method.decorator_list and all(map(is_new, values))
 
 
-def _is_new(tree: Tree, value: ast.expr) -> bool:
-    """Whether an expression makes a tensor without a graph: `torch.tensor(x).to(device)`."""
-    made = without_methods(value, STAYS)
-    given = made.keywords if isinstance(made, ast.Call) else []
-    return tree.calls(made, *NO_GRAPH) and not any(k.arg in ("requires_grad", None) for k in given)
+def _is_array(tree: Tree, value: list[ast.expr], given: Mapping[str, ast.expr]) -> bool:
+    """Whether an argument is an array that an object keeps, or rows of one: numpy alone has made it."""
+    array = value[0] if value else None
+    while isinstance(array, ast.Subscript) or (isinstance(array, ast.Name) and array.id in given):
+        array = array.value if isinstance(array, ast.Subscript) else given[array.id]
+    if not isinstance(array, ast.Attribute):
+        return False
+    stored = [n for n in tree.of(ast.Attribute) if n.attr == array.attr and not isinstance(n.ctx, ast.Load)]
+    stmts = [tree.parents[n] for n in stored]
+    made = [s.value for s in stmts if isinstance(s, ast.Assign) and len(s.targets) == 1]
+    calls = [v for v in made if isinstance(v, ast.Call) and (tree.qualified(v.func) or "").startswith("numpy.")]
+    return len(calls) == len(stored) > 0
 
 
 def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:

@@ -25,6 +25,7 @@ from transformer.transforms.gathering.only_calls import (
     computation_to_inline,
     making_to_inline,
     only_calls,
+    targets_to_inline,
     training_to_inline,
 )
 
@@ -83,6 +84,7 @@ def gather(state: State) -> tuple[State, dict[str, str]]:
             only = (
                 advantages_to_inline(now.roles, calls)
                 or computation_to_inline(now.roles, calls)
+                or targets_to_inline(now.roles, calls)
                 or making_to_inline(now.roles, calls)
             )
         elif only is None:
@@ -117,10 +119,11 @@ def inlined(state: State, only: OnlyCall) -> State:
     Raises:
         NotInlined: they would do something else there, or this cannot be told.
     """
-    spread = _unpacked(state, only)
-    if spread is not None:
-        text, state = unparse(only.function), spread
-        only = next(c for f, c in only_calls(state.tree).items() if unparse(f) == text)
+    text = unparse(only.function)
+    for rewritten in (_by_itself, _unpacked):
+        after = rewritten(state, only)
+        if after is not None:
+            state, only = after, next(c for f, c in only_calls(after.tree).items() if unparse(f) == text)
     inlining = plan(state, only)
     edits, stmt = Edits(state.source), inlining.stmt
     renamed = _Rename(inlining.names)
@@ -153,6 +156,25 @@ def inlined(state: State, only: OnlyCall) -> State:
         lines[0] = lines[0].with_changes(leading_lines=[comment, *lines[0].leading_lines])
     edits.replace(stmt, lines or "pass")
     edits.remove(only.function)
+    return state.after(edits)
+
+
+def _by_itself(state: State, only: OnlyCall) -> State | None:
+    """The state in which `losses.append(learn(x))` is `result = learn(x)` and `losses.append(result)`.
+
+    None where the call stands in a statement otherwise than as the only argument of a plain call.
+    """
+    outer = state.tree.parents[only.call]
+    plain = isinstance(outer, ast.Call) and outer.args == [only.call] and not outer.keywords
+    statement = state.tree.parents[outer] if plain else None
+    if not isinstance(outer, ast.Call) or not isinstance(statement, ast.Expr):
+        return None
+    named = outer.func.value if isinstance(outer.func, ast.Attribute) else outer.func
+    if not isinstance(named, ast.Name) or named.id in state.tree.declared:  # the function may bind another
+        return None
+    edits, result = Edits(state.source), state.tree.names.fresh("result")
+    edits.before(statement, f"{result} = {state.tree.text(only.call)}")
+    edits.substitute(only.call, result)
     return state.after(edits)
 
 

@@ -223,6 +223,21 @@ def computation_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) 
     return None
 
 
+def targets_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
+    """The call of a method in the training loop that moves the parameters of two networks; None where none does."""
+    for only in calls.values():
+        if only.receiver is not None and roles.outermost in roles.tree.loops_around(only.call):
+            if any(isinstance(s, ast.For) and _goes_through_two(s.iter) for s in statements(only.function.body)):
+                return only
+    return None
+
+
+def _goes_through_two(iterated: ast.expr) -> bool:
+    """`zip(a.parameters(), b.parameters())`."""
+    plain = isinstance(iterated, ast.Call) and ast.unparse(iterated.func) == "zip" and len(iterated.args) == 2
+    return plain and all(calls_method(a, "parameters") for a in iterated.args)  # type: ignore[attr-defined]
+
+
 def training_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
     """The call of a function that trains networks with an optimizer made outside of it; None where none does."""
     tree = roles.tree

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 
 from transformer.dataflow.liveness import Liveness
 from transformer.recognition.arguments import holds_options
-from transformer.recognition.before_training import runs_before_training
-from transformer.recognition.changes import Changes, only_makes, sets_by_text
-from transformer.recognition.kept_optimizers import exchanged, grown, rebound
+from transformer.recognition.changes import Changes
+from transformer.recognition.kept_optimizers import exchanged, grown
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.name_lookups import looks_up_names
-from transformer.syntax.query import blocks, first_parameter, is_number, statements, unparse, walk
+from transformer.syntax.query import blocks, first_parameter, is_number, statements, unparse
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.transforms.extraction import top_level
+from transformer.transforms.off_policy.kept_networks import Kept, makes_new
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import Uses
 
@@ -169,13 +168,20 @@ def _check_kept(roles: Roles, one: _Loop) -> None:
     own = first_parameter(target.maker)
     source = f"{own}.{one.network.rpartition('.')[2]}"
     copied = roles.tree.calls(target.value, "copy.deepcopy") and unparse(target.value).endswith(f"({source})")
-    if not copied or target.value.lineno < network.value.lineno:
-        raise Skip(f"{one.target} is not made as a copy.deepcopy() of {one.network}")
+    if not (copied and target.value.lineno > network.value.lineno) and not _are_alike(roles, target, network):
+        raise Skip(f"{one.target} is made in another way than {one.network}, and not as a copy.deepcopy() of it")
     changes = roles.get(Changes)
     if changes.by_text is not None:
         raise Skip(f"line {changes.by_text} sets an attribute that only a run can tell")
     if (part := exchanged(roles, changes) or grown(roles)) is not None:
         raise Skip(part)
+
+
+def _are_alike(roles: Roles, target: Kept, network: Kept) -> bool:
+    """Whether both are made by the same call of a class of the file, of numbers alone, so that they share nothing."""
+    made = target.frame(roles)
+    same = unparse(target.value) == unparse(network.value) and roles.tree.constructor(target.value) is not None
+    return same and made is not None and makes_new(roles, Values(roles, lambda *_: None), target.value, made)
 
 
 def _parameters_of_two(loop: ast.For) -> dict[str, ast.expr] | None:
@@ -245,49 +251,10 @@ def _is_number(roles: Roles, rate: ast.expr) -> bool:
     kept = Kept.of(roles, unparse(rate))
     if kept is None or roles.get(Changes).by_text is not None:
         return False
-    values = Values(roles, lambda *_: None)
-    made = values.enter(kept.maker, kept.call, Frame(roles.scope)) if kept.call is not None else None
     try:
-        return values.leaves(kept.value, made or Frame(kept.maker)) == NUMBER
+        return Values(roles, lambda *_: None).leaves(kept.value, kept.frame(roles) or Frame(kept.maker)) == NUMBER
     except Unknown:
         return False
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What an object keeps under an attribute that is set above the training loop alone."""
-
-    maker: ast.FunctionDef
-    """The constructor."""
-    call: ast.Call | None
-    """The only call that makes such an object; None where the object is the one that trains."""
-    value: ast.expr
-
-    @staticmethod
-    def of(roles: Roles, path: str) -> Kept | None:
-        """What `agent.critic` stands for; None where that is not known, or may change."""
-        tree, (root, _, name) = roles.tree, path.rpartition(".")
-        stored = [n for n in tree.of(ast.Attribute) if n.attr == name and not isinstance(n.ctx, ast.Load)]
-        made_at = [s for s in map(tree.parents.get, stored) if isinstance(s, ast.Assign) and len(s.targets) == 1]
-        maker = tree.scope_of(stored[0]) if stored else None
-        if len(made_at) < len(stored) or not isinstance(maker, ast.FunctionDef) or maker.name != "__init__":
-            return None
-        cls = tree.class_of_self(stored[0].value, maker)
-        again = any(tree.class_of_self(n.value, tree.scope_of(n)) is not cls for n in stored)
-        again = again or len({unparse(s.value) for s in made_at}) > 1 or tree.methods(name) != ()
-        if cls is None or again or not root.isidentifier() or rebound(roles, root, cls) is not None:
-            return None
-        if not only_makes(tree) or not all(runs_before_training(roles, n) for n in stored):
-            return None
-        stmt = made_at[0]
-        outside = (n for n in tree.nodes if tree.scope_of(n) is not maker)
-        by_name = looks_up_names(tree, cls) or any(map(sets_by_text, outside))
-        if (by_name and any(n.value == name for n in tree.of(ast.Constant))) or tree.loops_around(stmt):
-            return None
-        if any(sets_by_text(n) and n.lineno > stmt.lineno for n in walk(maker)):
-            return None
-        made = roles.only_value(root)
-        return Kept(maker, tree.constructor(made) if made is not None else None, stmt.value)
 
 
 def _data_of(node: ast.expr) -> str | None:
