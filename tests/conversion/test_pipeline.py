@@ -125,7 +125,7 @@ def test_a_flag_that_nothing_would_read_is_left_out() -> None:
     conversion = golden.conversion_of(golden.FIXTURES / "plain_prints.py")
     outcome = next(s.outcome for s in conversion.steps if s.transform.name == "cudagraphs")
     assert isinstance(outcome, Skipped)
-    assert outcome.reason == "the script moves nothing to a device"
+    assert outcome.reason == "no variable holds a device to which tensors are moved"
     assert "cudagraphs" not in conversion.source
     assert conversion.options == (("compile", "--compile"),)
     selected = convert(conversion.original, select=["flags", "tensor-lr"])

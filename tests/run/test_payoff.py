@@ -32,8 +32,8 @@ class TestWhatIsSaid:
 
     def test_after(self) -> None:
         assert after(COMPILED, EAGER) == (
-            "compiling has paid off: 51,712 steps in 90 s, of which 40 s until compiled, 1,024 steps per second from "
-            "then on; --eager takes about 105 s, by an earlier run"
+            "compiling has paid off: 51,712 steps in 90 s, of which 40 s starting and compiling, 1,024 steps per "
+            "second beside that; --eager takes about 105 s, by an earlier run"
         )
         short = Measured(40.0, 0.5, 20, None)
         assert after(short, EAGER).startswith("compiling has not paid off: 21 iterations in 50 s")

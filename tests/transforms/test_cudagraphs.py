@@ -152,7 +152,13 @@ NO_DEVICE = {
 
 NOOPS = [
     NoOp("nothing to compile", {}, "needs compile, which did not apply"),
-    NoOp("no device", NO_DEVICE, "the script moves nothing to a device", also=("policy",), kind="not needed"),
+    NoOp(
+        "no device",
+        NO_DEVICE,
+        "no variable holds a device to which tensors are moved",
+        also=("policy",),
+        kind="not needed",
+    ),
     NoOp("minibatches of array indices", {"metrics": ""}, NOT_A_TENSOR.format("mb_inds"), also=UPDATED),
     NoOp(
         "an optimizer that cannot be captured",

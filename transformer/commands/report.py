@@ -69,9 +69,18 @@ class Result:
         return compare(self.conversion.original, self.conversion.source).stats
 
     @property
+    def _recommended(self) -> set[str]:
+        return {s.transform.name for s in self.applied if isinstance(s.outcome, Applied) and s.outcome.recommended}
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a flag of the converted script makes training faster, as far as is known."""
+        return "compile" in self._recommended
+
+    @property
     def commands(self) -> dict[str, str]:
         """The shell commands that run the converted script, by the hardware that they are for."""
-        names = {s.transform.name for s in self.applied if isinstance(s.outcome, Applied) and s.outcome.recommended}
+        names = self._recommended
         run = ["python", self.output or UNSAVED]
         options = dict(self.conversion.options)
         commands = {"cpu": shlex.join([*run, options.get("compile", "--compile")] if "compile" in names else run)}
@@ -182,6 +191,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             print_line(console, (headline, "bold yellow"))
         for hardware, command in only.commands.items():
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
+        if not only.compiles:
+            print_line(console, ("update() is not compiled: expect hardly more speed than the original has", "dim"))
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
             print_line(console, ("needs ", "dim"), "pip install tensordict")
         if only.output is not None:

@@ -150,8 +150,8 @@ def after(measured: Measured, eager: Measured | None) -> str:
     iterations = measured.iterations + 1  # the last one's end is not seen
     took = measured.warmup + iterations * measured.per_iteration
     done = (
-        f"{_amount(iterations, measured.steps)} in {_seconds(took)}, of which {_seconds(measured.warmup)} until "
-        f"compiled{_speed(measured)}"
+        f"{_amount(iterations, measured.steps)} in {_seconds(took)}, of which {_seconds(measured.warmup)} starting "
+        f"and compiling{_speed(measured)}"
     )
     if eager is not None:
         other = eager.warmup + iterations * eager.per_iteration
@@ -166,7 +166,7 @@ def _speed(measured: Measured) -> str:
     """How fast it was past the warm-up, as the end of a sentence; empty where steps are not known."""
     if measured.steps is None or measured.per_iteration <= 0:
         return ""
-    return f", {measured.steps / measured.per_iteration:,.0f} steps per second from then on"
+    return f", {measured.steps / measured.per_iteration:,.0f} steps per second beside that"
 
 
 def _amount(iterations: float, steps: float | None) -> str:

@@ -57,8 +57,10 @@ def print_verdict(
         for sentence in left[:_PLACES_SHOWN]:
             console.print(Text(f"not exercised: {sentence}", style="dim"), soft_wrap=True)
         if len(left) > _PLACES_SHOWN:
-            more = f"and {len(left) - _PLACES_SHOWN} more places: -v shows them"
+            more = f"and {len(left) - _PLACES_SHOWN} more places: -v shows them; with more --iterations they may be"
             console.print(Text(f"               {more}", style="dim"), soft_wrap=True)
+        elif left:
+            console.print(Text("               with more --iterations it may be", style="dim"), soft_wrap=True)
         if not verification.original.scalars and not verification.original.prints:
             console.print(Text(_NO_LOG.format(verification.original.iterations), style="dim"), soft_wrap=True)
     _print_outcome(verification, console, required)

@@ -229,7 +229,7 @@ class _Checks:
         """When the last check had ended: those that go on side by side share the time that they take."""
         usual = STEPS if self._length.stepwise else ITERATIONS
         self._usual = self._comparison(task.original, task.iterations or usual)
-        self._notes = [PERMUTATIONS]
+        self._notes = list[str]()
         self._pending: dict[str, Pending] = {}
 
     def _comparison(self, run: Run, iterations: int, *how: Any) -> _Comparison:
@@ -258,6 +258,8 @@ class _Checks:
                         self._end_others(pending)
             elif name in self._pending or name not in (OTHER_ARGUMENTS, COMPILED_OTHERS):
                 self._append(self._blocked(name) or self._pending[name]())
+        if any(step.permutations for step in self._usual.original.steps):
+            self._notes.insert(0, PERMUTATIONS)
         return Verification(
             tuple(checks),
             self._usual.original,

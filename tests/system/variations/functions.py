@@ -59,11 +59,11 @@ VARIATIONS = [
             "step": PARTS["step"].replace("action.cpu().numpy()", "action"),
         },
         {
-            "acting": "no call of a trained network decides on the actions",
+            "acting": "no call of a trained network in the training loop itself decides on the actions",
             "acting-method": None,
             "inline": None,
-            "policy": "no call of a trained network decides on the actions",
-            "sampling": "no network draws from a distribution",
+            "policy": "no call of a trained network in the training loop itself decides on the actions",
+            "sampling": "no call of a network in the training loop is known to draw from a distribution",
         },
     ),
     Variation(

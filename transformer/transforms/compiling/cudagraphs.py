@@ -58,7 +58,7 @@ def apply(state: State) -> Rewrite:
     if facts.asked.target == "cpu":
         raise NotNeeded("the target is a CPU")
     if roles.device is None:
-        raise NotNeeded("the script moves nothing to a device")
+        raise NotNeeded("no variable holds a device to which tensors are moved")
     reasons = _obstacles(roles)
     notes = tuple(f"{name}() is not captured: {why}" for name, why in reasons.items() if why)
     if all(reasons.values()):

@@ -21,7 +21,7 @@ from transformer.transforms.base import ALL, Rewrite, Skip, Transform, Transform
 
 INFO = TransformInfo(
     name="flags",
-    brief="--compile and --cudagraphs",
+    brief="--compile, --cudagraphs",
     summary="add --compile and --cudagraphs to the script's own arguments",
     applies=(
         "to any script of which something is compiled, and that compiles nothing itself; the flags join arguments that "
@@ -72,7 +72,7 @@ def apply(state: State) -> Rewrite:
     if read is None:
         reader, flags = _beside(state.tree, edits, wanted, rollouts)
         read = {flag: f"{reader}.{name}" for flag, name in flags.items()}
-    return Rewrite(edits, replace(state.history, flags=read))
+    return Rewrite(edits, replace(state.history, flags=read), brief=" and ".join(f"--{flag}" for flag in read))
 
 
 def _join(state: State, edits: Edits, wanted: Sequence[str]) -> dict[str, str] | None:

@@ -89,7 +89,7 @@ def apply(state: State) -> Rewrite:
             edits.remove(other.stmt)
         names.append(function)
     if not names:
-        raise skipped(reasons, "no loop goes through the parameters of two networks")
+        raise skipped(reasons, "no loop in the training loop goes through the parameters of two networks")
     history = replace(state.history, target_updates=tuple(names))
     return Rewrite(edits, history, notes=tuple(map(str, reasons)))
 

@@ -61,7 +61,7 @@ def apply(state: State) -> Rewrite:
         raise Skip(f"line {compiling.lineno} compiles itself what may compute otherwise without gradients")
     callee = acting_callee(roles)
     if callee is None:
-        raise NotNeeded("no call of a trained network decides on the actions")
+        raise NotNeeded("no call of a trained network in the training loop itself decides on the actions")
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
     bare = [c for c in calls if not without_gradients(tree, c)]
     if not bare:

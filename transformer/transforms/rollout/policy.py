@@ -54,7 +54,7 @@ def apply(state: State) -> Rewrite:
     tree, roles = state.tree, state.roles
     callee = acting_callee(roles)
     if callee is None:
-        raise Skip("no call of a trained network decides on the actions")
+        raise Skip("no call of a trained network in the training loop itself decides on the actions")
     calls = [c for c in calls_before_update(roles) if ast.unparse(c.func) == ast.unparse(callee)]
     if not calls:
         raise Skip("what a network computes decides on the actions of a later step")

@@ -73,7 +73,7 @@ def apply(state: State) -> Rewrite:
             raise Skip(f"line {node.lineno} sets {tree.text(node)}")
     noise = list(_noise(state.roles))
     if not classes and not noise:
-        raise NotNeeded("no network draws from a distribution")
+        raise NotNeeded("no call of a network in the training loop is known to draw from a distribution")
     edits, drawn, asked = Edits(state.source), dict[str, None](), list[ast.Call]()
     if noise:
         nested = not isinstance(state.roles.scope, ast.Module)

@@ -59,7 +59,7 @@ def apply(state: State) -> Rewrite:
         raise NotNeeded("the target is a CUDA device")
     if roles.device is None and not cpu:
         convolves = any((state.tree.qualified(n) or "").startswith(CONVOLUTIONS) for n in state.tree.nodes)
-        raise Skip(NO_DEVICE) if convolves else NotNeeded("the script moves nothing to a device")
+        raise (Skip(NO_DEVICE) if convolves else NotNeeded("no variable holds a device to which tensors are moved"))
     made = {name: cls for name in roles.modules if (cls := _convolving(roles, name)) is not None}
     if not made:
         raise NotNeeded("no network that is trained, of a class of this file, has convolutions")
