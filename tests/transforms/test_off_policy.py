@@ -90,7 +90,7 @@ def test_acting_with_layers(parts: dict[str, str]) -> None:
             ),
             "calls self.net()",
         ),
-        ({"act": "actions = np.array([random.choice((-1, 1))])"}, "no call of a trained network decides"),
+        ({"act": "actions = np.array([random.choice((-1, 1))])"}, "no call of a trained network in the training loop itself decides"),
         (
             {"act": changed("act", "q_values = q_network", "with torch.no_grad():\n        q_values = q_network")},
             "under torch.no_grad() already",
@@ -144,7 +144,7 @@ COPY = "target_param.data.copy_(args.tau * param.data + (1.0 - args.tau) * targe
 @pytest.mark.parametrize(
     ("follow", "why"),
     [
-        ("target_network.load_state_dict(q_network.state_dict())", "no loop goes through"),
+        ("target_network.load_state_dict(q_network.state_dict())", "no loop in the training loop goes through"),
         (changed("follow", "(1.0 - args.tau)", "args.gamma"), "args.gamma is not 1 - args.tau"),
         (changed("follow", "1.0 - args.tau", "1.0 - args.gamma"), "is not 1 - args.tau"),
         (changed("follow", "args.tau * param.data +", "args.tau * param.data -"), "no sum of both"),
@@ -545,7 +545,7 @@ def test_noise_is_drawn_without_a_check() -> None:
 
 @pytest.mark.parametrize("spread", ["self.spread = 0.1", "self.register_buffer('spread', None)"])
 def test_noise_of_what_may_be_no_tensor_is_left_alone(spread: str) -> None:
-    assert "no network draws" in reason("sampling", noisy(spread))
+    assert "no call of a network in the training loop is known to draw" in reason("sampling", noisy(spread))
 
 
 @pytest.mark.parametrize(

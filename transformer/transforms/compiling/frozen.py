@@ -11,13 +11,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from transformer.facts.python import SHOWS
 from transformer.recognition import kept_optimizers
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.query import calls_method, names_in, receiver, statements, unparse, walk
 from transformer.syntax.tree import Tree
-from transformer.transforms.off_policy.kept_networks import makes_new
+from transformer.transforms.off_policy.kept_networks import MADE, changed_unseen, makes_new
 from transformer.values.networks.attributes import Frame, Values, kept_by
 from transformer.values.networks.without_gradients import ASKING
+from transformer.values.reports import is_report
 
 SWITCH = "requires_grad"
 
@@ -80,8 +82,8 @@ def _switch(stmt: ast.stmt) -> _Switch | None:
     """`for p in net.parameters(): p.requires_grad = False` or `net.requires_grad_(False)`, or the opposite."""
     if isinstance(stmt, ast.Expr):
         call = stmt.value
-        if calls_method(call, f"{SWITCH}_") and len(call.args) == 1 and not call.keywords:
-            given = call.args[0]
+        if calls_method(call, f"{SWITCH}_") and len(call.args) < 2 and not call.keywords:
+            given = call.args[0] if call.args else ast.Constant(True)
             if isinstance(given, ast.Constant) and isinstance(given.value, bool):
                 return _Switch(stmt, unparse(call.func.value), given.value)
         return None
@@ -139,9 +141,18 @@ def _only_calls(roles: Roles, network: str, code: Sequence[ast.AST]) -> bool:
         if isinstance(node, ast.Attribute):
             if node.attr in TELLING or (node.attr == name and not _is_called(tree, node)):
                 return False
+            owner = tree.parents.get(tree.scope_of(node))
+            if node.attr == "parameters" and isinstance(owner, ast.ClassDef) and roles.is_module(owner):
+                return False  # a network's own method may change them in place
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Name) and node.id in SHOWS) or _logs(tree, node):
+            return False  # a tensor shows whether it has a gradient
         if isinstance(node, ast.Name) and node.id == root and not isinstance(tree.parents[node], ast.Attribute):
             return False
     return True
+
+
+def _logs(tree: Tree, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and is_report(tree, node)
 
 
 def _is_called(tree: Tree, node: ast.Attribute) -> bool:
@@ -168,6 +179,9 @@ def _is_apart(roles: Roles, optimizer: Optimizer, network: str) -> bool:
     values = Values(roles, lambda *_: None)
     frame = values.enter(maker, made, Frame(roles.scope))
     kept = list(kept_by(maker))
+    tensors = {n for n, v in kept if v is not None and tree.calls(v, *MADE)}
+    if changed_unseen(roles, {name, *given} - tensors) is not None:
+        return False
     for part in (name, *given):
         stored = [n for n in tree.of(ast.Attribute) if n.attr == part and not isinstance(n.ctx, ast.Load)]
         (value, *others) = [v for n, v in kept if n == part] or [None]

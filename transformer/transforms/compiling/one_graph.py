@@ -124,6 +124,8 @@ def apply(state: State) -> Rewrite:
         several = len(found) > 1 or definition in switches.values()
         if several and (result := _kept_graph(roles, definition)) is not None:
             raise Skip(f"{definition.name}() returns {result}, perhaps with its graph, through which a pass went back")
+    if any(len(found) > 1 for found in by_update.values()) and (drawn := _drawn(roles, list(by_update))) is not None:
+        raise Skip(f"line {drawn.lineno} calls {ast.unparse(drawn.func)}(), where the graph would end")
     shared = _is_shared(by_update)
     clipped = [
         _also_clipped(roles, definition, found, alone=len(passes) == 1) for definition, found in by_update.items()
@@ -554,6 +556,14 @@ def _also_clipped(roles: Roles, function: ast.FunctionDef, passes: list[_Pass], 
     if len(also) > 1:
         raise Skip("different parameters are clipped, not all of which the optimizer may hold")
     return next(iter(also), "")
+
+
+def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
+    """Where updates draw a number of Python's, which ends a graph: another pass would go back through what is freed."""
+    for node in roles.reached(updates):
+        if isinstance(node, ast.Call) and (roles.tree.qualified(node.func) or "").startswith("random."):
+            return node
+    return None
 
 
 def _switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:

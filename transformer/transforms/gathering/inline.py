@@ -188,6 +188,8 @@ def _unpacked(state: State, only: OnlyCall) -> State | None:
     open_end = own.vararg or own.kwarg or own.defaults or own.kwonlyargs or call.keywords
     if not given or given != call.args[-1:] or open_end or is_static(only.function):
         return None
+    if isinstance(given[0].value, ast.NamedExpr) or any(isinstance(n, ast.Try) for n in state.tree.ancestors(call)):
+        return None  # another error, where they are too few
     names = parameters(only.function)[len(call.args) - 1 + (only.receiver is not None) :]
     statement = state.tree.parents[call]
     plain = all(isinstance(v, (ast.Name, ast.Constant)) for v in call.args[:-1])

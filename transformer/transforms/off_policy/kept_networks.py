@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from transformer.dataflow.access import free_names
+from transformer.dataflow.access import access, free_names
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import only_makes, sets_by_text
 from transformer.recognition.kept_optimizers import rebound
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import looks_up_names
 from transformer.syntax.query import unparse, walk, without_methods
+from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import MOVING
 
 NUMBERS = NUMBER | {"list"}
+ANSWERING = (
+    *("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__new__"),
+    *("__getattr__", "__getattribute__", "__setattr__", "__init_subclass__", "parameters", "named_parameters"),
+)
+"""Methods by which a class answers for what torch and copy.deepcopy() ask a network."""
+CALLED = frozenset("parameters state_dict load_state_dict train eval requires_grad_ zero_grad".split())
+"""Methods of torch's modules that leave a network's parts what they are."""
 MADE = frozenset("torch.zeros torch.ones torch.full torch.tensor torch.rand torch.randn".split())
 """What makes a tensor that shares nothing."""
 
@@ -59,8 +68,51 @@ class Kept:
             return None
         if any(sets_by_text(n) and n.lineno > stmt.lineno for n in walk(maker)):
             return None
+        in_class = any(name in access(s).binds for c in tree.classes.values() for s in c.body)  # a descriptor, say
+        if in_class or any(isinstance(n, ast.Constant) and isinstance(n.value, complex) for n in walk(stmt)):
+            return None
         made = roles.only_value(root)
         return Kept(maker, tree.constructor(made) if made is not None else None, stmt.value)
+
+
+def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:
+    """Why networks that objects keep under some names may get other parts, or share some; None where each use is known.
+
+    A network is called, as are methods of its class, and of torch's those of CALLED; it is copied by copy.deepcopy().
+    Whatever else reaches one, or a part of it, may do anything with it.
+    """
+    tree = roles.tree
+    for method in ANSWERING:
+        if (found := tree.methods(method)) or tree.bound & {"copy"} or "copy" in tree.classes:
+            line = found[0].lineno if found else 1
+            return f"line {line} may change what is copied, or which parameters a network has"
+    if (hook := roles.hook(r"\w*")) is not None:
+        return f"line {hook.lineno} registers a hook"
+    for cls in roles.tree.classes.values():
+        if roles.is_module(cls) and (cls.decorator_list or cls.keywords):
+            return f"line {cls.lineno} makes {cls.name} otherwise than by its text"
+    for node in tree.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
+            if not _is_known_use(tree, node):
+                return f"line {node.lineno} uses {unparse(node)} in a way that may change what it is made of"
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            if (tree.qualified(node) or "").startswith(("torch.", "copy.")) and "backends" not in unparse(node):
+                return f"line {node.lineno} sets {unparse(node)}"
+        elif isinstance(node, ast.Call) and unparse(node.func) in ("getattr", "setattr", "delattr"):
+            if len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
+                return f"line {node.lineno} uses an attribute that only a run can tell"
+    return None
+
+
+def _is_known_use(tree: Tree, node: ast.Attribute) -> bool:
+    call = tree.parents[node]
+    if isinstance(call, ast.Attribute):
+        method, call = call, tree.parents[call]
+        if not isinstance(call, ast.Call) or call.func is not method:
+            return False
+        plain = method.attr != "load_state_dict" or (len(call.args) == 1 and not call.keywords)
+        return bool(tree.methods(method.attr)) or (method.attr in CALLED and plain)
+    return isinstance(call, ast.Call) and (call.func is node or tree.calls(call, "copy.deepcopy"))
 
 
 def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bool:
@@ -72,7 +124,10 @@ def makes_new(roles: Roles, values: Values, value: ast.expr, frame: Frame) -> bo
     if cls is None:
         return (roles.tree.qualified(value.func) or "") in MADE
     given = [*value.args, *(k.value for k in value.keywords)]
-    functions = [m for c in roles.tree.used_classes(cls) for m in c.body if isinstance(m, ast.FunctionDef)]
+    classes = roles.tree.used_classes(cls)
+    functions = [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]
+    if any(not isinstance(s, (ast.FunctionDef, ast.Expr, ast.Pass)) for c in classes for s in c.body):
+        return False  # an attribute of the class is shared by its objects
     try:
         return all(values.leaves(v, frame) <= NUMBERS for v in given) and not _shared(roles, values, functions)
     except Unknown:
@@ -83,9 +138,14 @@ def _shared(roles: Roles, values: Values, functions: list[ast.FunctionDef]) -> b
     """Whether functions, or what they call, use a variable of the file that may be more than a number."""
     top = Frame(roles.tree.root)
     for function in functions:  # grows as it is walked
+        defaults = [*function.args.defaults, *(d for d in function.args.kw_defaults if d is not None)]
+        if function.decorator_list or not all(values.leaves(d, top) == NUMBER for d in defaults):
+            return True
+        if any(isinstance(n, (ast.Global, ast.Nonlocal, ast.NamedExpr)) for n in walk(function)):
+            return True
         for name in free_names(function):
             defined = [f for f in roles.tree.of(ast.FunctionDef) if f.name == name]
             functions += [f for f in defined if f not in functions]
-            if name in roles.tree.bound and not values.leaves(ast.Name(name), top) <= NUMBERS:
+            if name in roles.tree.bound and values.leaves(ast.Name(name), top) != NUMBER:
                 return True
     return False

@@ -17,7 +17,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.transforms.extraction import top_level
-from transformer.transforms.off_policy.kept_networks import Kept, makes_new
+from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen, makes_new
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import Uses
 
@@ -98,7 +98,7 @@ def _all(networks: Sequence[str]) -> str:
     """A list of the parameters of all networks."""
     if len(networks) == 1:
         return f"list({networks[0]}.parameters())"
-    return f"[p for network in ({', '.join(networks)}) for p in network.parameters()]"
+    return f"[{', '.join(f'*{network}.parameters()' for network in networks)}]"
 
 
 def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
@@ -170,6 +170,9 @@ def _check_kept(roles: Roles, one: _Loop) -> None:
     copied = roles.tree.calls(target.value, "copy.deepcopy") and unparse(target.value).endswith(f"({source})")
     if not (copied and target.value.lineno > network.value.lineno) and not _are_alike(roles, target, network):
         raise Skip(f"{one.target} is made in another way than {one.network}, and not as a copy.deepcopy() of it")
+    names = {path.rpartition(".")[2] for path in (one.target, one.network)}
+    if (why := changed_unseen(roles, names)) is not None:
+        raise Skip(why)
     changes = roles.get(Changes)
     if changes.by_text is not None:
         raise Skip(f"line {changes.by_text} sets an attribute that only a run can tell")
