@@ -90,7 +90,10 @@ def test_acting_with_layers(parts: dict[str, str]) -> None:
             ),
             "calls self.net()",
         ),
-        ({"act": "actions = np.array([random.choice((-1, 1))])"}, "no call of a trained network in the training loop itself decides"),
+        (
+            {"act": "actions = np.array([random.choice((-1, 1))])"},
+            "no call of a trained network in the training loop itself decides",
+        ),
         (
             {"act": changed("act", "q_values = q_network", "with torch.no_grad():\n        q_values = q_network")},
             "under torch.no_grad() already",
@@ -654,6 +657,22 @@ def test_target_networks_of_an_object(changes: dict[str, str]) -> None:
         {"<moves>": MOVES.replace("self.tau", "self.tau[0]"), TAU: f"{TAU}        self.tau = [0.1]\n"},
         {TAU: f"{TAU}        self.tau = np.full(1, 0.1)\n"},
         {COPIED: "        self.critic_target = self.critic\n"},
+        {COPIED: f"{COPIED}        self.critic_target.body[2] = self.critic.body[2]\n"},
+        {COPIED: f"{COPIED}        self.critic_target.side = nn.Linear(2, 2)\n"},
+        {MADE: f"{MADE}    agent.critic_target.body = agent.critic.body\n"},
+        {MADE: f"{MADE}    target = agent.critic_target\n    target.body = agent.critic.body\n"},
+        {"    def forward(self, x):\n": "    def __deepcopy__(self, memo):\n        return self\n\n"
+         "    def forward(self, x):\n"},
+        {"<moves>": MOVES + "\n        self.critic_target.load_state_dict(self.critic.state_dict(), assign=True)"},
+        {"<moves>": MOVES + "\n        self.critic_target.apply(anew)",
+         "class Walk": "def anew(m):\n    m.bias = nn.Parameter(torch.zeros(1))\n\n\nclass Walk"},
+        {"<moves>": MOVES + "\n        self.critic_target.body[0].weight = nn.Parameter(torch.zeros(32, 4))"},
+        {"    def act(self": "    tau = Count()\n\n    def act(self",
+         "class Walk": "class Count:\n    def __get__(self, *_):\n        return 0.1\n\n"
+         "    def __set__(self, *_):\n        pass\n\n\nclass Walk"},
+        {MADE: f"{MADE}    agent.critic.register_forward_hook(print)\n"},
+        {"class Net(nn.Module):\n": "class Net(nn.Module):\n    def parameters(self):\n"
+         "        return list(super().parameters())[:2]\n\n"},
         {**LOADED, "agent.learn(replay)\n": "agent.learn(replay)\n            agent.load('x')\n"},
         {**LOADED, MADE: f"{MADE}    make = globals()['Agent']\n"},
         {COPIED: "        self.critic_target = Net(n_obs + n_act, 2 - 1, False)\n"},
