@@ -112,7 +112,7 @@ def apply(state: State) -> Rewrite:
             f"distributions check nothing with a flag: where {network} is NaN, the script stops when the next "
             "iteration begins, and not at once"
         )
-    elif computing is None and checks:
+    elif computing is None and checks and not per_rollout:
         notes.append("distributions check nothing with a flag: where a network is NaN, training goes on")
     floating = [tree.definition(name) for name in functions if name in facts.present_rates]
     present = tree.names.fresh("at_present_rate")
