@@ -109,3 +109,23 @@ def test_a_frozen_network_compiled(changes: dict[str, str], tmp_path: Path) -> N
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"
+
+
+@pytest.mark.parametrize(
+    ("made", "held"),
+    [
+        ("torch.zeros(1, requires_grad=True)", False),
+        ("torch.tensor(-2.0, requires_grad=True)", False),
+        ("torch.tensor([-2.0], dtype=float, requires_grad=True)", True),
+        ("torch.tensor(np.log(0.1), requires_grad=True)", True),
+        ("torch.tensor(np.log(0.1), dtype=torch.float32, requires_grad=True)", False),
+        ("torch.tensor(-2.0, dtype=torch.float64, requires_grad=True)", True),
+        ("nn.Parameter(torch.tensor(np.log(0.1)))", True),
+    ],
+)
+def test_a_trained_number_in_float64(made: str, held: bool) -> None:
+    """torch.compile takes it for a number of Python's, and trains it not at all: seen with torch 2.13."""
+    changes = {key: text.replace("torch.zeros(1, requires_grad=True)", made) for key, text in THIRD.items()}
+    conversion = convert(agent_script(changes))
+    assert any("trains a number in float64" in str(s.outcome) for s in conversion.steps) == held
+    assert ("update = torch.compile(update" in conversion.source) != held

@@ -186,6 +186,8 @@ def stays_eager(roles: Roles, update: ast.FunctionDef, passes: int, moved: ast.e
     if (loop := _by_rows(roles, update)) is not None:
         name = root(_iterated(loop.iter))
         return f"line {loop.lineno} goes through {name} row by row, and each length {anew}; compute on the whole tensor"
+    if (scalar := _trained_in_float64(roles, update)) is not None:
+        return f"line {scalar.lineno} trains a number in float64, of which compiled code has no gradient; use float32"
     if (missed := unreached(roles, update, computed_back)) is not None:  # what one-graph has traced, it has asked for
         return (
             f"{missed}, and compiled code makes zeros of a missing gradient; use a network only for what the loss needs"
@@ -297,6 +299,37 @@ def _listed(roles: Roles, function: ast.FunctionDef) -> ast.expr | None:
         if calls_method(node, "tolist") and not any(is_report(roles.tree, n) for n in roles.tree.ancestors(node)):
             return node
     return None
+
+
+def _trained_in_float64(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
+    """What makes a tensor without dimensions, in float64 perhaps, that an optimizer trains and an update uses.
+
+    torch.compile takes such a tensor for a number of Python's: seen with torch 2.13.
+    """
+    used = {_last_name(n) for n in roles.reached([update]) if isinstance(n, (ast.Name, ast.Attribute))}
+    given = [v for o in roles.optimizers for v in (*o.call.args[:1], *(k.value for k in o.call.keywords))]
+    trained = {_last_name(n) for v in given for n in walk(v) if isinstance(n, (ast.Name, ast.Attribute))} & used
+    for stmt in roles.tree.of(ast.Assign):
+        for target, value in pairwise(stmt):
+            if isinstance(target, (ast.Name, ast.Attribute)) and _last_name(target) in trained:
+                for call in (n for n in walk(value) if isinstance(n, ast.Call)):
+                    if roles.tree.calls(call, "torch.tensor", "torch.as_tensor") and not _is_float32(roles.tree, call):
+                        return call
+    return None
+
+
+def _last_name(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr
+
+
+def _is_float32(tree: Tree, call: ast.Call) -> bool:
+    """Whether a tensor has dimensions, or is known to be float32: it is said to be, or made of a number written out."""
+    dtype = next((tree.qualified(k.value) for k in call.keywords if k.arg == "dtype"), "")
+    if dtype:
+        return dtype in ("torch.float32", "torch.float")
+    value = call.args[0] if call.args else None
+    said = any(k.arg == "dtype" for k in call.keywords)
+    return not said and isinstance(value, (ast.List, ast.Tuple, ast.Constant, ast.UnaryOp))
 
 
 WRITTEN_OUT = (ast.List, ast.Tuple, ast.Dict, ast.ListComp)
