@@ -82,10 +82,10 @@ def changed_unseen(roles: Roles, names: Collection[str]) -> str | None:
     Whatever else reaches one, or a part of it, may do anything with it.
     """
     tree = roles.tree
-    for method in ANSWERING:
-        if (found := tree.methods(method)) or tree.bound & {"copy"} or "copy" in tree.classes:
-            line = found[0].lineno if found else 1
-            return f"line {line} may change what is copied, or which parameters a network has"
+    if "copy" in tree.bound or "copy" in tree.classes:
+        return "the name copy stands for something else than the standard module"
+    if answering := [m for name in ANSWERING for m in tree.methods(name)]:
+        return f"line {answering[0].lineno} may change what is copied, or which parameters a network has"
     if (hook := roles.hook(r"\w*")) is not None:
         return f"line {hook.lineno} registers a hook"
     for cls in roles.tree.classes.values():
