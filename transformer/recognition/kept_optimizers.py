@@ -57,16 +57,16 @@ def obstacle(
     if exact:
         maker = tree.scope_of(optimizer.stmt)
         for path in given(roles, optimizer):
-            above = [n for n in _stored(roles, path) if tree.scope_of(n) is maker and n.lineno < optimizer.stmt.lineno]
-            if len(above) != len(_stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
+            above = [n for n in stored(roles, path) if tree.scope_of(n) is maker and n.lineno < optimizer.stmt.lineno]
+            if len(above) != len(stored(roles, path)) or tree.methods(path) or tree.loops_around(optimizer.stmt):
                 return f"{path}, whose parameters {optimizer.name} holds, may be set otherwise than once, above it"
-            for node in _stored(roles):
+            for node in stored(roles):
                 owner = getattr(node.value, "attr", getattr(node.value, "id", None))
                 if owner == path and not (tree.scope_of(node) is maker and node.lineno < optimizer.stmt.lineno):
                     return f"line {node.lineno} sets {node.attr}, which {optimizer.name} may not hold the parameters of"
         if (part := exchanged(roles, changes) or grown(roles)) is not None:
             return part
-    if len(_stored(roles, attribute)) != 1 or tree.methods(attribute) or not runs_before_training(roles, target):
+    if len(stored(roles, attribute)) != 1 or tree.methods(attribute) or not runs_before_training(roles, target):
         return f"{optimizer.name} is not set in one place, which runs before the training"
     within = {n for update in updates for n in walk(update)}
     for node in tree.nodes:
@@ -86,14 +86,14 @@ def obstacle(
 def rebound(roles: Roles, root: str, cls: ast.ClassDef | None) -> str | None:
     """Why a name may come to stand for another object than the one that it has above the training loop, of a class."""
     tree = roles.tree
-    stored = [n for n in tree.of(ast.Name) if n.id == root and not isinstance(n.ctx, ast.Load)]
+    bound = [n for n in tree.of(ast.Name) if n.id == root and not isinstance(n.ctx, ast.Load)]
     if isinstance(roles.scope, ast.FunctionDef) and root == first_parameter(roles.scope):
-        if stored or cls is None or tree.parents[roles.scope] is not cls:
+        if bound or cls is None or tree.parents[roles.scope] is not cls:
             return f"{root} is not known to be one object"
         return None
     made = roles.only_value(root)
     call = tree.constructor(made) if made is not None else None
-    ours = [n for n in stored if roles.is_ours(n)]
+    ours = [n for n in bound if roles.is_ours(n)]
     if call is None or call is not made or len(ours) != 1 or cls is None or ast.unparse(call.func) != cls.name:
         return f"{root} is not made once, by one call above the training loop"
     return None
@@ -111,7 +111,7 @@ def given(roles: Roles, optimizer: Optimizer) -> list[str]:
     return list(found)
 
 
-def _stored(roles: Roles, attribute: str | None = None) -> list[ast.Attribute]:
+def stored(roles: Roles, attribute: str | None = None) -> list[ast.Attribute]:
     """Where an attribute of this name, or any, is set, of whichever object."""
     return [n for n in roles.tree.of(ast.Attribute) if attribute in (n.attr, None) and not isinstance(n.ctx, ast.Load)]
 

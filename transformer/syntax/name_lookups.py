@@ -144,7 +144,7 @@ def variable_lookups(tree: Tree, function: ast.FunctionDef | None) -> Iterator[a
     of_module = function is None
     imported = any(whole.partition(".")[0] in (*MODULES, "__main__") for whole in tree.imports.values())
     for node in tree.nodes:
-        if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and _last(node) in OF_MODULES):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or (not of_module and last_written(node) in OF_MODULES):
             continue
         if isinstance(node, ast.Name) and node.id in VARIABLES and not _is_of_an_object(tree, node):
             if function is None or not _is_called_outside(tree, node, function):
@@ -163,7 +163,8 @@ def _is_called_outside(tree: Tree, name: ast.Name, function: ast.FunctionDef) ->
     return called and function not in tree.ancestors(name)
 
 
-def _last(node: ast.Name | ast.Attribute) -> str:
+def last_written(node: ast.Name | ast.Attribute) -> str:
+    """A name, or the last part of `x.y.z`."""
     return node.id if isinstance(node, ast.Name) else node.attr
 
 

@@ -136,6 +136,13 @@ class Edits:
         """Replace a statement; its own comments stay above the first of the new statements."""
         self._replaced[stmt] = self._lines(stmt, code)
 
+    def put_under(self, stmt: ast.stmt, header: str) -> None:
+        """Put a statement into a block of its own, under `with torch.no_grad():`, say; its comments stay above."""
+        block = cst.parse_statement(f"{header}\n    pass\n")
+        assert isinstance(block, (cst.With, cst.If))
+        moved = self.lines_of(stmt).with_changes(leading_lines=[])
+        self.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
+
     def remove(self, stmt: ast.stmt) -> None:
         """Remove a statement; its comments go to what follows."""
         self._replaced[stmt] = []

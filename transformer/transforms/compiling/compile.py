@@ -14,6 +14,7 @@ from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
+from transformer.syntax.name_lookups import last_written
 from transformer.syntax.query import calls_method, names_in, pairwise, receiver, root, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
@@ -306,20 +307,16 @@ def _trained_in_float64(roles: Roles, update: ast.FunctionDef) -> ast.Call | Non
 
     torch.compile takes such a tensor for a number of Python's: seen with torch 2.13.
     """
-    used = {_last_name(n) for n in roles.reached([update]) if isinstance(n, (ast.Name, ast.Attribute))}
+    used = {last_written(n) for n in roles.reached([update]) if isinstance(n, (ast.Name, ast.Attribute))}
     given = [v for o in roles.optimizers for v in (*o.call.args[:1], *(k.value for k in o.call.keywords))]
-    trained = {_last_name(n) for v in given for n in walk(v) if isinstance(n, (ast.Name, ast.Attribute))} & used
+    trained = {last_written(n) for v in given for n in walk(v) if isinstance(n, (ast.Name, ast.Attribute))} & used
     for stmt in roles.tree.of(ast.Assign):
         for target, value in pairwise(stmt):
-            if isinstance(target, (ast.Name, ast.Attribute)) and _last_name(target) in trained:
+            if isinstance(target, (ast.Name, ast.Attribute)) and last_written(target) in trained:
                 for call in (n for n in walk(value) if isinstance(n, ast.Call)):
                     if roles.tree.calls(call, "torch.tensor", "torch.as_tensor") and not _is_float32(roles.tree, call):
                         return call
     return None
-
-
-def _last_name(node: ast.Name | ast.Attribute) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr
 
 
 def _is_float32(tree: Tree, call: ast.Call) -> bool:

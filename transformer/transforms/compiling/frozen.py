@@ -183,7 +183,7 @@ def _is_apart(roles: Roles, optimizer: Optimizer, network: str) -> bool:
     if changed_unseen(roles, {name, *given} - tensors) is not None:
         return False
     for part in (name, *given):
-        stored = [n for n in tree.of(ast.Attribute) if n.attr == part and not isinstance(n.ctx, ast.Load)]
+        stored = kept_optimizers.stored(roles, part)
         (value, *others) = [v for n, v in kept if n == part] or [None]
         if frame is None or value is None or others or len(stored) != 1 or not makes_new(roles, values, value, frame):
             return False

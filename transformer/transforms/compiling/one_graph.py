@@ -8,8 +8,6 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import libcst as cst
-
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts import torch_api
@@ -31,7 +29,7 @@ from transformer.syntax.query import (
     walk,
     without_methods,
 )
-from transformer.syntax.rewrite import Edits, without_blank_lines
+from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
@@ -180,7 +178,7 @@ def apply(state: State) -> Rewrite:
             if not (shared and setups):
                 setups.append((one, functions, f"{eager}\nif {flag}:\n    {made}" if only else made))
     for stmt in (stmt for stmt, update in switches.items() if update is not None):
-        _hide_from_graph(edits, stmt)
+        edits.put_under(stmt, "if not torch.compiler.is_compiling():")  # no graph holds that, nor needs it
     code = render(
         "traceable" if plain else "traceable_several",
         traceable=traceable,
@@ -569,15 +567,6 @@ def _drawn(roles: Roles, updates: Sequence[ast.FunctionDef]) -> ast.Call | None:
 def _switches(roles: Roles, updates: Sequence[ast.FunctionDef]) -> dict[ast.stmt, ast.FunctionDef | None]:
     """What freezes networks while others are trained, without an effect on these; of objects' networks alone."""
     return frozen.harmless_switches(roles, updates) if roles.history.restructured else {}
-
-
-def _hide_from_graph(edits: Edits, stmt: ast.stmt) -> None:
-    """Put a statement that freezes or thaws a network under a condition: no graph holds that, nor needs it."""
-    line = edits.lines_of(stmt)
-    block = cst.parse_statement("if not torch.compiler.is_compiling():\n    pass\n")
-    assert isinstance(block, cst.If)
-    moved = without_blank_lines(line).with_changes(leading_lines=[])
-    edits.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
 
 
 def _check_optimizer(

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access, free_names
+from transformer.recognition import kept_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import only_makes, sets_by_text
-from transformer.recognition.kept_optimizers import rebound
 from transformer.recognition.roles import Roles
 from transformer.syntax.name_lookups import looks_up_names
 from transformer.syntax.query import unparse, walk, without_methods
@@ -49,7 +49,7 @@ class Kept:
     def of(roles: Roles, path: str) -> Kept | None:
         """What `agent.critic` stands for; None where that is not known, or may change."""
         tree, (root, _, name) = roles.tree, path.rpartition(".")
-        stored = [n for n in tree.of(ast.Attribute) if n.attr == name and not isinstance(n.ctx, ast.Load)]
+        stored = kept_optimizers.stored(roles, name)
         made_at = [s for s in map(tree.parents.get, stored) if isinstance(s, ast.Assign) and len(s.targets) == 1]
         maker = tree.scope_of(stored[0]) if stored else None
         if len(made_at) < len(stored) or not isinstance(maker, ast.FunctionDef) or maker.name != "__init__":
@@ -57,7 +57,7 @@ class Kept:
         cls = tree.class_of_self(stored[0].value, maker)
         again = any(tree.class_of_self(n.value, tree.scope_of(n)) is not cls for n in stored)
         again = again or len({unparse(s.value) for s in made_at}) > 1 or tree.methods(name) != ()
-        if cls is None or again or not root.isidentifier() or rebound(roles, root, cls) is not None:
+        if cls is None or again or not root.isidentifier() or kept_optimizers.rebound(roles, root, cls) is not None:
             return None
         if not only_makes(tree) or not all(runs_before_training(roles, n) for n in stored):
             return None

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 
-import libcst as cst
-
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.own_compiling import own_compiling
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.query import statements
-from transformer.syntax.rewrite import Edits, without_blank_lines
+from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import BOTH, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.rollout.policy import acting_callee, calls_before_update, root
 from transformer.values.effects.graphs import Graphs
@@ -78,11 +76,7 @@ def apply(state: State) -> Rewrite:
     edits = Edits(state.source)
     for stmt in dict.fromkeys(tree.statement(call) for call in bare):
         _check_use(roles, stmt)
-        line = edits.lines_of(stmt)
-        block = cst.parse_statement("with torch.no_grad():\n    pass\n")
-        assert isinstance(block, cst.With)
-        moved = without_blank_lines(line).with_changes(leading_lines=[])
-        edits.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
+        edits.put_under(stmt, "with torch.no_grad():")
     return Rewrite(edits)
 
 
