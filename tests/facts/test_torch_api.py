@@ -40,6 +40,7 @@ ELSEWHERE = {
 FLOATS = torch.linspace(0.1, 0.9, 15).reshape(5, 3)
 SQUARE = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
 INPUTS = {
+    "images": torch.arange(32.0).reshape(1, 2, 4, 4),
     "floats": FLOATS,
     "doubles": FLOATS.double(),
     "integers": torch.arange(6).reshape(3, 2),
@@ -95,6 +96,7 @@ GIVEN: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
     "lerp_": (lambda x: (like(x) + 1, 0.5),),
     "linear": (lambda x: (like(x),),),
     "logsumexp": (lambda x: (-1,), lambda x: (())),
+    "max_pool2d": (lambda x: (2,), lambda x: (1,)),
     "masked_fill": (lambda x: (x > 0.5, 0),),
     "masked_select": (lambda x: (x > 0.5,),),
     "moveaxis": (lambda x: (0, -1),),

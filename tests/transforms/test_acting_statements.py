@@ -290,3 +290,104 @@ def test_statements_of_the_training_loop_become_a_function() -> None:
         "        log_prob = drawn.log_prob(action).sum(-1)\n        return action, log_prob\n" in after
     )
     assert "        with torch.no_grad():\n            action, log_prob = decide(state)\n" in after
+
+
+WRITTEN_OUT = read(FIXTURES / "written_out.py").content
+DECIDED = (
+    '    def decide(x):\n        """Decide on the actions."""\n'
+    "        dist = Normal(actor(x), log_std.exp())\n        action = dist.sample()\n"
+    "        logprob = dist.log_prob(action).sum(-1)\n        value = critic(x).squeeze(-1)\n"
+    "        return action, logprob, value\n"
+)
+
+
+def written_out(old: str, new: str) -> str:
+    assert WRITTEN_OUT.count(old) == 1, old
+    return WRITTEN_OUT.replace(old, new)
+
+
+def test_what_is_written_into_buffers_is_computed_with_the_action() -> None:
+    after = converted(WRITTEN_OUT)
+    assert DECIDED in after
+    assert (
+        "            with torch.no_grad():\n                action, logprob, value = decide(x)\n"
+        "                logprobs[step] = logprob\n                values[step] = value\n"
+    ) in after
+
+
+@pytest.mark.parametrize(
+    "keeping",
+    ["memory", "memory['values']", "memory['steps']"],
+)
+def test_dicts_and_lists_keep_what_is_computed_too(keeping: str) -> None:
+    source = written_out("                values[step] = critic(x)", f"                {keeping}[step] = critic(x)")
+    source = source.replace(
+        "    batch, minibatch =", "    memory = {'values': [0.0] * horizon, 'steps': {}}\n    batch, minibatch =", 1
+    )
+    after = converted(source)
+    assert ("critic(x)" in after[after.index("def decide") : after.index("for iteration")]) == (keeping == "memory")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "actor[0] = nn.Linear(3, 48)",
+        "actor.add_module('0', nn.Linear(3, 48))",
+        "vars(actor)['_modules']['0'] = nn.Linear(3, 48)",
+        "KEPT.append(actor)",
+        "another = [actor]",
+        "helper(actor)",
+        "helper(seed, network=actor)",
+        "actor.forward = print",
+        "global KEPT\n    KEPT = actor",
+    ],
+)
+def test_a_function_that_is_given_a_network_may_change_it(line: str) -> None:
+    source = written_out("    env = make_env(seed)()\n", f"    {line}\n    env = make_env(seed)()\n")
+    helper = "KEPT = []\n\n\ndef helper(x, network=None):\n    x[0] = network[0] = nn.Linear(3, 48)\n\n\n"
+    held_back(source.replace("@torch.no_grad()\ndef test_return", f"{helper}@torch.no_grad()\ndef test_return"))
+
+
+@pytest.mark.parametrize(
+    "line", ["actor.eval()", "helper(actor, x)", "y = helper(x=x, network=actor)", "actor.zero_grad()"]
+)
+def test_a_function_that_is_given_a_network_may_ask_it(line: str) -> None:
+    source = written_out("    total, over = 0.0, False\n", f"    {line}\n    total, over = 0.0, False\n")
+    helper = "def helper(network, x):\n    return network(torch.as_tensor(x))\n\n\n"
+    assert DECIDED in converted(
+        source.replace("@torch.no_grad()\ndef test_return", f"{helper}@torch.no_grad()\ndef test_return")
+    )
+
+
+@pytest.mark.parametrize(
+    ("write", "moves"),
+    [
+        ("shift[0] = dist.log_prob(action)[0, 0]", False),
+        ("part[0] = dist.log_prob(action)[0, 0]", False),
+        ("held['shift'][0] = action[0, 0]", False),
+        ("part[0] = 0.5", False),
+        ("other[0] = dist.log_prob(action)[0, 0]", True),
+        ("x[0] = dist.log_prob(action)[0]", False),
+        ("Store()[0] = dist.log_prob(action)", False),
+        ("store[0] = dist.log_prob(action)", False),
+    ],
+)
+def test_what_is_written_may_be_what_is_computed_with(write: str, moves: bool) -> None:
+    source = written_out(
+        "                logprobs[step] = dist.log_prob(action).sum(-1)\n", f"                {write}\n"
+    )
+    made = "shift, other, store = torch.tensor([0.0]), torch.tensor([0.0]), Store()"
+    source = source.replace(
+        "    batch, minibatch =",
+        f"    {made}\n    part, held = shift.view(-1), {{'shift': shift}}\n    batch, minibatch =",
+        1,
+    )
+    source = source.replace(
+        "critic(x).squeeze(-1)\n            actions", "critic(x + shift).squeeze(-1)\n            actions"
+    )
+    source = source.replace(
+        "def net(", "class Store:\n    def __setitem__(self, at, value):\n        print(value)\n\n\ndef net(", 1
+    )
+    after = turn("acting-statements", source, ("dissolve", "inline")).after
+    moved = after[after.index("def decide") : after.index("for iteration")] if "def decide" in after else ""
+    assert ("critic(x + shift)" in moved) == moves

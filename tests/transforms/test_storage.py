@@ -1,6 +1,9 @@
 import pytest
 from cases import NoOp, Parts, Rewrite, turn
+from golden import FIXTURES
 from scripts import PARTS, edited, script
+
+from transformer.syntax.text import read
 
 IMPORTS = {"third_party": "from tensordict import TensorDict"}
 COLLECT = """
@@ -385,3 +388,18 @@ def test_an_object_of_another_file_may_keep_what_it_is_given() -> None:
     assert "rewards[step] = " in after and 'transition["obs"]' in after
     after = turn("storage", script({**parts, "report": PARTS["report"] + "\nreplay.add(rewards.mean())"})).after
     assert 'transition["rewards"]' in after
+
+
+@pytest.mark.parametrize(
+    ("drawn", "kept"),
+    [
+        ("dist.sample()", False),
+        ("dist.sample((1,))", True),
+        ("Normal(log_std, 1.0).sample()", True),
+        ("Normal(actor(x), 1.0).rsample()", False),
+    ],
+)
+def test_draws_have_a_row_per_environment_as_what_they_are_drawn_from(drawn: str, kept: bool) -> None:
+    source = read(FIXTURES / "written_out.py").content.replace("action = dist.sample()", f"action = {drawn}")
+    assert drawn in source
+    assert ("actions[step] = action" in turn("storage", source).after) == kept

@@ -29,6 +29,27 @@ class Tool(Base):
 
 
 """
+MADE = """\
+def layer(n_in, n_out):
+    return nn.Sequential(nn.Linear(n_in, n_out), nn.Tanh())
+
+
+def quiet(n_in, n_out):
+    layers = [layer(n_in, 8), nn.Linear(8, n_out)]
+    return nn.Sequential(*layers)
+
+
+class Told(nn.Module):
+    def forward(self, x):
+        print(x)
+        return x
+
+
+def loud(n_in, n_out):
+    return nn.Sequential(layer(n_in, n_out), Told())
+
+
+"""
 OPTIMIZER = "head = nn.Linear(2, 1)\noptimizer = optim.Adam([*agent.parameters(), *head.parameters()], lr=0.1)"
 STEPPING = f"{PARTS['agent']}\n\n    def step(self, x):\n        return x"
 
@@ -122,3 +143,24 @@ def test_parts_are_looked_into_whatever_a_method_calls_its_object(own: str) -> N
     agent = (part + agent.replace("return self.critic(x)", "return self.part(x)")).replace("self", own)
     why = obstacle("return agent.get_value(x)", agent=agent)
     assert why is not None and why.endswith("reads x.sum() on the host")
+
+
+@pytest.mark.parametrize(("maker", "known"), [("quiet", True), ("loud", False), ("Told", False), ("unknown", False)])
+def test_a_network_may_be_made_by_a_function_of_the_file(maker: str, known: bool) -> None:
+    given = "" if maker == "Told" else "2, 1"
+    optimizer = OPTIMIZER.replace("nn.Linear(2, 1)", f"{maker}({given}).to(device)")
+    why = obstacle("return head(x)", agent=f"{MADE}{PARTS['agent']}", optimizer=optimizer)
+    assert (why is None) == known, why
+
+
+@pytest.mark.parametrize(
+    ("made", "known"),
+    [
+        ("nn.Parameter(torch.zeros(2, device=device))", True),
+        ("nn.Parameter(torch.zeros(2))", False),
+        ("nn.Parameter(other)", False),
+    ],
+)
+def test_a_parameter_of_the_script_is_on_the_device(made: str, known: bool) -> None:
+    why = obstacle("return x * scales.exp()", optimizer=f"{OPTIMIZER}\nscales = {made}")
+    assert (why is None) == known, why

@@ -55,6 +55,24 @@ def test_expressions(value: str, tensor: bool) -> None:
     assert made.roles.get(Tensors).tensor(valued(made, "seen")) is tensor
 
 
+@pytest.mark.parametrize(
+    ("made", "value", "tensor"),
+    [
+        ("dist = Categorical(logits=next_obs)", "dist.sample()", True),
+        ("dist = Categorical(logits=next_obs)", "dist.log_prob(action).sum(-1)", True),
+        ("dist = other = torch.distributions.Normal(next_obs, 1.0)", "other.rsample()", True),
+        ("dist = Categorical(logits=next_obs) if args.seed else unknown()", "dist.sample()", False),
+        ("dist = unknown(next_obs)", "dist.sample()", False),
+        ("dist = Categorical(logits=next_obs)\nif args.seed:\n    dist = env.action_space", "dist.sample()", False),
+        ("dist = Categorical(logits=next_obs)", "dist.batch_shape", False),
+        ("dist = Categorical", "dist.sample()", False),
+    ],
+)
+def test_what_distributions_return(made: str, value: str, tensor: bool) -> None:
+    built = state(report=more("report", f"{made}\nseen = {value}"))
+    assert built.roles.get(Tensors).tensor(valued(built, "seen")) is tensor
+
+
 def test_what_an_environment_of_tensors_returns() -> None:
     made = state(report=more("report", "seen = torch_envs.step(action)\nother = torch_envs.reset()"))
     made = made.knowing(replace(made.history, tensor_env="torch_envs"))

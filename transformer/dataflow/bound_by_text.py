@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 
-from transformer.syntax.name_lookups import variable_lookups
+from transformer.dataflow.name_lookups import variable_lookups
 from transformer.syntax.query import statements, walk
 from transformer.syntax.tree import Scope, Tree
 

@@ -113,7 +113,7 @@ ROWS = (
     # products, losses, layers
     Row("bmm matmul mm", "torch", "new"),
     Row("cross_entropy huber_loss l1_loss layer_norm linear mse_loss", "functional", "new"),
-    Row("normalize one_hot smooth_l1_loss", "functional", "new"),
+    Row("max_pool2d normalize one_hot smooth_l1_loss", "functional", "new"),
     Row("dropout", "functional", "shared", draws=True),
     # what the host gets
     Row("item tolist", "tensor", "number", waits="value", graph=False),

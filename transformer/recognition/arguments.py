@@ -1,36 +1,15 @@
-"""Whether an expression holds what the script's argument parser has made, and what its options are declared to be."""
+"""What the options of a script are declared to be, and which conditions hang on them alone."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from transformer.dataflow.access import Names
 from transformer.facts.python import does
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, statements
-from transformer.syntax.tree import Scope, Tree
-
-PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
-DEEP = 8
-"""So many names and calls are followed."""
-
-
-def holds_options(tree: Tree, value: ast.expr, scope: Scope, depth: int = 0) -> bool:
-    """Whether every value that an expression can have in a scope comes from a parser of arguments."""
-    if depth > DEEP:
-        return False
-    if isinstance(value, ast.Call):
-        if tree.calls(value, "tyro.cli") or (isinstance(value.func, ast.Attribute) and value.func.attr in PARSING):
-            return True
-        function = tree.function_called(value)
-        results = [s.value for s in statements(function.body) if isinstance(s, ast.Return)] if function else []
-        return bool(results) and all(
-            r is not None and holds_options(tree, r, function, depth + 1) for r in results if function is not None
-        )
-    # What is None where no arguments are passed has no options to be read
-    sources = [(v, where) for v, where in _sources(tree, value, scope) if not _is_none(v)]
-    return bool(sources) and all(holds_options(tree, v, where, depth + 1) for v, where in sources)
+from transformer.syntax.options import holds_options
+from transformer.syntax.query import calls_method, names_in
+from transformer.syntax.tree import Tree
 
 
 def plain_option(tree: Tree, node: ast.Attribute) -> list[ast.expr] | None:
@@ -97,60 +76,3 @@ def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
         steady = not names_in([test]) & (local | roles.variant) and roles.changed_by_training(test) is None
         return steady and holds_options(roles.tree, test.value, roles.scope)
     return isinstance(test, ast.Constant)
-
-
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
-
-
-def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-    """What is assigned to a name or to an attribute of `self`, or passed for a parameter, and in which scope."""
-    if isinstance(value, ast.Attribute):
-        yield from _attributes(tree, value, scope)
-    if not isinstance(value, ast.Name):
-        return
-    found = False
-    for stmt in statements(scope.body):
-        for target, assigned in _assigned(stmt):
-            if isinstance(target, ast.Name) and target.id == value.id:
-                found = True
-                yield assigned, scope
-    if isinstance(scope, ast.FunctionDef):
-        if value.id in parameters(scope):
-            yield from _passed(tree, scope, value.id)
-        elif not found:
-            yield value, tree.scope_of(scope)
-
-
-def _assigned(stmt: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    if isinstance(stmt, ast.AnnAssign) and stmt.value is not None:
-        yield stmt.target, stmt.value
-    if isinstance(stmt, ast.Assign):
-        for target in stmt.targets:
-            if isinstance(target, ast.Tuple) and isinstance(stmt.value, ast.Call):
-                yield target.elts[0], stmt.value  # args, others = parser.parse_known_args()
-            else:
-                yield target, stmt.value
-
-
-def _attributes(tree: Tree, value: ast.Attribute, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-    owner = tree.class_of_self(value.value, scope)
-    if owner is None:
-        return
-    for method in (m for m in owner.body if isinstance(m, ast.FunctionDef)):
-        for stmt in statements(method.body):
-            for target, assigned in _assigned(stmt):
-                if ast.unparse(target) == ast.unparse(value):
-                    yield assigned, method
-
-
-def _passed(tree: Tree, function: ast.FunctionDef, param: str) -> Iterator[tuple[ast.expr, Scope]]:
-    """What the calls of a function, or of the class whose `__init__` it is, give one of its parameters."""
-    owner = tree.parents[function]
-    name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
-    for call in tree.of(ast.Call):
-        if name not in (ast.unparse(call.func), getattr(call.func, "attr", None)):
-            continue
-        bound = bind_arguments(function, call, call.func if isinstance(owner, ast.ClassDef) else None)
-        given = bound.given.get(param) if bound is not None else None
-        yield given or ast.Constant(None), tree.scope_of(call)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from transformer.dataflow.name_lookups import looks_up_names
 from transformer.recognition.roles import Roles
-from transformer.syntax.name_lookups import looks_up_names
 from transformer.syntax.query import root
 from transformer.syntax.tree import Tree
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.access import free_names, scope_access
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, calls_method, children, names_in, root, walk
 from transformer.syntax.tree import Tree
 

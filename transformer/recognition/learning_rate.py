@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from transformer.dataflow.access import access
+from transformer.dataflow.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
-from transformer.syntax.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, walk
 from transformer.syntax.tree import Scope
 

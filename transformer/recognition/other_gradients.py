@@ -6,8 +6,8 @@ import ast
 from collections.abc import Collection, Iterator
 
 from transformer.dataflow.access import access
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Optimizer, Roles
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, children, first_parameter, names_in, pairwise, statements, walk
 
 DETACHED = frozenset("item tolist numpy detach".split())

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, names_in, root, statements, walk
 from transformer.values.tensors import Tensors, values
 

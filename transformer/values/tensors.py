@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from transformer.dataflow.access import access
 from transformer.dataflow.reaching import Bindings
-from transformer.facts.torch_api import names
+from transformer.facts.torch_api import OF, names
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
@@ -355,9 +355,29 @@ class Tensors:
         function = self._torch_function(node)
         if function is not None:
             return function == "Tensor" or (function not in HOST_FUNCTIONS and not function[:1].isupper())
+        if node.func.attr in OF["distribution"] and self.distributions(node.func.value, stmt):
+            return True
         if node.func.attr in CASTS and isinstance(node.func.value, (ast.Compare, ast.BinOp)):
             return not self._tree.methods(node.func.attr)
         return node.func.attr not in HOST_METHODS and self._tensor(node.func.value, stmt)
+
+    def distributions(self, node: ast.expr, stmt: ast.stmt) -> list[tuple[ast.Call, ast.stmt]]:
+        """The calls that make what an expression is at `stmt`, with their statements; none if others may make it.
+
+        They call classes of torch.distributions.
+        """
+        if isinstance(node, ast.Name):
+            found = list[tuple[ast.Call, ast.stmt]]()
+            for bound in self.bindings(node.id, stmt):
+                made = list(values(bound, node.id)) if bound is not None else []
+                calls = [c for v in made if isinstance(v, ast.Call) for c in self.distributions(v, bound or stmt)]
+                if not made or len(calls) != len(made):
+                    return []
+                found += calls
+            return found
+        name = self._tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+        made_here = name.startswith("torch.distributions.") and name.rpartition(".")[2][:1].isupper()
+        return [(node, stmt)] if made_here and isinstance(node, ast.Call) else []
 
     def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:
         """Whether a function of the file, given these arguments, returns a tensor, or one in a place among `count`."""

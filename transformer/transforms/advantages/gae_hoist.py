@@ -11,9 +11,9 @@ from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import HARMLESS, changed_in_place, is_in_place, shared
 from transformer.facts.torch_api import NEW, VIEWS, methods, names
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import backwards, calls_method, is_number, names_in, statements
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.advantages.rounding import exact_operands

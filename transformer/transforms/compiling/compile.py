@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from transformer.dataflow.access import access, scope_access
-from transformer.recognition.arguments import holds_options
+from transformer.dataflow.name_lookups import last_written
 from transformer.recognition.changes import Changes, sets_by_text
 from transformer.recognition.learning_rate import changed_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.imports import add_imports
-from transformer.syntax.name_lookups import last_written
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, names_in, pairwise, receiver, root, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from transformer.dataflow.own_compiling import own_compiling
-from transformer.recognition.arguments import destination, holds_options
+from transformer.recognition.arguments import destination
 from transformer.recognition.history import Asked
 from transformer.recognition.roles import Kind, Roles
 from transformer.state import State
 from transformer.syntax.imports import add_below_imports, add_imports
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, statements, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from transformer.dataflow.liveness import Liveness
+from transformer.dataflow.name_lookups import texts_of
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.name_lookups import texts_of
 from transformer.syntax.query import (
     calls_method,
     children,

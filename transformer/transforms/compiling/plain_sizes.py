@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from transformer.dataflow.name_lookups import texts_of
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.name_lookups import texts_of
 from transformer.syntax.query import bind_arguments, method, pairwise, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable
 
+from transformer.dataflow.name_lookups import is_vars_of_options
 from transformer.facts.torch_api import optimizers
 from transformer.recognition.learning_rate import LOOKING, SCHEDULERS, SEEING, SHOWING, members
 from transformer.recognition.roles import Optimizer, Roles
-from transformer.syntax.name_lookups import is_vars_of_options
 from transformer.syntax.query import bind_arguments, calls_method, walk
 
 STEPPED = ("zero_grad", "step")

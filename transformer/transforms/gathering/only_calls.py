@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from transformer.dataflow.access import free_names, scope_access
+from transformer.dataflow.name_lookups import ANSWERING, looks_at_methods, looks_up_names, texts_of
 from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
-from transformer.syntax.name_lookups import ANSWERING, looks_at_methods, looks_up_names, texts_of
 from transformer.syntax.query import backwards, calls_method, names_in, parameters, statements, walk, without_methods
 from transformer.syntax.tree import Loop, Tree
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from transformer.dataflow.access import block_names, free_names, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD
-from transformer.syntax.name_lookups import looks_up_names, texts_of
+from transformer.dataflow.name_lookups import looks_up_names, texts_of
 from transformer.syntax.query import bind_arguments, first_parameter, is_read, names_in, parameters, walk
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.only_calls import clears_gradients

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from transformer.dataflow.access import access, free_names
+from transformer.dataflow.name_lookups import looks_up_names
 from transformer.recognition import kept_optimizers
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.changes import only_makes, sets_by_text
 from transformer.recognition.roles import Roles
-from transformer.syntax.name_lookups import looks_up_names
 from transformer.syntax.query import unparse, walk, without_methods
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from transformer.dataflow.liveness import Liveness
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.changes import Changes
 from transformer.recognition.kept_optimizers import exchanged, grown
 from transformer.recognition.roles import Roles
 from transformer.state import State
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import blocks, first_parameter, is_number, statements, unparse
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render

@@ -10,10 +10,10 @@ import libcst as cst
 
 from transformer.dataflow.access import access, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.dataflow.name_lookups import texts_of
 from transformer.facts.torch_api import OF
 from transformer.recognition.roles import Roles
 from transformer.state import State
-from transformer.syntax.name_lookups import texts_of
 from transformer.syntax.names import singular
 from transformer.syntax.query import (
     blocks,
@@ -31,6 +31,7 @@ from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform
 from transformer.transforms.extraction import define, top_level
 from transformer.transforms.rollout.acting import TO_NUMBERS
 from transformer.transforms.rollout.acting_method import NO_GRADIENT
+from transformer.values.effects.world import World
 from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.computing import MAKING, Computing
 from transformer.values.networks.sealed import is_plain_class, overlooked
@@ -74,6 +75,8 @@ INFO = TransformInfo(
 
 TO_HOST = frozenset("item tolist numpy cpu".split())
 """Methods on the way from a tensor to numbers."""
+KEEPING = ("tensor", "array", "dict", "list")
+"""Kinds of things in which a step's values are kept."""
 AFTER = OF["tensor"].keys() | OF["array"].keys()
 """Methods that are called on it on this way."""
 
@@ -221,14 +224,15 @@ def _parts(roles: Roles, place: _Place) -> Iterator[_Part]:
 
 def _from(roles: Roles, computing: Computing, block: Sequence[ast.stmt], place: _Place) -> _Part:
     """What only computes from the beginning of a block on, past appending to lists and making numbers."""
-    part = _Part(place, block[0], [])
+    part, between = _Part(place, block[0], []), _Between(roles, computing, place.scope)
     read, bound = set[str](), set[str]()
     for stmt in block:
         own = scope_access([stmt])
-        if not (own.binds & (read | bound) or own.reads & bound) and computing.statement(stmt):
+        free = not (own.binds & (read | bound) or own.reads & bound) and between.leaves_alone(stmt)
+        if free and computing.statement(stmt):
             part.items.append(stmt)
             continue
-        if not part.items or not (hoisted := _Between(roles, computing).look(stmt, bound)):
+        if not part.items or not (hoisted := between.look(stmt, bound)):
             break
         part.items += hoisted.values
         if hoisted.ends:
@@ -252,11 +256,21 @@ class _Found:
 class _Between:
     """Looks at what stands between statements that only compute."""
 
-    def __init__(self, roles: Roles, computing: Computing) -> None:
-        self._roles, self._tree, self._computing = roles, roles.tree, computing
+    def __init__(self, roles: Roles, computing: Computing, scope: Scope) -> None:
+        self._roles, self._tree, self._computing, self._scope = roles, roles.tree, computing, scope
+        self._writes: list[ast.stmt] = []
+        """What writes a step's values into tensors, dicts and lists."""
+
+    def leaves_alone(self, node: ast.AST) -> bool:
+        """Whether nothing that was written so far is read by what comes later in the text, and is moved above it."""
+        if not self._writes:
+            return True
+        world = self._roles.get(World)
+        read = {t for n in walk(node) if isinstance(n, ast.Name) for t in world.of(n)}
+        return world.changes(world.reach(read), self._writes) is None
 
     def look(self, stmt: ast.stmt, bound: set[str]) -> _Found | None:
-        """What can be computed before a statement; None where it may do more than to append or to make numbers."""
+        """What can be computed before a statement; None where it may do more than to keep or to make numbers."""
         if isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant):
             return _Found([])
         if isinstance(stmt, ast.Expr) and calls_method(stmt.value, "append") and len(stmt.value.args) == 1:
@@ -266,6 +280,8 @@ class _Between:
             if isinstance(value, (ast.Name, ast.Constant)):
                 return _Found([])
             return self._of(value, singular(_last(grown)), bound, grown)
+        if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Subscript):
+            return self._of_write(stmt, stmt.targets[0], bound)
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
             inner = _received(stmt.value)
             return self._of(inner, f"{stmt.targets[0].id}_tensor", bound) if inner is not stmt.value else None
@@ -283,11 +299,35 @@ class _Between:
             return found
         return None
 
-    def _of(self, value: ast.expr, name: str, bound: set[str], kept_by: ast.expr | None = None) -> _Found | None:
-        """A value that is computed with the statements; nothing to compute where it has a name already."""
+    def _of_write(self, stmt: ast.stmt, target: ast.Subscript, bound: set[str]) -> _Found | None:
+        """What `buffer[step] = value` keeps, where it is known to change the buffer, a dict or a list, and no more."""
+        if self._scope is not self._roles.scope or not isinstance(target.value, ast.Name):
+            return None
+        world, value = self._roles.get(World), stmt.value if isinstance(stmt, ast.Assign) else target
+        effects = [effect for _, effect in world.happens([stmt])]
+        if not effects or not all(e.kind == "changes" and e.thing and e.thing.kind in KEEPING for e in effects):
+            return None
+        key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+        name = key if isinstance(key, str) and key.isidentifier() else singular(target.value.id)
+        found: _Found | None = None
+        if isinstance(value, (ast.Name, ast.Constant)):
+            found = _Found([])
+        elif self.leaves_alone(value):
+            found = self._of(value, name, bound, anew=True)
+        if found is not None:
+            self._writes.append(stmt)
+        return found
+
+    def _of(
+        self, value: ast.expr, name: str, bound: set[str], kept_by: ast.expr | None = None, *, anew: bool = False
+    ) -> _Found | None:
+        """A value that is computed with the statements; nothing to compute where it has a name already.
+
+        It is computed of what they compute, or anew: of what they are given.
+        """
         if isinstance(value, ast.Name):
             return _Found([]) if value.id in self._computing.known else None
-        if names_in([value]) & bound or not names_in([value]) & self._computing.known:
+        if names_in([value]) & bound or not (anew or names_in([value]) & self._computing.known):
             return None
         if not self._computing.expression(value):
             return None

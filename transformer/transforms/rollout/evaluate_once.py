@@ -10,9 +10,9 @@ from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import is_in_place
 from transformer.facts.torch_api import names
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
 from transformer.state import State
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, is_read, names_in, root, statements, walk, without_methods
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import roots
-from transformer.facts.torch_api import methods, names
+from transformer.facts.torch_api import OF, methods, names
 from transformer.recognition.buffers import (
     ALLOCATIONS,
     Buffer,
@@ -585,6 +585,11 @@ class _Rows:
         if qualified.startswith(("torch.", "numpy.")):
             kept = qualified.rpartition(".")[2] in ELEMENTWISE
             return kept and any(self.hold(a, stmt, depth) for a in call.args)
+        if call.func.attr in OF["distribution"] and (made := self.tensors.distributions(call.func.value, stmt)):
+            several = OF["distribution"][call.func.attr].draws and (call.args or call.keywords)
+            given = [[*c.args, *(k.value for k in c.keywords)] for c, _ in made]
+            holds = (any(self.hold(a, at, depth - 1) for a in g) for g, (_, at) in zip(given, made, strict=True))
+            return depth > 0 and not several and all(holds)
         kept = call.func.attr in RESHAPES or call.func.attr in ELEMENTWISE or _keeps_rows(call)
         return kept and self.hold(call.func.value, stmt, depth)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import calls_method, method, root, statements, unparse, walk
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import Skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.environment import SAME_ELSEWHERE, SYNC, Unshown, find_sync_vector
 from transformer.state import State
 from transformer.syntax.imports import add_imports
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render

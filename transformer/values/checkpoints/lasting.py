@@ -13,8 +13,8 @@ from functools import cached_property
 from transformer.dataflow.access import access, free_names
 from transformer.dataflow.liveness import exposed
 from transformer.facts.torch_api import NEW, VIEWS
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import (
     calls_method,
     first_parameter,

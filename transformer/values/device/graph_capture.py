@@ -38,6 +38,7 @@ from transformer.values.device.waits import (
     of_torch_function,
     parts_of,
 )
+from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, no_class
 from transformer.values.networks.results import Results
 
 NUMBERS = frozenset("float int bool".split())
@@ -291,6 +292,8 @@ class Capture:
     def _is_own_tensor(self, name: str) -> bool:
         """Whether a name is a tensor on the device, made once above the training loop, that keeps its memory."""
         value, place = self._roles.only_value(name), self._roles.device
+        if isinstance(value, ast.Call) and self._tree.calls(value, "torch.nn.Parameter") and len(value.args) == 1:
+            value = value.args[0]
         if not isinstance(value, ast.Call) or not of_torch_function(self._tree, value):
             return False
         stored = (n for n in self._tree.of(ast.Attribute) if not isinstance(n.ctx, ast.Load) and root(n) == name)
@@ -309,10 +312,19 @@ class Capture:
             return None
         name = root(call.func)
         values = [value for _, value in self._roles.assignments(name)]
-        plain = (
-            isinstance(call.func, ast.Name) and bool(values) and all(_is_torch_module(self._tree, v) for v in values)
-        )
+        plain = isinstance(call.func, ast.Name) and bool(values) and all(map(self._is_torch_module, values))
         return None if plain else self._unknown(ast.unparse(call.func))
+
+    def _is_torch_module(self, value: ast.expr) -> bool:
+        """Whether a network is made of torch's modules alone, by a function of the file, too."""
+        calls = [n for n in walk(value) if isinstance(n, ast.Call) and self._tree.qualified(n.func) is not None]
+        names = [self._tree.qualified(c.func) or "" for c in calls]
+        if names and all(n.startswith("torch.nn.") and "parallel" not in n.lower() for n in names):
+            return True
+        try:
+            return Values(self._roles, no_class).leaves(value, Frame(self._roles.scope)) == MODULE
+        except Unknown:
+            return False
 
 
 class _Part:
@@ -367,13 +379,6 @@ def _is_entry(node: ast.Subscript) -> bool:
 
 def _of_numpy(tree: Tree, call: ast.Call) -> bool:
     return (tree.qualified(call.func) or "").startswith("numpy.")
-
-
-def _is_torch_module(tree: Tree, value: ast.expr) -> bool:
-    """Whether a network is made of torch's modules alone."""
-    calls = [n for n in walk(value) if isinstance(n, ast.Call) and tree.qualified(n.func) is not None]
-    names = [tree.qualified(c.func) or "" for c in calls]
-    return bool(names) and all(n.startswith("torch.nn.") and "parallel" not in n.lower() for n in names)
 
 
 def _reached(body: Iterable[ast.stmt], known: Mapping[str, bool]) -> Iterator[ast.AST]:

@@ -29,6 +29,9 @@ HOST_FUNCTIONS = frozenset(
         "autograd.set_detect_anomaly autograd.detect_anomaly"
     ).split()
 )
+FUNCTIONS = ("torch", "torch.nn.functional", "torch.distributions", "torch.distributions.kl")
+"""Modules with functions that compute: those are `KNOWN` that work on the device alone."""
+KNOWN = names("torch", "functional") | frozenset("autocast device enable_grad inference_mode no_grad".split())
 ASKS = (
     names("tensor", reduces=True) | names("tensor", dtype="bool", rows="element") | {"abs", "equal", "allclose", "item"}
 )
@@ -65,6 +68,8 @@ def of_torch(tree: Tree, call: ast.Call, name: str) -> str | None:
         return f"calls {text}(), whose result is read on the host"
     if last in READS or (name == "torch.where" and len(call.args) == 1):
         return f"calls {text}(), whose result is as large as a tensor's values say"
+    if last.islower() and name.removesuffix(f".{last}") in FUNCTIONS and last not in KNOWN:
+        return f"calls {text}(), which is not known to run on the device alone"
     return None
 
 

@@ -116,6 +116,10 @@ class World:
                     return Held(node, "may change it in place")
         return None
 
+    def reach(self, things: Collection[Thing]) -> Things:
+        """Things, and all that they hold, and so on."""
+        return frozenset(t for thing in things for t in self._reached(thing))
+
     def _reached(self, thing: Thing) -> frozenset[Thing]:
         if thing not in self._reaches:
             self._reaches[thing] = frozenset(self._heap.reach([thing], GIVEN))

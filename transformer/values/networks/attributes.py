@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.facts.torch_api import layers, names
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Roles
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, children, parameters, root, statements, walk
 
 Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
@@ -330,6 +330,15 @@ class Values:
             self._check_class(cls, call, frame)
             return True
         return False
+
+
+def no_class(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
+    """Let `Values` look through nothing but layers of torch.
+
+    Raises:
+        Unknown: always.
+    """
+    raise Unknown(f"line {call.lineno} makes {made.name}()")
 
 
 def kept_by(function: ast.FunctionDef | ast.Module) -> Iterator[tuple[str, ast.expr | None]]:

@@ -20,7 +20,7 @@ from transformer.syntax.query import (
     walk,
 )
 from transformer.syntax.tree import Scope
-from transformer.values.networks.attributes import CONTAINERS, MODULE, NUMBER, Frame, Unknown, Values, kept_by
+from transformer.values.networks.attributes import CONTAINERS, MODULE, NUMBER, Frame, Unknown, Values, kept_by, no_class
 from transformer.values.networks.sealed import (
     FUNCTIONS,
     METHODS,
@@ -128,6 +128,9 @@ class Computing:
 
     def _expression(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, ast.Name) and node.id in self._networks and self._sealed.is_parameter(node.id):
+            self.records = True
             return True
         if isinstance(node, ast.Name):
             return node.id in self.known or self._is_input(node.id)
@@ -328,7 +331,7 @@ class Sealed:
                 for name, frame, value in _kept_once(self._roles, cls)
                 if not set(_gathered(value)) & scope_access(frame.scope.body).binds  # what may be filled later
                 and self._is_network(value, frame)
-                and (self._is_parameter(value) or stays(self._tree, self._uses(ast.Attribute, name)))
+                and (self._is_parameter(value) or stays(self._roles, self._uses(ast.Attribute, name)))
             )
         return self._networks[cls]
 
@@ -346,12 +349,17 @@ class Sealed:
             if value is not None
             and name not in local | tree.declared
             and self._is_network(value, Frame(roles.scope))
-            and stays(tree, self._uses(ast.Name, name))
+            and (self._is_parameter(value) or stays(roles, self._uses(ast.Name, name)))
         )
+
+    def is_parameter(self, name: str) -> bool:
+        """Whether a name of the scope that trains is bound once, to a parameter."""
+        value = self._roles.only_value(name)
+        return value is not None and self._is_parameter(value)
 
     def numbers(self, cls: ast.ClassDef) -> frozenset[str]:
         """The attributes that a class's constructor alone sets, to numbers, devices and the like."""
-        values = Values(self._roles, _no_class)
+        values = Values(self._roles, no_class)
         return frozenset(
             name
             for name, frame, value in _kept_once(self._roles, cls)
@@ -420,10 +428,6 @@ def _own_attributes(method: ast.FunctionDef) -> set[str]:
     own = first_parameter(method)
     found = (n for s in method.body for n in walk(s) if isinstance(n, ast.Attribute))
     return {n.attr for n in found if isinstance(n.value, ast.Name) and n.value.id == own}
-
-
-def _no_class(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:
-    raise Unknown(f"line {call.lineno} makes {made.name}()")
 
 
 def _leaves(values: Values, value: ast.expr, frame: Frame) -> object:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.facts.torch_api import OF, names
-from transformer.recognition.arguments import holds_options
 from transformer.recognition.roles import Optimizer, Roles
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, root, statements, unparse, walk
 
 WAYS = 64

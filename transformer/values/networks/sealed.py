@@ -10,10 +10,11 @@ import ast
 from collections.abc import Collection, Iterable
 
 from transformer.dataflow.access import scope_access
+from transformer.dataflow.grad_mode import NO_GRAD
+from transformer.dataflow.name_lookups import BY_NAME, is_vars_of_options
 from transformer.facts.torch_api import OF, OTHERWISE, names
 from transformer.recognition.roles import Roles
-from transformer.syntax.name_lookups import BY_NAME, is_vars_of_options
-from transformer.syntax.query import first_parameter, parameters, root, walk
+from transformer.syntax.query import bind_arguments, first_parameter, parameters, root, walk
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
 
@@ -95,14 +96,49 @@ def is_plain_class(tree: Tree, cls: ast.ClassDef) -> bool:
     return known and plain and once and not derived
 
 
-def stays(tree: Tree, uses: Iterable[ast.Name | ast.Attribute]) -> bool:
+def stays(roles: Roles, uses: Iterable[ast.Name | ast.Attribute]) -> bool:
     """Whether nothing puts another network in the place of one, or of a part of it.
 
+    Functions of the file that it is given to are looked at, too.
+
     Args:
-        tree: the script, of which nothing may be `overlooked`.
+        roles: the script, of which nothing may be `overlooked`.
         uses: all nodes under the name, or the attribute's name, that it has.
     """
-    return all(_is_known(tree, node) for node in uses)
+    asked, entered = [*uses], set[tuple[ast.FunctionDef, str]]()
+    for node in asked:  # grows as it is walked
+        if _is_known(roles.tree, node) or _leaves_training(roles, node):
+            continue
+        given = _given_to(roles.tree, node)
+        if given is None:
+            return False
+        if given not in entered:
+            entered.add(given)
+            function, name = given
+            asked += [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name]
+    return True
+
+
+def _leaves_training(roles: Roles, node: ast.expr) -> bool:
+    """Whether the function that trains returns a network: its loop has ended, and another call makes another one."""
+    stmt = roles.tree.parents[node]
+    if isinstance(stmt, ast.Tuple):
+        stmt = roles.tree.parents[stmt]
+    returned = isinstance(stmt, ast.Return) and isinstance(node, ast.Name)
+    return returned and roles.tree.scope_of(node) is roles.scope
+
+
+def _given_to(tree: Tree, node: ast.expr) -> tuple[ast.FunctionDef, str] | None:
+    """The function of the file that a network is given to, and its parameter; None for any other use."""
+    call = tree.parents[node]
+    if isinstance(call, ast.keyword):
+        call = tree.parents[call]
+    function = tree.function_called(call) if isinstance(call, ast.Call) else None
+    if function is None or not all(tree.calls(d, *NO_GRAD) for d in function.decorator_list):
+        return None
+    bound = bind_arguments(function, call) if isinstance(call, ast.Call) else None
+    names = [name for name, value in bound.given.items() if value is node] if bound is not None else []
+    return (function, names[0]) if names else None
 
 
 def _is_known(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
@@ -114,7 +150,9 @@ def _is_known(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
                 return False
             if not isinstance(node.value, ast.Name) or node.value.id != first_parameter(scope):
                 return False
-        return (isinstance(outer, ast.Assign) and outer.targets == [node]) or isinstance(outer, ast.AnnAssign)
+        if isinstance(outer, ast.Tuple):  # actor, critic = make(), make()
+            outer = tree.parents[outer] if isinstance(node, ast.Name) else outer
+        return (isinstance(outer, ast.Assign) and len(outer.targets) == 1) or isinstance(outer, ast.AnnAssign)
     if not isinstance(node.ctx, ast.Load):
         return False
     if isinstance(outer, ast.Call):

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
+from transformer.dataflow.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.facts.torch_api import names
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
-from transformer.syntax.name_lookups import NAMESPACES
-from transformer.syntax.query import asked_name, bind_arguments, root, statements, walk, without_methods
+from transformer.syntax.query import asked_name, bind_arguments, pairwise, root, statements, walk, without_methods
 from transformer.syntax.tree import Scope
 from transformer.values.networks.attributes import Unknown
 from transformer.values.networks.parts import COMPUTING, OF_TORCH, READ, STATEFUL, Parts
@@ -175,7 +175,7 @@ class Uses:
         A network that is given to one of these is found among its own uses.
         """
         outer = self._tree.parents[node]
-        if asked_name(self._tree.parents.get(outer, outer)) is not None:
+        if asked_name(self._tree.parents.get(outer, outer)) is not None or is_vars_of_options(self._tree, node):
             return True
         if isinstance(outer, ast.Attribute):
             return node.id == "sys" and outer.attr in OF_SYS
@@ -200,8 +200,9 @@ class Uses:
         """
         found = [n for n in self._tree.of(ast.Name) if n.id == name and self._roles.is_ours(n, scope)]
         for node in (n for n in found if not isinstance(n.ctx, ast.Load) and self._runs_with_training(n)):
-            outer = self._tree.parents[node]
-            plain = isinstance(outer, ast.Assign) and self._tree.scope_of(node) is scope
+            outer = self._tree.statement(node)  # actor, critic = make(), make() binds each to one value
+            plain = isinstance(outer, ast.Assign) and node in [target for target, _ in pairwise(outer)]
+            plain = plain and self._tree.scope_of(node) is scope
             if not plain or self._roles.outermost in self._tree.ancestors(node):
                 raise Changed(f"line {node.lineno} binds {name}")
         return [n for n in found if isinstance(n.ctx, ast.Load) and self._runs_with_training(n)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from transformer.syntax.options import holds_options
 from transformer.syntax.query import asked_name, parameters
 from transformer.syntax.tree import Tree
 
@@ -104,10 +105,10 @@ def _may_be_object(tree: Tree, value: ast.expr, cls: ast.ClassDef) -> bool:
 
 
 def is_vars_of_options(tree: Tree, name: ast.AST) -> bool:
-    """Whether a name is that of `vars(args)`, whose argument is no module."""
+    """Whether a name is that of `vars(args)`, or of `vars(parser.parse_args())`."""
     call = tree.parents.get(name)
     given = call.args if isinstance(name, ast.Name) and name.id == "vars" and isinstance(call, ast.Call) else []
-    return any(isinstance(a, ast.Name) and a.id not in tree.imports for a in given)
+    return call is not None and len(given) == 1 and holds_options(tree, given[0], tree.scope_of(call))
 
 
 VARIABLES = frozenset("globals locals vars eval exec dir __import__ __builtins__".split())

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from transformer.recognition.arguments import holds_options
+from transformer.syntax.options import holds_options
 from transformer.syntax.tree import Tree
 
 HEAD = "import tyro\nparser = make()\n"

@@ -1,0 +1,30 @@
+"""What a script may reach by its name as text."""
+
+import ast
+
+import pytest
+
+from transformer.dataflow.name_lookups import is_vars_of_options
+from transformer.syntax.tree import Tree
+
+HEAD = "import numpy as np\nparser = make()\nargs = parser.parse_args()\nnet = make()\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        ("vars(args)", True),
+        ("train(**vars(parser.parse_args()))", True),
+        ("def f():\n    return vars(args)", True),
+        ("vars(np)", False),
+        ("vars(net)", False),
+        ("vars(net)['_modules']['0'] = other", False),
+        ("vars()", False),
+        ("see = vars", False),
+        ("args = net\nvars(args)", False),
+    ],
+)
+def test_the_variables_of_options_are_no_others(code: str, options: bool) -> None:
+    tree = Tree(HEAD + code)
+    (name,) = (n for n in tree.of(ast.Name) if n.id == "vars")
+    assert is_vars_of_options(tree, name) == options
