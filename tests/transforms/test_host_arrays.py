@@ -35,6 +35,14 @@ def test_rewards_and_dones() -> None:
     assert ends[0] < ends[1], "the last dones are a tensor before anything else reads them"
 
 
+@pytest.mark.parametrize(("dtype", "cast"), [("long", "float32"), ("float64", "float32"), ("float32", None)])
+def test_buffers_of_several_dtypes_are_cast_one_by_one(dtype: str, cast: str | None) -> None:
+    made = "actions = torch.zeros((args.num_steps, args.num_envs)"
+    after = applied({"buffers": edited("buffers", made, f"{made}, dtype=torch.{dtype}")})
+    for piece in (RECORDED, REWARDS):
+        assert (piece.replace("())\n", f"(), dtype=torch.{cast})\n") if cast else piece) in after
+
+
 def test_dones_that_only_truth_is_asked_of() -> None:
     step = edited("step", "next_obs, next_done", "next_obs, next_done") + "\nfor i, d in enumerate(next_done):\n"
     after = applied({"step": step + "    if d:\n        print(i)\n"}, "transfers")

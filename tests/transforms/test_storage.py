@@ -54,14 +54,9 @@ LONG = edited(
 MIXED = {
     **ALL,
     "stack": STACK.replace("device, torch.float32", "device"),
-    "store": """
-        transition["obs"] = next_obs.to(torch.float32).clone()
-        transition["dones"] = next_done.flatten().to(torch.float32).clone()
-    """,
-    "act": STORES["act"].replace("value.flatten()", "value.flatten().to(torch.float32)"),
     "record": """
         transition["actions"] = action.flatten().to(torch.long).clone()
-        transition["logprobs"] = logprob.flatten().to(torch.float32)
+        transition["logprobs"] = logprob.flatten()
     """,
     "step": STORES["step"].replace("view(-1)", "view(-1).to(torch.float32)"),
 }

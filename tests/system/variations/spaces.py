@@ -22,10 +22,7 @@ VARIATIONS = [
             "flatten": PARTS["flatten"] + "\nb_masks = masks.reshape((-1, 2))",
             "minibatch": edited("minibatch", "b_obs[mb_inds], b", "b_obs[mb_inds], b_masks[mb_inds], b"),
         },
-        {
-            "host-arrays": "where all are torch.float32",
-            "evaluate-once": "gives the policy more than the observations",
-        },
+        {"evaluate-once": "gives the policy more than the observations"},
     ),
     Variation(
         "multi-discrete actions",

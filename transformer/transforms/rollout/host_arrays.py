@@ -20,7 +20,7 @@ INFO = TransformInfo(
     brief="rewards and dones stay on the host",
     summary="keep rewards and dones on the host during the rollout, and move each of them to the device once",
     applies=(
-        "to values recorded in float32 that are known to be computed by numpy or returned by an environment's step, "
+        "to recorded values that are known to be computed by numpy or returned by an environment's step, "
         "and that nothing but numpy, the record, and a condition reads as a tensor before the rollout has ended"
     ),
     safety=(
@@ -29,8 +29,7 @@ INFO = TransformInfo(
         "made as in every step before."
     ),
     costs=(
-        "Rewards and dones are copied to the device in each step: compute them with numpy, and only record them, in "
-        "buffers of torch.float32 alone."
+        "Rewards and dones are copied to the device in each step: compute them with numpy, and only record them."
     ),
     needs=("storage",),
     before=(
@@ -77,8 +76,10 @@ def apply(state: State) -> Rewrite:
     numpy = next((name for name, module in tree.imports.items() if module == "numpy"), None)
     if numpy is None:
         raise Skip("numpy is not imported")
-    if (why := _not_cast(roles, rollout)) is not None:
-        raise Skip(why)
+    if not _is_moved(roles, rollout):
+        raise Skip("the storage is not moved to the device below the rollout")
+    dtypes = facts.storage_dtypes
+    mixed = len(set(dtypes.values())) > 1  # else all are cast to one dtype when they are moved
     edits = Edits(state.source)
     for stmt, key, value in recorded(roles, rollout):
         if sum(names_entry(roles, n, key) for n in walk(rollout)) != 1:
@@ -94,7 +95,8 @@ def apply(state: State) -> Rewrite:
             edits.after(rollout, f"{carried.name} = {again}")
         else:
             continue
-        edits.substitute(value, f"torch.as_tensor({made}{'.ravel()' if flat else ''})")
+        cast = f", dtype={dtypes[key]}" if mixed else ""
+        edits.substitute(value, f"torch.as_tensor({made}{'.ravel()' if flat else ''}{cast})")
     if not edits:
         moved = any(find_chain(roles, value) is not None for _, _, value in recorded(roles, rollout))
         none = "nothing that the rollout records is known to be an array that no network sees"
@@ -128,18 +130,13 @@ def _is_new(roles: Roles, tensors: Tensors, read: ast.Name, stmt: ast.stmt, roll
     return alone and not any(bound[0] in tensors.bindings(n.id, roles.tree.statement(n)) for n in loads)
 
 
-def _not_cast(roles: Roles, rollout: ast.For) -> str | None:
-    """Why the storage below the rollout is not moved and cast to one dtype, whatever was recorded; None if it is."""
-    dtypes = roles.history.storage_dtypes
-    other = next((name for name, dtype in dtypes.items() if dtype != "torch.float32"), None)
-    if other is not None:
-        return f"the buffer {other} is {dtypes[other]}; where all are torch.float32, all are moved at once"
+def _is_moved(roles: Roles, rollout: ast.For) -> bool:
+    """Whether the storage below the rollout is moved to the device."""
     block = roles.tree.block(rollout)
     for stmt in block[block.index(rollout) + 1 :]:
         if isinstance(stmt, ast.Assign) and [ast.unparse(t) for t in stmt.targets] == [roles.history.storage]:
-            call = stmt.value
-            return None if calls_method(call, "to") else "the storage is not moved to the device below the rollout"
-    return "the storage is not moved to the device below the rollout"
+            return calls_method(stmt.value, "to")
+    return False
 
 
 def _carried(roles: Roles, tensors: Tensors, rollout: ast.For, value: ast.expr, stmt: ast.Assign) -> Carried | None:

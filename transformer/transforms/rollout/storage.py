@@ -32,6 +32,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
+from transformer.values.dtypes import FLOAT32, Dtypes
 from transformer.values.effects.world import World
 from transformer.values.memory import Memory
 from transformer.values.networks.results import Results
@@ -456,7 +457,8 @@ def _recorded(
         text += ".reshape(())"
     elif complete and not tensors.must_be_tensor(value) and not _is_of_env(roles, value):  # a buffer broadcasts it
         text += f".expand({', '.join(sizes[1:])})"
-    if dtype:
+    known = dtype in FLOAT32 and not part and roles.get(Dtypes).float32(value)
+    if dtype and not known:
         text += f".to({dtype})"
     if not (_part_is_new(roles, buffer.stores[0]) if part else memory.is_fresh(value)):
         text += ".clone()"
