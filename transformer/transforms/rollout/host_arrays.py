@@ -28,9 +28,7 @@ INFO = TransformInfo(
         "rounded once to the dtype of the storage, as before. After the rollout the last dones are a tensor again, "
         "made as in every step before."
     ),
-    costs=(
-        "Rewards and dones are copied to the device in each step: compute them with numpy, and only record them."
-    ),
+    costs=("Rewards and dones are copied to the device in each step: compute them with numpy, and only record them."),
     needs=("storage",),
     before=(
         'transition["dones"] = next_done\n...\ntransition["rewards"] = torch.tensor(reward).to(device).view(-1)\n'
