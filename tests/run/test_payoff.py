@@ -8,7 +8,7 @@ from running import Runner
 from transformer.run.harness import pace
 from transformer.run.harness.pace import Measured, Pace, Warm, compile_with
 from transformer.run.harness.program import Facts
-from transformer.run.payoff import Circumstances, History, after, before, warmed, without_option
+from transformer.run.payoff import Circumstances, History, after, before, beside, warmed, without_option
 
 COMPILED = Measured(warmup=40.0, per_iteration=0.5, iterations=100, steps=512.0)
 EAGER = Measured(warmup=4.0, per_iteration=1.0, iterations=100, steps=512.0)
@@ -40,18 +40,26 @@ class TestWhatIsSaid:
         assert "as short a run is often faster with --eager" in after(short, None)
         assert after(COMPILED, None).endswith("; a few iterations with --eager tell what compiling gains")
 
+    def test_what_was_taken_beside_the_flags(self) -> None:
+        assert beside([], COMPILED, EAGER) == ""
+        assert beside(["fused environments"], COMPILED, None) == ". It had fused environments"
+        assert beside(["fused environments"], COMPILED, EAGER) == (
+            ". It had fused environments, 2.00x the pace of an earlier run without"
+        )
+
 
 class TestHistory:
     def test_the_latest_run_in_the_same_circumstances(self, tmp_path: Path) -> None:
         history = History(tmp_path / "history")
-        ours = Circumstances.of(["--compile"], ["--env-id", "x"], cuda=False)
+        ours = Circumstances.of(["--compile"], ["--env-id", "x"], [], cuda=False)
         assert history.latest(ours) is None
         history.add(ours, EAGER)
         history.add(ours, COMPILED)
         for other in (
-            Circumstances.of([], ["--env-id", "x"], cuda=False),
-            Circumstances.of(["--compile"], ["--env-id", "y"], cuda=False),
-            Circumstances.of(["--compile"], ["--env-id", "x"], cuda=True),
+            Circumstances.of([], ["--env-id", "x"], [], cuda=False),
+            Circumstances.of(["--compile"], ["--env-id", "y"], [], cuda=False),
+            Circumstances.of(["--compile"], ["--env-id", "x"], [], cuda=True),
+            Circumstances.of(["--compile"], ["--env-id", "x"], ["fused environments"], cuda=False),
         ):
             assert history.latest(other) is None
             history.add(other, EAGER)
@@ -70,11 +78,11 @@ class TestHistory:
             "--exp-name",
             "a",
         ]
-        of = Circumstances.of([], args, cuda=False)
+        of = Circumstances.of([], args, [], cuda=False)
         assert of.args == ("--env-id", "x", "--num-envs", "4")
 
     def test_lines_that_mean_nothing_are_passed_over(self, tmp_path: Path) -> None:
-        ours = Circumstances.of([], [], cuda=False)
+        ours = Circumstances.of([], [], [], cuda=False)
         history = History(tmp_path / "history")
         history.add(ours, COMPILED)
         with (tmp_path / "history").open("a") as stream:
@@ -175,19 +183,19 @@ def test_runs_know_of_earlier_ones(runner: Runner) -> None:
 class TestWorkers:
     def test_the_number_that_was_the_fastest(self, tmp_path: Path) -> None:
         history, option = History(tmp_path / "history"), "--env-workers"
-        ours = Circumstances.of(["--compile"], ["--env-id", "x"], cuda=False)
+        ours = Circumstances.of(["--compile"], ["--env-id", "x"], [], cuda=False)
         assert history.fastest(option, ours) is None
         for args, seconds in ((["--env-id", "x"], 1.0), (["--env-workers", "2", "--env-id", "x"], 0.5)):
             assert history.fastest(option, ours) is None, "there is nothing to compare"
             measured = Measured(4.0, seconds, 100, 512.0)
-            history.add(Circumstances.of(["--compile"], args, cuda=False), measured)
+            history.add(Circumstances.of(["--compile"], args, [], cuda=False), measured)
         assert history.fastest(option, ours) == "2"
-        history.add(Circumstances.of(["--compile"], ["--env-id", "x", "--env-workers=4"], cuda=False), EAGER)
+        history.add(Circumstances.of(["--compile"], ["--env-id", "x", "--env-workers=4"], [], cuda=False), EAGER)
         assert history.fastest(option, ours) == "2"
-        history.add(Circumstances.of(["--compile"], ["--env-id", "x", "--env-workers=4"], cuda=False), slow(0.1))
+        history.add(Circumstances.of(["--compile"], ["--env-id", "x", "--env-workers=4"], [], cuda=False), slow(0.1))
         assert history.fastest(option, ours) == "4", "the latest run of a number counts"
         for other in (["--env-id", "y"], ["--env-id", "x", "--num-envs", "8"]):
-            assert history.fastest(option, Circumstances.of(["--compile"], other, cuda=False)) is None
+            assert history.fastest(option, Circumstances.of(["--compile"], other, [], cuda=False)) is None
         history.add(ours, slow(0.01))
         assert history.fastest(option, ours) is None, "the script's own default"
 

@@ -241,6 +241,11 @@ class TestFlags:
         runner.keep(script, TOLD, replace(FLAGS, headlines=["update() is not compiled: line 2"]))
         assert ("lean-convert: update() is not compiled: line 2" in runner.run(script, *options).stderr) == told
 
+    def test_it_says_what_it_took_beside_the_flags(self, runner: Runner) -> None:
+        script = runner.write(TOLD)
+        runner.keep(script, TOLD, replace(FLAGS, taken=["fused environments"]))
+        assert "ppo.py runs converted, --compile, fused environments; " in runner.run(script).stderr
+
     def test_quiet(self, runner: Runner) -> None:
         script = runner.write(TOLD)
         runner.keep(script, TOLD, FLAGS)

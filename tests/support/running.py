@@ -12,6 +12,7 @@ from scripts import script
 
 from transformer.conversion.settings import settings_of
 from transformer.run.cache import key_of, open_cache
+from transformer.run.flags import with_all_that_pays
 from transformer.run.harness.program import Facts
 
 COMMAND = (sys.executable, "-m", "transformer", "run")
@@ -54,7 +55,7 @@ class Runner:
         lines = len(converted.split("\n"))
         facts = facts or Facts(origins=list(range(1, lines + 1)), transforms=[None] * lines)
         source = script.read_bytes()
-        key = key_of(source, script.name, settings_of(script.parent).arguments)
+        key = key_of(source, script.name, with_all_that_pays(settings_of(script.parent)).arguments)
         open_cache(self.cache).put(key, script.name, converted.encode(), facts)
 
     def python(self, *args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

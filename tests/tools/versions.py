@@ -24,6 +24,7 @@ TESTS = (
     "tests/system/test_equality.py",
     "tests/system/test_gymnasium_1.py",
     "tests/system/test_compiled_draws.py",
+    "tests/transforms/test_fused_envs.py",
     "tests/verify/test_emulated.py",
     "tests/verify/test_emulated_cuda.py",
 )

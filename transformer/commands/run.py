@@ -19,6 +19,7 @@ from transformer.commands.selection import selection_options
 from transformer.conversion.settings import settings_of
 from transformer.run import Handover
 from transformer.run.cache import Cache, Cleaned, NotPrivate, default_folder, key_of, open_cache, open_temporary
+from transformer.run.flags import with_all_that_pays
 from transformer.run.start import FILLED, Aside, Job, start, temporary
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def run(
     """Run SCRIPT as its conversion, which is made anew where SCRIPT has changed; what follows `--` are its arguments.
 
     The conversion runs with --compile, and on CUDA with --cudagraphs, under the original's name and in its place:
-    tracebacks, warnings and the names of runs are the original's. It is kept in a folder of the cache that nobody else
+    tracebacks, warnings and the names of runs are the original's. It has --fuse-envs, which changes no bit, unless
+    --no-fuse-envs or --select is given. It is kept in a folder of the cache that nobody else
     can write to; where there is no room for one, for this run alone. `torchrun ... -m transformer run SCRIPT -- ARGS`
     runs it in several processes; `transformer` is this tool's package.
 
@@ -79,7 +81,7 @@ def run(
         raise click.UsageError(f"--flags {flags!r}: {error}") from None
     path = Path(script)
     source = path.read_bytes()
-    options = settings_of(path.parent).overridden(**selection).arguments
+    options = with_all_that_pays(settings_of(path.parent).overridden(**selection)).arguments
     try:
         cache, why = _cache()
     except NotPrivate as error:

@@ -1,16 +1,29 @@
-"""Which of a converted script's flags suit this machine."""
+"""What suits this machine: options of the conversion, and flags of the converted script."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from transformer.conversion.settings import Settings
+
+TAKEN = {"fused-envs": "fused environments"}
+"""Transforms that wait to be asked for elsewhere, as they lengthen the script, and what `run` calls them."""
 _DEVICES = Path("/dev")
 _OFF = frozenset("false no off n f 0".split())
+
+
+def with_all_that_pays(settings: Settings) -> Settings:
+    """The settings, and what gives the same bits sooner where nobody has chosen: nobody reads what `run` executes."""
+    wanted = settings.fuse_envs is None and settings.select is None
+    return replace(settings, fuse_envs=True) if wanted else settings
 
 
 def choose(options: Mapping[str, str], args: Sequence[str], *, cuda: bool) -> list[str]:

@@ -23,12 +23,14 @@ class Circumstances:
     flags: tuple[str, ...]
     args: tuple[str, ...]
     machine: str
+    taken: tuple[str, ...] = ()
+    """What makes the conversion faster beside its flags."""
 
     @staticmethod
-    def of(flags: Sequence[str], args: Sequence[str], *, cuda: bool) -> Circumstances:
+    def of(flags: Sequence[str], args: Sequence[str], taken: Sequence[str], *, cuda: bool) -> Circumstances:
         """Those of a run on this machine."""
         machine = f"{os.cpu_count()} processors, {'CUDA' if cuda else 'no CUDA'}"
-        return Circumstances(tuple(flags), tuple(_that_matter(args)), machine)
+        return Circumstances(tuple(flags), tuple(_that_matter(args)), machine, tuple(taken))
 
 
 def _private(file: str, flags: int) -> int:
@@ -160,6 +162,22 @@ def after(measured: Measured, eager: Measured | None) -> str:
     if measured.warmup > took / 2:
         return f"{done}: as short a run is often faster with --eager. `lean-convert bench` tells when compiling pays"
     return f"{done}; a few iterations with --eager tell what compiling gains"
+
+
+def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -> str:
+    """What was taken beside the flags, and what it has brought; "" where nothing was.
+
+    Args:
+        taken: what was.
+        measured: this run.
+        without: an earlier one that had the same flags, and nothing beside.
+    """
+    if not taken:
+        return ""
+    brought = ""
+    if without is not None and measured.per_iteration > 0:
+        brought = f", {without.per_iteration / measured.per_iteration:.2f}x the pace of an earlier run without"
+    return f". It had {' and '.join(taken)}{brought}"
 
 
 def _speed(measured: Measured) -> str:

@@ -12,6 +12,7 @@ from transformer.diff.outline import outline
 from transformer.recognition.history import History
 from transformer.recognition.refusals import Unconvertible
 from transformer.recognition.roles import Roles
+from transformer.run.flags import TAKEN
 from transformer.run.harness.program import Facts
 from transformer.syntax.tree import Tree
 from transformer.transforms.update.shuffle import ANOTHER_ORDER
@@ -31,6 +32,7 @@ def facts_of(conversion: Conversion) -> Facts:
             isinstance(s.outcome, Applied) and ANOTHER_ORDER in s.outcome.notes for s in conversion.steps
         ),
         headlines=list(conversion.headlines),
+        taken=[TAKEN[s.transform.name] for s in conversion.steps if s.applied and s.transform.name in TAKEN],
     )
 
 

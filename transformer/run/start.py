@@ -18,7 +18,7 @@ from transformer.run.flags import choose, has_cuda
 from transformer.run.harness.execute import absolute, become, execute
 from transformer.run.harness.pace import Measured, Pace
 from transformer.run.harness.program import Damaged, Program
-from transformer.run.payoff import Circumstances, History, after, before, warmed, without_option
+from transformer.run.payoff import Circumstances, History, after, before, beside, warmed, without_option
 
 FILLED = "LEAN_CONVERT_FILLED"
 """The variable that names the temporary cache to a process that begins anew."""
@@ -188,15 +188,16 @@ def _train(job: Job, program: Program, started: float) -> None:
     cuda = has_cuda()
     flags = choose(program.facts.options, job.args, cuda=cuda) if job.flags is None else list(job.flags)
     history = History(job.cache.history(Path(job.script).resolve()))
-    workers = _workers(job, program, history, Circumstances.of(flags, job.args, cuda=cuda))
+    taken = program.facts.taken
+    workers = _workers(job, program, history, Circumstances.of(flags, job.args, taken, cuda=cuda))
     sys.argv[1:1] = [*flags, *workers]
-    shown = " ".join([*flags, *workers]) or "flags off"
+    shown = ", ".join([" ".join([*flags, *workers]) or "flags off", *taken])
     job.tell(f"{job.name} runs converted, {shown}; what is executed: {program.text}")
     if program.facts.another_order:
         job.tell(ANOTHER_ORDER)
     for headline in program.facts.headlines if job.flags != () else ():
         job.tell(headline)
-    circumstances, eagerly = (Circumstances.of(f, (*job.args, *workers), cuda=cuda) for f in (flags, ()))
+    circumstances, eagerly = (Circumstances.of(f, (*job.args, *workers), taken, cuda=cuda) for f in (flags, ()))
     compiled, eager = history.latest(circumstances), history.latest(eagerly)
 
     def begins(iterations: int | None) -> None:
@@ -232,7 +233,8 @@ def _conclude(
         except OSError as error:
             job.tell(f"what was measured is not kept: {error}")
     if circumstances.flags:
-        job.tell(after(measured, eager))
+        without = history.latest(replace(circumstances, taken=()))
+        job.tell(f"{after(measured, eager)}{beside(circumstances.taken, measured, without)}")
 
 
 def _forget_the_package() -> None:

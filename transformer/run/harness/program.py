@@ -38,6 +38,8 @@ class Facts:
     """Whether the minibatches of one seed come in another order than the original's."""
     headlines: list[str] = field(default_factory=list)
     """What of the training is not compiled, because of what, each a sentence."""
+    taken: list[str] = field(default_factory=list)
+    """What makes it faster beside its flags."""
 
     @staticmethod
     def from_json(data: bytes) -> Facts:

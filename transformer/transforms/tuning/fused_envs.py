@@ -23,8 +23,8 @@ INFO = TransformInfo(
     applies=(
         "where training steps a SyncVectorEnv of gymnasium that is made above the training loop of a list of functions "
         "and used for what it offers; and where the script puts no method of its own into wrappers or gymnasium. At "
-        "run time it is for gymnasium 0.29.1, observations that are one array, and wrappers whose type is exactly "
-        "RecordEpisodeStatistics, NormalizeObservation or NormalizeReward; all else is stepped as before"
+        "run time it is for gymnasium 0.29.1 and 1.1 to 1.4, observations that are one array, and wrappers whose type "
+        "is exactly RecordEpisodeStatistics, NormalizeObservation or NormalizeReward; all else is stepped as before"
     ),
     safety=(
         "The wrappers that the script made stay, with all that they keep, so `envs.envs[0].obs_rms` is what it was. Of "
@@ -46,7 +46,7 @@ WRAPPERS = {
 """The wrappers that are stepped by another method, and its name; those that a script does not name are left out."""
 OFFERED = SAME_ELSEWHERE | frozenset("envs call get_attr metadata".split())
 """What may be used of the environments: they and their wrappers are where they were."""
-STEERED = frozenset("step normalize update returns".split())
+STEERED = frozenset("step normalize observation update returns discounted_reward".split())
 """What the emitted methods stand in for, or take to be what wrappers make it."""
 
 
