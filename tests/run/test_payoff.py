@@ -1,5 +1,6 @@
 """Whether compiling pays: what is measured, kept, compared and said."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from running import Runner
 from transformer.run.harness import pace
 from transformer.run.harness.pace import Measured, Pace, Warm, compile_with
 from transformer.run.harness.program import Facts
-from transformer.run.payoff import Circumstances, History, after, before, beside, warmed, without_option
+from transformer.run.payoff import Circumstances, History, after, before, beside, too_short, warmed, without_option
 
 COMPILED = Measured(warmup=40.0, per_iteration=0.5, iterations=100, steps=512.0)
 EAGER = Measured(warmup=4.0, per_iteration=1.0, iterations=100, steps=512.0)
@@ -39,6 +40,28 @@ class TestWhatIsSaid:
         assert after(short, EAGER).startswith("compiling has not paid off: 21 iterations in 50 s")
         assert "as short a run is often faster with --eager" in after(short, None)
         assert after(COMPILED, None).endswith("; a few iterations with --eager tell what compiling gains")
+
+    @pytest.mark.parametrize(
+        ("args", "short"),
+        [
+            (
+                ["--total-timesteps", "30_000"],
+                "30,000 steps are over sooner without compiling, by earlier runs (63 s, ",
+            ),
+            (["--total-timesteps=30000"], "30,000 steps are over sooner"),
+            (["--total-timesteps", "40000"], None),
+            (["--total-timesteps", "40000", "--total_steps", "512"], "512 steps are over sooner"),
+            (["--total-timesteps", "30000", "--total-timesteps", "1e9"], None),
+            (["--total-timesteps"], None),
+            (["--total-episodes", "3"], None),
+            ([], None),
+        ],
+    )
+    def test_a_short_run_does_not_compile(self, args: list[str], short: str | None) -> None:
+        said = too_short(args, COMPILED, EAGER)
+        assert (said is None) == (short is None) and (said or "").startswith(short or "")
+        assert too_short(args, None, EAGER) is too_short(args, COMPILED, None) is None
+        assert too_short(args, replace(COMPILED, steps=None), EAGER) is None
 
     def test_what_was_taken_beside_the_flags(self) -> None:
         assert beside([], COMPILED, EAGER) == ""
@@ -156,10 +179,10 @@ def test_lines_stay_what_they_are() -> None:
 TRAINING = """\
 import sys, time
 steps = 0
-time.sleep(0.3 if sys.argv[1:] == ["--compile"] else 0)
+time.sleep(0.3 if "--compile" in sys.argv else 0)
 for update in range(6):
     steps += 100
-    time.sleep(0.02 if sys.argv[1:] == ["--compile"] else 0.2)
+    time.sleep(0.02 if "--compile" in sys.argv else 0.2)
 """
 
 
@@ -178,6 +201,10 @@ def test_runs_know_of_earlier_ones(runner: Runner) -> None:
     assert "--eager" in third
     last = runner.run(script).stderr
     assert "compiling has paid off" in last
+    short = runner.run(script, script_args=["--total-timesteps", "100"]).stderr
+    assert "100 steps are over sooner without compiling" in short and "runs converted, flags off" in short
+    chosen = runner.run(script, "--flags", "--compile", script_args=["--total-timesteps", "100"]).stderr
+    assert "over sooner" not in chosen and "runs converted, --compile" in chosen
 
 
 class TestWorkers:

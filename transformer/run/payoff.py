@@ -111,6 +111,37 @@ def without_option(args: Sequence[str], option: str) -> tuple[list[str], str | N
     return kept, value
 
 
+def too_short(args: Sequence[str], compiled: Measured | None, eager: Measured | None) -> str | None:
+    """Why a run trains without compiling: it is over sooner so. None where that is not known.
+
+    Args:
+        args: the script's arguments, one of which may say how many steps it trains for.
+        compiled: what an earlier run with the flags that suit this machine measured.
+        eager: what one without them did.
+    """
+    total = _total_steps(args)
+    if total is None or compiled is None or eager is None or not compiled.steps or not eager.steps:
+        return None
+    both = [run.warmup + total / run.steps * run.per_iteration for run in (compiled, eager) if run.steps]
+    if both[0] < both[1]:
+        return None
+    return (
+        f"{total:,} steps are over sooner without compiling, by earlier runs ({_seconds(both[1])}, compiled "
+        f"{_seconds(both[0])}); --flags chooses otherwise"
+    )
+
+
+def _total_steps(args: Sequence[str]) -> int | None:
+    """The number that the last of the options such as --total-timesteps is given."""
+    found = None
+    for option, following in zip(args, [*args[1:], ""], strict=False):
+        name, equals, value = option.partition("=")
+        if name.startswith("--total") and "step" in name:
+            value = (value if equals else following).replace("_", "")
+            found = int(value) if value.isdecimal() else None
+    return found
+
+
 def before(iterations: int | None, compiled: Measured | None, eager: Measured | None) -> str:
     """What is known before training of whether compiling pays.
 

@@ -18,7 +18,7 @@ from transformer.run.flags import choose, has_cuda
 from transformer.run.harness.execute import absolute, become, execute
 from transformer.run.harness.pace import Measured, Pace
 from transformer.run.harness.program import Damaged, Program
-from transformer.run.payoff import Circumstances, History, after, before, beside, warmed, without_option
+from transformer.run.payoff import Circumstances, History, after, before, beside, too_short, warmed, without_option
 
 FILLED = "LEAN_CONVERT_FILLED"
 """The variable that names the temporary cache to a process that begins anew."""
@@ -185,20 +185,24 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
 
 
 def _train(job: Job, program: Program, started: float) -> None:
-    cuda = has_cuda()
+    cuda, taken = has_cuda(), program.facts.taken
     flags = choose(program.facts.options, job.args, cuda=cuda) if job.flags is None else list(job.flags)
     history = History(job.cache.history(Path(job.script).resolve()))
-    taken = program.facts.taken
     workers = _workers(job, program, history, Circumstances.of(flags, job.args, taken, cuda=cuda))
+    circumstances, eagerly = (Circumstances.of(f, (*job.args, *workers), taken, cuda=cuda) for f in (flags, ()))
+    compiled, eager = history.latest(circumstances), history.latest(eagerly)
+    short = too_short(job.args, compiled, eager) if job.flags is None and flags else None
+    if short is not None:
+        flags, circumstances = [], eagerly
     sys.argv[1:1] = [*flags, *workers]
     shown = ", ".join([" ".join([*flags, *workers]) or "flags off", *taken])
     job.tell(f"{job.name} runs converted, {shown}; what is executed: {program.text}")
+    if short is not None:
+        job.tell(short)
     if program.facts.another_order:
         job.tell(ANOTHER_ORDER)
-    for headline in program.facts.headlines if job.flags != () else ():
+    for headline in program.facts.headlines if job.flags != () and short is None else ():
         job.tell(headline)
-    circumstances, eagerly = (Circumstances.of(f, (*job.args, *workers), taken, cuda=cuda) for f in (flags, ()))
-    compiled, eager = history.latest(circumstances), history.latest(eagerly)
 
     def begins(iterations: int | None) -> None:
         if flags:
