@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import cast
 
 import libcst as cst
@@ -135,21 +136,19 @@ def inlined(state: State, only: OnlyCall) -> State:
     # Lines of the body are copies where comments were put above them; what stands in them is the same
     named = [state.source.pairs[alias].node for alias in inlining.aliases]
     kept = without(body, lambda s: any(_first(s) is node for node in named) or _declares(s))
-    test = getattr(state.source.pairs[inlining.guard].node, "test", None) if inlining.guard is not None else None
-    place = next((i for i, line in enumerate(kept) if isinstance(line, cst.If) and line.test is test), len(kept))
+    tests = [getattr(state.source.pairs[guard].node, "test", None) for guard in inlining.guards]
+    places = [i for i, line in enumerate(kept) if isinstance(line, cst.If) and any(line.test is t for t in tests)]
     visited = [cast(Line, line.visit(renamed)) for line in kept]
-    shift = 4 * len(only.function.decorator_list)
+    shift = stmt.col_offset + 4 * len(only.function.decorator_list)
     fit = partial(refit, before=renamed.before, source=state.source, column=only.function.body[0].col_offset)
-    lines = fit(visited[: place + 1], new_column=stmt.col_offset + shift)
-    guarded = fit(visited[place + 1 :], new_column=stmt.col_offset + shift + 4)
+    ends = [0, *(place + 1 for place in places), len(visited)]
+    parts = [fit(visited[i:j], new_column=shift + 4 * n) for n, (i, j) in enumerate(pairwise(ends))]
     for decorator in only.function.decorator_list:
-        lines = [cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(lines))]
+        parts = [[cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(parts[0]))]]
     above = [f"{name} = {state.tree.text(value)}" for name, value in inlining.bindings]
-    below = _assigned(state.tree, inlining, renamed)
-    if guarded:
-        lines = [*lines[:-1], _under_the_opposite(lines[-1], _returning(guarded, _parsed(below)) or _parsed("pass"))]
-    else:
-        lines = _returning(lines, _parsed(below))
+    lines = _returning(parts[-1], _parsed(_assigned(state.tree, inlining, renamed)))
+    for guarding in reversed(parts[:-1]):
+        lines = [*guarding[:-1], _under_the_opposite(guarding[-1], lines or _parsed("pass"))]
     lines = [*_parsed("\n".join(above)), *lines]
     if doc and lines:
         comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))

@@ -38,8 +38,8 @@ class Inlining:
     """What is left of its result to be evaluated where nothing is assigned."""
     aliases: tuple[ast.Assign, ...]
     """Its statements that only gave something another name."""
-    guard: ast.If | None
-    """Its statement `if x: return`, below which the others stand under the opposite condition."""
+    guards: tuple[ast.If, ...]
+    """Its statements `if x: return`, below each of which the others stand under the opposite condition."""
 
 
 def plan(state: State, only: OnlyCall) -> Inlining:
@@ -84,7 +84,7 @@ class _Planner:
         self.check_steady(stmt, names)
         ignored = isinstance(stmt, ast.Expr) and value is not None and any(isinstance(n, ast.Call) for n in walk(value))
         aliases = tuple(s for x, s in self.aliases.items() if x in self.placed)
-        return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None, aliases, self.guard)
+        return Inlining(stmt, names, tuple(bindings), tuple(results), value if ignored else None, aliases, self.guards)
 
     def check(self) -> None:
         """Refuse what only works in a function."""
@@ -105,7 +105,7 @@ class _Planner:
         returns = list(_returns(function))
         last = _tail(function.body)
         for stmt in returns:
-            if stmt is not last and not (self.guard is not None and stmt is self.guard.body[0]):
+            if stmt is not last and not any(stmt is guard.body[0] for guard in self.guards):
                 raise NotInlined(f"line {stmt.lineno} returns before its end")
         if self.kept and self.tree.loops_around(self.call):
             name, line = next(iter(self.kept.items()))
@@ -121,14 +121,12 @@ class _Planner:
             raise NotInlined(f"it stands in {outer.name}(), and is called elsewhere")
 
     @cached_property
-    def guard(self) -> ast.If | None:
-        """The only `if x: return` among the function's statements, where nothing is made of its result."""
-        early = [s for s in self.function.body[:-1] if isinstance(s, ast.If) and isinstance(s.body[0], ast.Return)]
-        if len(early) != 1 or not isinstance(self.tree.parents[self.call], ast.Expr) or self.function.decorator_list:
-            return None
-        first = early[0].body[0]
-        nothing = isinstance(first, ast.Return) and (first.value is None or isinstance(first.value, ast.Constant))
-        return early[0] if nothing and len(early[0].body) == 1 and not early[0].orelse else None
+    def guards(self) -> tuple[ast.If, ...]:
+        """The statements `if x: return` of the function, where nothing is made of its result."""
+        if not isinstance(self.tree.parents[self.call], ast.Expr) or self.function.decorator_list:
+            return ()
+        found = [s for s in self.function.body[:-1] if isinstance(s, ast.If) and len(s.body) == 1 and not s.orelse]
+        return tuple(s for s in found if _returns_nothing(s.body[0]))
 
     def is_owner(self, declaration: ast.Global | ast.Nonlocal) -> bool:
         """Whether the variables that the function binds for others are those of the scope of its call."""
@@ -391,6 +389,10 @@ def _extends(stmt: ast.stmt) -> bool:
 
 def _makes(scope: ast.Module | ast.FunctionDef) -> bool:
     return isinstance(scope, ast.Module) or scope.name in ("__init__", "__post_init__")
+
+
+def _returns_nothing(stmt: ast.stmt) -> bool:
+    return isinstance(stmt, ast.Return) and (stmt.value is None or isinstance(stmt.value, ast.Constant))
 
 
 def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
