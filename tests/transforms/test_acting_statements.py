@@ -391,3 +391,67 @@ def test_what_is_written_may_be_what_is_computed_with(write: str, moves: bool) -
     after = turn("acting-statements", source, ("dissolve", "inline")).after
     moved = after[after.index("def decide") : after.index("for iteration")] if "def decide" in after else ""
     assert ("critic(x + shift)" in moved) == moves
+
+
+ACTOR = """\
+class Actor(nn.Module):
+    def __init__(self, n_in, n_out, width):
+        super().__init__()
+        self.body = net(n_in, n_out, width)
+        self.register_buffer("scale", torch.ones(n_out))
+        self.log_std = nn.Parameter(torch.zeros(n_out))
+
+    def forward(self, x):
+        return Normal(self.scale * self.body(x), self.log_std.exp())
+
+
+"""
+FORWARD = "        return Normal("
+GIVING = {
+    "net(n_obs, n_act, width).to(device), net(": "Actor(n_obs, n_act, width).to(device), net(",
+    "actor(torch.as_tensor(x, dtype=torch.float32, device=device))": "actor(torch.as_tensor(x)).mean",
+    "Normal(actor(x), log_std.exp())": "actor(x)",
+    "Normal(actor(flat_states[i]), log_std.exp())": "actor(flat_states[i])",
+    "[*actor.parameters(), log_std]": "actor.parameters()",
+    "    log_std = nn.Parameter(torch.full((n_act,), -0.5, device=device))\n": "",
+    "@torch.no_grad()\ndef test_return": f"{ACTOR}@torch.no_grad()\ndef test_return",
+}
+
+
+def giving(old: str = "", new: str = "") -> str:
+    """The script with a network that returns a distribution."""
+    source = WRITTEN_OUT
+    for before, after in {**GIVING, old: new}.items() if old else GIVING.items():
+        assert source.count(before) == 1, before
+        source = source.replace(before, after)
+    return source
+
+
+def test_a_network_may_return_the_distribution() -> None:
+    after = converted(giving())
+    assert DECIDED.replace("Normal(actor(x), log_std.exp())", "actor(x)") in after
+    assert "policy = " not in turn("policy", giving(), ("dissolve", "inline")).after
+
+
+def test_what_a_generator_reads_stays_a_result() -> None:
+    old = '        print(f"iteration'
+    source = giving(old, f'        print(", ".join(str(logprob) for _ in range(2)))\n{old}').replace(
+        "logprobs[step] = dist.log_prob(action).sum(-1)", "logprob = dist.log_prob(action).sum(-1)"
+    )
+    assert "return action, logprob, value\n" in converted(source)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (FORWARD, f"        self.register_buffer('scale', x)\n{FORWARD}"),
+        (FORWARD, f"        other.register_buffer('scale', x)\n{FORWARD}"),
+        ('self.register_buffer("scale"', "n_in.register_buffer('scale'"),
+        ('self.register_buffer("scale"', "self.register_buffer(n_in"),
+        ('self.register_buffer("scale", torch.ones(n_out))', "more = self.register_buffer"),
+        (FORWARD, f"        self.scale += 1\n{FORWARD}"),
+        (FORWARD, f"        self.scale.add_(1)\n{FORWARD}"),
+    ],
+)
+def test_a_buffer_that_is_set_otherwise(old: str, new: str) -> None:
+    held_back(giving(old, new))

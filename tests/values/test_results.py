@@ -147,3 +147,24 @@ def test_tensors(body: str, tensor: bool) -> None:
 def test_tensors_among_others(place: int, tensor: bool) -> None:
     assert results("return x, Categorical(logits=x)").is_tensor(place, 2) is tensor
     assert results("return x, Categorical(logits=x), 1").is_tensor(place, 2)  # another number of them: nothing is known
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "distribution"),
+    [
+        ("return Categorical(logits=x)", None, True),
+        ("d = torch.distributions.Normal(x, 1.0)\nreturn d", None, True),
+        ("if y is None:\n    return Categorical(logits=x)\nreturn Categorical(probs=x)", None, True),
+        ("return Categorical(logits=x), self.critic(x)", 0, True),
+        ("return Categorical(logits=x), self.critic(x)", 1, False),
+        ("return Categorical(logits=x), self.critic(x)", None, False),
+        ("if y is None:\n    return x\nreturn Categorical(probs=x)", None, False),
+        ("d = Categorical(logits=x)\nfor d in y:\n    pass\nreturn d", None, False),
+        ("return torch.distributions.kl_divergence(x, y)", None, False),
+        ("return y", None, False),
+        ("pass", None, False),
+    ],
+)
+def test_a_distribution(body: str, place: int | None, distribution: bool) -> None:
+    assert results(body).is_distribution(place, 2) is distribution
+    assert not results(body, call="agent.unknown(obs)").is_distribution(place, 2)

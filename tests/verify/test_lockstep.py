@@ -134,8 +134,13 @@ def test_right_graphs_are_equal(training: Training, tmp_path: Path) -> None:
         lambda mean: mean[0, 0].item(),
         lambda mean: {"action": mean.numpy().argmax(-1)},
         lambda mean: bool(mean[0, 0] > 0),
+        lambda mean: torch.distributions.Normal(mean, 1.0),
+        lambda mean: torch.distributions.Independent(torch.distributions.Normal(mean, 1.0), 1),
+        lambda mean: (torch.distributions.Categorical(logits=mean), 3),
     ],
-    ids=["an array", "a row", "lists", "a number", "whole numbers", "a truth value"],
+    ids="an array,a row,lists,a number,whole numbers,a truth value,a distribution,one of rows,one of choices".split(
+        ","
+    ),
 )
 def test_arrays_and_numbers_are_compared(training: Training, tmp_path: Path, make: Callable[..., Any]) -> None:
     def act(obs: torch.Tensor) -> Any:

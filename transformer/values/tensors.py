@@ -14,7 +14,7 @@ from transformer.facts.torch_api import OF, names
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
-from transformer.values.networks.results import Results
+from transformer.values.networks.results import DISTRIBUTIONS, Results
 
 HOST_METHODS = names("tensor", memory="number") | {"numpy"}
 """Methods of tensors that return no tensor."""
@@ -364,20 +364,29 @@ class Tensors:
     def distributions(self, node: ast.expr, stmt: ast.stmt) -> list[tuple[ast.Call, ast.stmt]]:
         """The calls that make what an expression is at `stmt`, with their statements; none if others may make it.
 
-        They call classes of torch.distributions.
+        They call classes of torch.distributions, or networks that return such.
         """
         if isinstance(node, ast.Name):
             found = list[tuple[ast.Call, ast.stmt]]()
             for bound in self.bindings(node.id, stmt):
                 made = list(values(bound, node.id)) if bound is not None else []
-                calls = [c for v in made if isinstance(v, ast.Call) for c in self.distributions(v, bound or stmt)]
+                place = _place(bound, node.id) if bound is not None else (None, 0)
+                calls = [c for v in made if isinstance(v, ast.Call) for c in self._distribution(v, bound, place)]
                 if not made or len(calls) != len(made):
                     return []
                 found += calls
             return found
-        name = self._tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
-        made_here = name.startswith("torch.distributions.") and name.rpartition(".")[2][:1].isupper()
-        return [(node, stmt)] if made_here and isinstance(node, ast.Call) else []
+        return self._distribution(node, stmt, (None, 0)) if isinstance(node, ast.Call) else []
+
+    def _distribution(
+        self, call: ast.Call, stmt: ast.stmt | None, place: tuple[int | None, int]
+    ) -> list[tuple[ast.Call, ast.stmt]]:
+        if self.produced(call):
+            made = Results(self._roles, call).is_distribution(*place)
+        else:
+            name = self._tree.qualified(call.func) or ""
+            made = name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2][:1].isupper() and place[0] is None
+        return [(call, stmt)] if made and stmt is not None else []
 
     def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:
         """Whether a function of the file, given these arguments, returns a tensor, or one in a place among `count`."""

@@ -115,7 +115,8 @@ def lockstep_check(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] 
         return Check(name, "not run", rows, reason=_idle(idle, lockstep.iterations), lockstep=lockstep, notes=notes)
     compared = {e.function for e in lockstep.errors}
     if unseen := [f"{f.name}()" for f in lockstep.functions if f.calls and f.name not in compared]:
-        reason = f"not compared: {', '.join(unseen)} changes no parameter, and returns no tensor, array or number"
+        what = "changes no parameter, and returns no tensor, array, number or distribution"
+        reason = f"not compared: {', '.join(unseen)} {what}"
         return Check(name, "not run", rows, reason=reason, lockstep=lockstep, notes=notes)
     return Check(name, "equal", rows, lockstep=lockstep, notes=notes)
 

@@ -172,8 +172,8 @@ def _is_plain(tree: Tree, function: ast.FunctionDef) -> bool:
 
 
 def _nests(body: Sequence[ast.stmt]) -> bool:
-    """Whether code holds what may see its variables later, or in another way."""
-    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp, ast.NamedExpr)
+    """Whether code holds what may bind its variables, or see them, in another way than by reading their names."""
+    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.NamedExpr)
     others = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete)
     return any(
         isinstance(n, (*scopes, *others)) or (isinstance(n, ast.Name) and n.id in ("locals", "eval", "exec", "vars"))

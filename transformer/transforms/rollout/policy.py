@@ -15,6 +15,7 @@ from transformer.syntax.rewrite import Edits
 from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.waits import arguments
+from transformer.values.networks.results import Results
 from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
@@ -61,6 +62,8 @@ def apply(state: State) -> Rewrite:
     bare = next((c for c in calls if not without_gradients(tree, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
+    if all(Results(roles, call).is_distribution(None) for call in calls):
+        raise Skip(f"{ast.unparse(callee)}() returns a distribution: the draw, which decides, stands behind the call")
     _check_constant(roles, callee)
     edits, policy = Edits(state.source), tree.names.fresh("policy")
     for call in calls:

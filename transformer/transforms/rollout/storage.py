@@ -589,7 +589,7 @@ class _Rows:
             return kept and any(self.hold(a, stmt, depth) for a in call.args)
         if call.func.attr in OF["distribution"] and (made := self.tensors.distributions(call.func.value, stmt)):
             several = OF["distribution"][call.func.attr].draws and (call.args or call.keywords)
-            given = [[*c.args, *(k.value for k in c.keywords)] for c, _ in made]
+            given = [[c, *c.args, *(k.value for k in c.keywords)] for c, _ in made]  # or a network makes it, of rows
             holds = (any(self.hold(a, at, depth - 1) for a in g) for g, (_, at) in zip(given, made, strict=True))
             return depth > 0 and not several and all(holds)
         kept = call.func.attr in RESHAPES or call.func.attr in ELEMENTWISE or _keeps_rows(call)

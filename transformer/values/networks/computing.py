@@ -21,6 +21,7 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Scope
 from transformer.values.networks.attributes import CONTAINERS, MODULE, NUMBER, Frame, Unknown, Values, kept_by, no_class
+from transformer.values.networks.results import DISTRIBUTIONS, Results
 from transformer.values.networks.sealed import (
     FUNCTIONS,
     METHODS,
@@ -37,7 +38,6 @@ MAKING = frozenset({"torch.Tensor", *OF_TYPE, *(f"torch.{n}" for n in names("tor
 """Functions that make a tensor of what the host holds."""
 MOMENTS = frozenset("T loc logits mean mode probs scale stddev variance".split())
 """Attributes of tensors and of distributions that are tensors."""
-DISTRIBUTIONS = "torch.distributions."
 CHANGES = names("tensor", memory=("new", "shared"))
 """What a tensor is asked for on its way out of a computation."""
 
@@ -125,6 +125,10 @@ class Computing:
         name = meaning(self._tree, value.func) if isinstance(value, ast.Call) else ""
         if name.startswith(DISTRIBUTIONS):
             self.distributions.update(bound)
+        elif isinstance(value, ast.Call) and self._is_network(value):
+            places = [(None, 1)] if len(bound) == 1 else [(place, len(bound)) for place in range(len(bound))]
+            results = Results(self._roles, value)
+            self.distributions.update(n for n, at in zip(bound, places, strict=True) if not results.is_tensor(*at))
 
     def _expression(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Constant):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from transformer.dataflow.access import access
 from transformer.dataflow.memory import may_be_given, roots
 from transformer.facts.torch_api import NEW, REDUCES, VIEWS, layers, names
 from transformer.recognition.changes import GROWING
@@ -24,6 +25,7 @@ LAYERS = layers(memory="new")
 """A module made of one of these computes a new tensor."""
 MADE_FOR_INDEX = ("torch.arange",)
 """Functions of torch whose results have a dimension, as an index."""
+DISTRIBUTIONS = "torch.distributions."
 HOST = frozenset("float int bool str len list tuple dict set range".split())
 
 
@@ -97,6 +99,28 @@ class Results:
                 found.append(value.elts[place])
         return not any(self._is_other(value, self._method) for value in found)
 
+    def is_distribution(self, place: int | None, count: int = 1) -> bool:
+        """Whether a result is a distribution of torch, which the method makes; so it is not known of what others make.
+
+        A name must be given such a value alone.
+        """
+        if self._method is None:
+            return False
+        returns = [s.value for s in statements(self._method.body) if isinstance(s, ast.Return)]
+        parts = [
+            v if place is None else v.elts[place] if isinstance(v, ast.Tuple) and len(v.elts) == count else None
+            for v in returns
+        ]
+        return bool(parts) and all(p is not None and self._makes_distribution(p, self._method) for p in parts)
+
+    def _makes_distribution(self, node: ast.expr, method: ast.FunctionDef) -> bool:
+        if isinstance(node, ast.Name) and node.id not in parameters(method):
+            bound = [s for s in statements(method.body) if node.id in access(s).binds]
+            found = _assigned(node.id, method)
+            return len(found) == len(bound) > 0 and all(self._makes_distribution(v, method) for v in found)
+        name = self._tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+        return name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2][:1].isupper()
+
     def _is_other(self, node: ast.expr, method: ast.FunctionDef, depth: int = 4) -> bool:
         """Whether an expression of a method is certainly no tensor."""
         if isinstance(node, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.JoinedStr)):
@@ -108,7 +132,7 @@ class Results:
         if isinstance(node.func, ast.Name) and (node.func.id in HOST or node.func.id in self._tree.classes):
             return True
         qualified = self._tree.qualified(node.func) or ""
-        other = qualified.startswith(("torch.distributions.", "numpy.", "math."))
+        other = qualified.startswith((DISTRIBUTIONS, "numpy.", "math."))
         return other or (isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist", "numpy"))
 
     def _find(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:

@@ -50,7 +50,8 @@ def overlooked(tree: Tree) -> str | None:
     for node in tree.nodes:
         if isinstance(node, ast.Attribute):
             sets = node.attr in OVERRIDDEN and not isinstance(node.ctx, ast.Load)
-            if sets or node.attr in REACHING or (node.attr == "apply" and not _initializes(tree, node)):
+            reaches = node.attr in REACHING and not _registers_buffer(tree, node)
+            if sets or reaches or (node.attr == "apply" and not _initializes(tree, node)):
                 return f"line {node.lineno} uses {node.attr}"
         elif isinstance(node, ast.Name) and node.id in BY_TEXT and not is_vars_of_options(tree, node):
             return f"line {node.lineno} uses {node.id}"
@@ -61,6 +62,20 @@ def overlooked(tree: Tree) -> str | None:
             if not all(isinstance(c, ast.Name) and c.id in NO_RESULT for c in caught):
                 return f"line {node.lineno} catches what a computation may raise"
     return None
+
+
+def _registers_buffer(tree: Tree, register: ast.Attribute) -> bool:
+    """Whether a constructor gives its own object a tensor: `self.register_buffer("scale", scale)`."""
+    call, scope = tree.parents[register], tree.scope_of(register)
+    own = first_parameter(scope) if isinstance(scope, ast.FunctionDef) and scope.name == "__init__" else None
+    return (
+        register.attr == "register_buffer"
+        and isinstance(register.value, ast.Name)
+        and register.value.id == own
+        and isinstance(call, ast.Call)
+        and call.func is register
+        and isinstance(call.args[0] if call.args else None, ast.Constant)
+    )
 
 
 def _initializes(tree: Tree, apply: ast.Attribute) -> bool:

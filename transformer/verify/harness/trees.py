@@ -52,7 +52,7 @@ def _copied_arrays(tree: Any) -> Any:
 
 
 def named_values(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor, array of numbers and number, as a tensor, with the path that leads to it.
+    """Every tensor, array of numbers and number, as a tensor, with the path that leads to it; distributions hold some.
 
     What is on the host and no whole number was computed by networks in float32, and is rounded to that.
     """
@@ -70,6 +70,9 @@ def named_values(tree: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     elif isinstance(tree, (tuple, list)):
         for i, part in enumerate(tree):
             yield from named_values(part, f"{name}[{i}]")
+    elif isinstance(tree, torch.distributions.Distribution):
+        for parameter in (*tree.arg_constraints, *(["base_dist"] if hasattr(tree, "base_dist") else [])):
+            yield from named_values(getattr(tree, parameter), f"{name}.{parameter}")
 
 
 def _is_tensordict(tree: Any) -> bool:
