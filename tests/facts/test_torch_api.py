@@ -778,6 +778,9 @@ def _of_layer(name: str) -> tuple[Tensor, ...]:
     sizes = next((size for size in "123" if name.endswith(f"{size}d")), None)
     if name == "Embedding":
         return (torch.arange(9),)
+    if name.endswith("Loss"):
+        target = torch.arange(9) % 3 if name == "NLLLoss" else torch.rand(9, 3)
+        return (torch.rand(9, 3), target)
     if sizes is not None or name in ("GroupNorm", "PixelShuffle", "Upsample"):
         return (torch.randn(9, 4, *[6] * int(sizes or 2)),)
     return (torch.randn(9, 3),) * (2 if name == "Bilinear" else 1)

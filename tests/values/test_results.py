@@ -8,7 +8,8 @@ import pytest
 from scripts import PARTS
 from states import more, state
 
-from transformer.values.networks.results import Results
+from transformer.syntax.tree import Tree
+from transformer.values.networks.results import Results, kept_network, loss_called
 
 AGENT = PARTS["agent"]
 INIT = "super().__init__()\n"
@@ -168,3 +169,52 @@ def test_tensors_among_others(place: int, tensor: bool) -> None:
 def test_a_distribution(body: str, place: int | None, distribution: bool) -> None:
     assert results(body).is_distribution(place, 2) is distribution
     assert not results(body, call="agent.unknown(obs)").is_distribution(place, 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "function"),
+    [
+        ("criterion = nn.MSELoss()\ncriterion(a, b)", "mse_loss"),
+        ("criterion: object = 3\ncriterion = nn.SmoothL1Loss(beta=2.0)\ncriterion(a, b)", ""),
+        (
+            "class A:\n    def __init__(self):\n        self.loss = nn.CrossEntropyLoss()\n\nA().loss(a, b)",
+            "cross_entropy",
+        ),
+        ("loss, other = nn.HuberLoss(), 3\nloss(a, b)", "huber_loss"),
+        ("criterion = nn.MSELoss()\ncriterion = nn.MSELoss(reduction='sum')\ncriterion(a, b)", "mse_loss"),
+        ("criterion = nn.MSELoss()\ncriterion = nn.L1Loss()\ncriterion(a, b)", ""),
+        ("criterion = MSELoss()\ncriterion(a, b)", ""),
+        ("criterion = nn.KLDivLoss()\ncriterion(a, b)", ""),
+        ("criterion = nn.MSELoss()\ndef f(criterion):\n    criterion(a, b)", ""),
+        ("criterion = nn.MSELoss()\nfor criterion in many:\n    criterion(a, b)", ""),
+        ("class A:\n    def loss(self, a, b): ...\n\nb.loss = nn.MSELoss()\nA().loss(a, b)", ""),
+        ("criterion = nn.Linear(2, 1)\ncriterion(a)", ""),
+    ],
+)
+def test_a_loss_that_the_script_has_made(code: str, function: str) -> None:
+    tree = Tree(f"from torch import nn\n{code}\n")
+    (call,) = (n for n in tree.of(ast.Call) if ast.unparse(n).endswith(("(a, b)", "(a)")))
+    assert loss_called(tree, call.func) == (f"torch.nn.functional.{function}" if function else "")
+
+
+@pytest.mark.parametrize(
+    ("kept", "more", "known"),
+    [
+        ("self.critic_net = Agent(envs).to(device)", "", True),
+        ("self.critic_net = Agent(envs)", "keeper.critic_net = None", False),
+        ("self.critic_net = make()", "", False),
+        ("self.critic_net = [Agent(envs)]", "", False),
+        ("self.critic_net = envs", "", False),
+        ("self.other = Agent(envs)", "", False),
+        ("self.critic_net = Keeper", "", False),
+    ],
+)
+def test_a_network_that_an_object_keeps(kept: str, more: str, known: bool) -> None:
+    keeper = f"class Keeper:\n    def __init__(self):\n        {kept}\n\n\n"
+    made = state(functions=keeper, before_loop=f"keeper = Keeper()\n{more}\nseen = keeper.critic_net(next_obs)")
+    (call,) = (n for n in made.tree.of(ast.Call) if ast.unparse(n.func) == "keeper.critic_net")
+    cls = kept_network(made.roles, call.func)
+    assert (cls is not None and cls.name == "Agent") == known
+    assert (
+        Results(made.roles, call).called[0] is not None and Results(made.roles, call).called[1] is not None
+    ) is False

@@ -196,6 +196,7 @@ LAYERS = (
     Layers("Hardsigmoid PixelShuffle Unflatten Upsample ZeroPad2d", "shared"),
     Layers("Bilinear Conv1d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d MaxPool1d MaxPool3d"),
     Layers("AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d"),
+    Layers("BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss"),
     Layers("Embedding GRU GRUCell GroupNorm LSTM LSTMCell RNN RNNCell"),
 )
 
@@ -275,6 +276,17 @@ def _says(row: Row | Layers | Optimizers, facts: Mapping[str, object]) -> bool:
     )
 
 
+LOSSES = {
+    "BCELoss": "binary_cross_entropy",
+    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "CrossEntropyLoss": "cross_entropy",
+    "HuberLoss": "huber_loss",
+    "L1Loss": "l1_loss",
+    "MSELoss": "mse_loss",
+    "NLLLoss": "nll_loss",
+    "SmoothL1Loss": "smooth_l1_loss",
+}
+"""Modules of torch.nn that are losses, and the functions of torch.nn.functional that they compute."""
 NEW = methods(memory=("new", "number"))
 """Methods whose results share no memory with what they are called on, whatever that is."""
 VIEWS = names("tensor", memory="shared") - {"numpy"}

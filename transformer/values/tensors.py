@@ -14,7 +14,7 @@ from transformer.facts.torch_api import OF, names
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
-from transformer.values.networks.results import DISTRIBUTIONS, Results
+from transformer.values.networks.results import DISTRIBUTIONS, Results, kept_network, loss_called
 
 HOST_METHODS = names("tensor", memory="number") | {"numpy"}
 """Methods of tensors that return no tensor."""
@@ -76,10 +76,14 @@ class Tensors:
         if not isinstance(node, ast.Call):
             return False
         func = node.func
+        if kept_network(self._roles, func) is not None:
+            return True
         if isinstance(func, ast.Attribute):
             if func.attr in NETWORK_METHODS:
                 return False
             func = func.value
+        if kept_network(self._roles, func) is not None:
+            return True
         return isinstance(func, ast.Name) and func.id in self._producers
 
     def must_be_tensor(self, node: ast.expr) -> bool:
@@ -348,6 +352,8 @@ class Tensors:
             return True
         if self._is_env(node, "step"):
             return False
+        if loss_called(self._tree, node.func):
+            return True
         if isinstance(node.func, ast.Name) and node.func.id not in self._functions:
             return self._returns_tensor(node, stmt)
         if not isinstance(node.func, ast.Attribute):

@@ -110,11 +110,13 @@ def apply(state: State) -> Rewrite:
         code = render("finite", flags=either, network=network)
         edits.before(roles.outermost.body[0], code)
         notes.append(
-            f"distributions check nothing with a flag: where {network} is NaN, the script stops when the next "
+            f"under a flag distributions check nothing: where {network} is NaN, the script stops when the next "
             "iteration begins, and not at once"
         )
     elif computing is None and checks and not per_rollout:
-        notes.append("distributions check nothing with a flag: where a network is NaN, training goes on")
+        notes.append(
+            "under a flag distributions check nothing: where a network is NaN, training goes on, without the error"
+        )
     floating = [tree.definition(name) for name in functions if name in facts.present_rates]
     present = tree.names.fresh("at_present_rate")
     if floating:

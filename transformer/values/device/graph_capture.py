@@ -39,7 +39,7 @@ from transformer.values.device.waits import (
     parts_of,
 )
 from transformer.values.networks.attributes import MODULE, Frame, Unknown, Values, no_class
-from transformer.values.networks.results import Results
+from transformer.values.networks.results import Results, loss_called
 
 NUMBERS = frozenset("float int bool".split())
 """Builtins that read a tensor, where they are given one."""
@@ -250,6 +250,8 @@ class Capture:
                 self._unsampled = ast.unparse(call.func)
 
     def _call_of_name(self, call: ast.Call, name: str, part: _Part) -> str | None:
+        if loss_called(self._tree, call.func):
+            return None
         if name in NUMBERS:
             host = all(is_host_number(self._tree, a) for a in call.args)
             return None if host else f"reads {ast.unparse(call)} on the host"
@@ -267,6 +269,8 @@ class Capture:
 
     def _call_of_method(self, call: ast.Call, func: ast.Attribute, part: _Part) -> str | None:
         method, owner, receiver = func.attr, root(func), ast.unparse(func.value)
+        if loss_called(self._tree, func):
+            return None
         if method in READS:
             return f"reads {receiver} on the host"
         if method in ("type", "to") and any(is_host(self._tree, a) for a in arguments(call)):

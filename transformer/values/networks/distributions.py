@@ -6,6 +6,7 @@ import ast
 
 from transformer.facts.torch_api import CHECKED_ALONE
 from transformer.recognition.roles import Roles
+from transformer.syntax.query import pairwise
 from transformer.syntax.tree import Tree
 
 MODULE = "torch.distributions."
@@ -16,6 +17,10 @@ NOT_MADE = frozenset(["Distribution"])
 def may_make(roles: Roles) -> bool:
     """Whether training may make a distribution: the file speaks of them, or a network's class stands in another."""
     made = [value for name in roles.modules for _, value in roles.assignments(name)]
+    kept = {path.rpartition(".")[2] for path in roles.networks if path.startswith("self.")}
+    if kept:  # self.actor = Actor(): an agent keeps them
+        stores = [(t, v) for s in roles.tree.of(ast.Assign) for t, v in pairwise(s) if isinstance(t, ast.Attribute)]
+        made += [value for target, value in stores if isinstance(target, ast.Attribute) and target.attr in kept]
     here = bool(made) and all(roles.tree.constructor(value) is not None for value in made)
     return not here or "distributions" in roles.tree.code
 

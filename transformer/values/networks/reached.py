@@ -20,6 +20,7 @@ from transformer.facts.torch_api import OF, names
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, calls_method, names_in, parameters, root, statements, unparse, walk
+from transformer.values.networks.results import loss_called
 
 WAYS = 64
 """So many ways through the conditions of an update are gone through."""
@@ -696,7 +697,7 @@ class _Way:
             return PLAIN
         given = [self._value(frame, a, depth) for a in call.args]
         given += [self._value(frame, k.value, depth) for k in call.keywords]
-        called = self._tree.qualified(func) or ""
+        called = self._tree.qualified(func) or loss_called(self._tree, func)
         if called:
             return self._of_library(called, call, given)
         if isinstance(func, ast.Name) and func.id not in frame.values:

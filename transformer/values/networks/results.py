@@ -6,7 +6,7 @@ import ast
 
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import may_be_given, roots
-from transformer.facts.torch_api import NEW, REDUCES, VIEWS, layers, names
+from transformer.facts.torch_api import LOSSES, NEW, REDUCES, VIEWS, layers, names
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -14,10 +14,14 @@ from transformer.syntax.query import (
     calls_method,
     children,
     first_parameter,
+    pairwise,
     parameters,
     statements,
+    unparse,
     walk,
 )
+from transformer.syntax.tree import Tree
+from transformer.values.networks.attributes import kept_by
 
 NEW_OF_TORCH = names("torch", memory="new")
 NEW_OF_FUNCTIONAL = names("functional", memory="new")
@@ -27,6 +31,49 @@ MADE_FOR_INDEX = ("torch.arange",)
 """Functions of torch whose results have a dimension, as an index."""
 DISTRIBUTIONS = "torch.distributions."
 HOST = frozenset("float int bool str len list tuple dict set range".split())
+
+
+def loss_called(tree: Tree, func: ast.expr) -> str:
+    """The function that a loss of torch computes, which the script has made and calls: `criterion = nn.MSELoss()`.
+
+    "" where the name, or the attribute, may be something else.
+    """
+    if not isinstance(func, (ast.Name, ast.Attribute)):
+        return ""
+    kind, name = type(func), func.id if isinstance(func, ast.Name) else func.attr
+    same = [n for n in tree.of(kind) if (n.id if isinstance(n, ast.Name) else n.attr) == name]
+    stores = [n for n in same if not isinstance(n.ctx, ast.Load)]
+    values = [v for stmt in tree.of(ast.Assign) for target, v in pairwise(stmt) if target in stores]
+    given = isinstance(func, ast.Name) and any(a.arg == name for a in tree.of(ast.arg))
+    if given or not stores or len(values) != len(stores) or tree.methods(name):
+        return ""
+    classes = {tree.qualified(v.func) or "" if isinstance(v, ast.Call) else "" for v in values}
+    module, _, last = classes.pop().rpartition(".") if len(classes) == 1 else ("", "", "")
+    return f"torch.nn.functional.{LOSSES[last]}" if module == "torch.nn" and last in LOSSES else ""
+
+
+def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
+    """The class of the network that `agent.critic` is: the agent's constructor alone sets it, and makes it there.
+
+    None where it may be something else.
+    """
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return None
+    tree, made = roles.tree, roles.only_value(node.value.id)
+    call = tree.constructor(made) if made is not None else None
+    owner = tree.classes[unparse(call.func)] if call is not None else None
+    if owner is None or roles.is_module(owner):
+        return None
+    stores = [n for n in tree.of(ast.Attribute) if n.attr == node.attr and not isinstance(n.ctx, ast.Load)]
+    constructors = [s for s in owner.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"]
+    kept = [value for one in constructors for name, value in kept_by(one) if name == node.attr]
+    if len(kept) != 1 or len(stores) != 1 or kept[0] is None or tree.methods(node.attr):
+        return None
+    value: ast.expr = kept[0]
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda"):
+        value = value.func.value
+    cls = tree.classes.get(unparse(value.func)) if isinstance(value, ast.Call) else None
+    return cls if cls is not None and roles.is_module(cls) else None
 
 
 class Results:
@@ -137,6 +184,10 @@ class Results:
 
     def _find(self) -> tuple[ast.ClassDef | None, ast.FunctionDef | None]:
         """The class and the method that the call runs, through the policy's name."""
+        node = self._call.func
+        for network, called in ((node, "forward"), (getattr(node, "value", node), getattr(node, "attr", ""))):
+            if (kept := kept_network(self._roles, network)) is not None:
+                return kept, self._method_of(kept, called)
         facts, func = self._roles.history, ast.unparse(self._call.func)
         func = facts.policy_target or func if func == facts.policy else func
         name, _, method = func.partition(".")
