@@ -27,6 +27,7 @@ def test_what_is_added_is_not() -> None:
         "names = globals",
         "vars()",
         "vars(m)\nimport m",
+        "vars(make())",
         "tools = [eval]",
         "import builtins\nbuiltins.eval(x)",
         "import builtins as b\ngetattr(b, x)",
@@ -47,6 +48,7 @@ def test_ways_to_reach_variables(code: str) -> None:
     "code",
     [
         "vars(args)",
+        "Config(**vars(parser.parse_args()))",
         "model.eval()",
         "import sys\nsys.exit(1)\nprint(x, file=sys.stdout)",
         "import inspect\ninspect.signature(f)",

@@ -455,3 +455,54 @@ def test_what_a_generator_reads_stays_a_result() -> None:
 )
 def test_a_buffer_that_is_set_otherwise(old: str, new: str) -> None:
     held_back(giving(old, new))
+
+
+LOOP = """\
+        for m in self.modules():
+            if isinstance(m, nn.Linear):
+                nn.init.orthogonal_(m.weight, 2**0.5)
+"""
+BUFFER = '        self.register_buffer("scale"'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LOOP,
+        f"{LOOP}                m.bias.data.zero_()\n",
+        "        nn.init.zeros_(self.log_std)\n",
+    ],
+)
+def test_a_constructor_may_write_values_into_all_parameters(line: str) -> None:
+    assert "def decide" in converted(giving(BUFFER, f"{line}{BUFFER}".replace("log_std", "body[0].weight")))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{LOOP}                m.bias = None\n",
+        f"{LOOP}                m.register_forward_hook(print)\n",
+        f"{LOOP}                m.requires_grad_(False)\n",
+        f"{LOOP}                parts.append(m)\n",
+        "        self.parts = list(self.modules())\n",
+        "        parts = self.modules\n",
+    ],
+)
+def test_a_constructor_that_does_more_with_all_parts(line: str) -> None:
+    held_back(giving(BUFFER, f"{line}{BUFFER}"))
+
+
+def test_an_object_may_keep_the_buffers_and_the_network_return_more() -> None:
+    source = giving(FORWARD, "        return self.log_std, Normal(").replace("= actor(x)", "= actor(x)[1]")
+    assert "dist = actor(x)[1]" in source
+    source = source.replace("dist = actor(x)[1]", "spread, dist = actor(x)").replace(
+        "actor(torch.as_tensor(x)).mean", "x"
+    )
+    source = source.replace("logprobs[step] =", "kept.logprobs[step] =").replace(
+        "    batch, minibatch =", "    kept = Kept(horizon, n_envs)\n    batch, minibatch =", 1
+    )
+    kept = "class Kept:\n    def __init__(self, n, m):\n        self.logprobs = torch.zeros(n, m)\n\n\n"
+    after = converted(source.replace("def net(", f"{kept}def net(", 1))
+    assert "        logprob = dist.log_prob(action).sum(-1)\n" in after[after.index("def decide") :]
+    assert "kept.logprobs[step] = logprob\n" in after
+    assert "policy = " not in turn("policy", source, ("dissolve", "inline")).after

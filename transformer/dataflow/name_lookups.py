@@ -193,6 +193,8 @@ def _is_of_an_object(tree: Tree, name: ast.Name) -> bool:
     """Whether a name is that of `vars(args)` or `dir(args)`, whose argument is no module; or a name of the script's."""
     if not isinstance(name.ctx, ast.Load):
         return False
+    if is_vars_of_options(tree, name):
+        return True
     call = tree.parents[name]
     if isinstance(call, ast.Call) and asked_name(tree.parents[call]) is not None:
         return True  # `"x" in locals()` is a read of x, which analyses see

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -144,7 +145,9 @@ def inlined(state: State, only: OnlyCall) -> State:
     ends = [0, *(place + 1 for place in places), len(visited)]
     parts = [fit(visited[i:j], new_column=shift + 4 * n) for n, (i, j) in enumerate(pairwise(ends))]
     for decorator in only.function.decorator_list:
-        parts = [[cst.With([cst.WithItem(cst.parse_expression(ast.unparse(decorator)))], cst.IndentedBlock(parts[0]))]]
+        ranges = [n for n in state.tree.of(ast.Name) if n.id == "range"]
+        apart = all(state.tree.names.builtin(n) == "range" for n in ranges)
+        parts = [_under(ast.unparse(decorator), parts[0], apart=apart)]
     above = [f"{name} = {state.tree.text(value)}" for name, value in inlining.bindings]
     lines = _returning(parts[-1], _parsed(_assigned(state.tree, inlining, renamed)))
     for guarding in reversed(parts[:-1]):
@@ -156,6 +159,37 @@ def inlined(state: State, only: OnlyCall) -> State:
     edits.replace(stmt, lines or "pass")
     edits.remove(only.function)
     return state.after(edits)
+
+
+def _under(context: str, lines: Sequence[Line], *, apart: bool) -> list[Line]:
+    """Lines in a `with` block; of a loop that steps an environment the body alone, so that the loop stands by itself.
+
+    Args:
+        context: what is entered.
+        lines: what stands in it.
+        apart: whether `range` is Python's own, and so computes nothing that the context would be for.
+    """
+
+    def inside(block: Sequence[Line]) -> Line:
+        return cst.With([cst.WithItem(cst.parse_expression(context))], cst.IndentedBlock(block))
+
+    found, rest = list[Line](), list[Line]()
+    for line in lines:
+        if apart and isinstance(line, cst.For) and isinstance(line.body, cst.IndentedBlock) and _steps(line):
+            found += [inside(rest)] if rest else []
+            body = inside(cast(Sequence[Line], line.body.body))
+            found.append(line.with_changes(body=line.body.with_changes(body=[body])))
+            rest = []
+        else:
+            rest.append(line)
+    return [*found, inside(rest)] if rest else found
+
+
+def _steps(loop: cst.For) -> bool:
+    """Whether a loop over a range of numbers steps an environment."""
+    call, code = loop.iter, cst.Module([]).code_for_node(loop.body)
+    ranges = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "range"
+    return ranges and loop.orelse is None and re.search(r"\.step\(\s*[^)\s]", code) is not None
 
 
 def _by_itself(state: State, only: OnlyCall) -> State | None:

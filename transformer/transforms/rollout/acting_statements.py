@@ -301,14 +301,14 @@ class _Between:
 
     def _of_write(self, stmt: ast.stmt, target: ast.Subscript, bound: set[str]) -> _Found | None:
         """What `buffer[step] = value` keeps, where it is known to change the buffer, a dict or a list, and no more."""
-        if self._scope is not self._roles.scope or not isinstance(target.value, ast.Name):
+        if self._scope is not self._roles.scope or not isinstance(target.value, (ast.Name, ast.Attribute)):
             return None
         world, value = self._roles.get(World), stmt.value if isinstance(stmt, ast.Assign) else target
         effects = [effect for _, effect in world.happens([stmt])]
         if not effects or not all(e.kind == "changes" and e.thing and e.thing.kind in KEEPING for e in effects):
             return None
         key = target.slice.value if isinstance(target.slice, ast.Constant) else None
-        name = key if isinstance(key, str) and key.isidentifier() else singular(target.value.id)
+        name = key if isinstance(key, str) and key.isidentifier() else singular(_last(target.value))
         found: _Found | None = None
         if isinstance(value, (ast.Name, ast.Constant)):
             found = _Found([])

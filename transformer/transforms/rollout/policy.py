@@ -62,7 +62,7 @@ def apply(state: State) -> Rewrite:
     bare = next((c for c in calls if not without_gradients(tree, c)), None)
     if bare is not None:
         raise Skip(f"line {bare.lineno} calls {ast.unparse(callee)}() outside of torch.no_grad()")
-    if all(Results(roles, call).is_distribution(None) for call in calls):
+    if any(_is_distribution(roles, call) for call in calls):
         raise Skip(f"{ast.unparse(callee)}() returns a distribution: the draw, which decides, stands behind the call")
     _check_constant(roles, callee)
     edits, policy = Edits(state.source), tree.names.fresh("policy")
@@ -75,6 +75,14 @@ def apply(state: State) -> Rewrite:
     )
     target = ast.unparse(callee)
     return Rewrite(edits, replace(state.history, policy=policy, policy_target=target, policy_others=others))
+
+
+def _is_distribution(roles: Roles, call: ast.Call) -> bool:
+    """Whether a call's result, or a part of it that a statement gives a name, is a distribution."""
+    results, stmt = Results(roles, call), roles.tree.parents[call]
+    targets = stmt.targets if isinstance(stmt, ast.Assign) else []
+    count = max((len(t.elts) for t in targets if isinstance(t, ast.Tuple)), default=0)
+    return results.is_distribution(None) or any(results.is_distribution(place, count) for place in range(count))
 
 
 def calls_before_update(roles: Roles) -> list[ast.Call]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -15,6 +15,7 @@ from transformer.facts.torch_api import layers, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.options import holds_options
 from transformer.syntax.query import bind_arguments, children, parameters, root, statements, walk
+from transformer.syntax.tree import Tree
 
 Leaf: TypeAlias = Literal["module", "number", "list", "nested", "unknown"]
 """A registered module or a parameter; an immutable value of the host; the list, array or iterator around either; one
@@ -30,6 +31,8 @@ UNKNOWN: Leaves = frozenset({"unknown"})
 
 LAYERS = layers()
 """torch's modules that compute the same in training and evaluation and draw nothing."""
+WRITING = names("tensor", memory="in place") - {"requires_grad_"}
+"""Methods that write values into a tensor."""
 CONTAINERS = frozenset("Sequential ModuleList ModuleDict".split())
 SPACES = frozenset("observation_space action_space single_observation_space single_action_space".split())
 """Attributes of gym's environments."""
@@ -330,6 +333,35 @@ class Values:
             self._check_class(cls, call, frame)
             return True
         return False
+
+
+def initializes_all(tree: Tree, asked: ast.Attribute) -> bool:
+    """Whether `net.modules` is called to go through all parts, in a loop that writes values into parameters alone."""
+    call = tree.parents[asked]
+    loop = tree.parents[call] if isinstance(call, ast.Call) and call.func is asked else None
+    return (
+        asked.attr == "modules"
+        and isinstance(loop, ast.For)
+        and loop.iter is call
+        and isinstance(loop.target, ast.Name)
+        and not loop.orelse
+        and only_initializes(tree, loop.body)
+    )
+
+
+def only_initializes(tree: Tree, body: Sequence[ast.stmt]) -> bool:
+    """Whether statements do nothing but write values into parameters: `nn.init.orthogonal_(m.weight)`."""
+    for node in (n for s in body for n in walk(s)):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            return False
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            return False
+        if isinstance(node, ast.Call):
+            known = (tree.qualified(node.func) or "").startswith(("torch.nn.init.", "math.", "numpy."))
+            written = isinstance(node.func, ast.Attribute) and node.func.attr in WRITING
+            if not (known or written or tree.names.builtin(node.func) in ("isinstance", "type", "float", "int")):
+                return False
+    return True
 
 
 def no_class(made: ast.ClassDef, call: ast.Call, frame: Frame) -> None:

@@ -27,6 +27,7 @@ from transformer.values.networks.attributes import (
     Leaves,
     Unknown,
     Values,
+    initializes_all,
     kept_by,
     own_nodes,
     stores,
@@ -348,6 +349,7 @@ class Parts:
             known = func.attr in PUTTING_TOGETHER and not _is(func.value, own)
             known = known and (func.attr not in GROWING or _is_new_list(func.value, frame.scope))
             known = known or ast.unparse(func) in (f"{own}.register_buffer", f"{own}.parameters")
+            known = known or initializes_all(self._tree, func)
             known = known or (func.attr == "__init__" and ast.unparse(func.value).startswith("super("))
             known = known or self._values.leaves(call, frame) in (MODULE, NUMBER)
             # a part's own call, to see how much it computes
@@ -454,6 +456,7 @@ class Parts:
                 "parameters",
                 "named_parameters",
             )
+            initial = initial or initializes_all(self._tree, outer)
             if known_only and outer.attr not in cls.methods and outer.attr not in cls.kept and not initial:
                 raise Unknown(f"{at} uses {own}.{outer.attr}, of which nothing is known")
             part, around = outer, parents[outer]

@@ -16,7 +16,7 @@ from transformer.facts.torch_api import OF, OTHERWISE, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import bind_arguments, first_parameter, parameters, root, walk
 from transformer.syntax.tree import Tree
-from transformer.values.networks.attributes import kept_by
+from transformer.values.networks.attributes import initializes_all, kept_by, only_initializes
 
 METHODS = names("tensor", memory=("new", "shared"), waits="") - {"cuda"} | OF["distribution"].keys()
 """Methods that compute with tensors, or with distributions, and change nothing."""
@@ -50,7 +50,7 @@ def overlooked(tree: Tree) -> str | None:
     for node in tree.nodes:
         if isinstance(node, ast.Attribute):
             sets = node.attr in OVERRIDDEN and not isinstance(node.ctx, ast.Load)
-            reaches = node.attr in REACHING and not _registers_buffer(tree, node)
+            reaches = node.attr in REACHING and not (_registers_buffer(tree, node) or initializes_all(tree, node))
             if sets or reaches or (node.attr == "apply" and not _initializes(tree, node)):
                 return f"line {node.lineno} uses {node.attr}"
         elif isinstance(node, ast.Name) and node.id in BY_TEXT and not is_vars_of_options(tree, node):
@@ -88,17 +88,7 @@ def _initializes(tree: Tree, apply: ast.Attribute) -> bool:
     functions = [f for f in tree.of(ast.FunctionDef) if f.name == name]
     if len(functions) != 1 or functions[0].decorator_list:
         return False
-    for node in (n for s in functions[0].body for n in walk(s)):
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-            return False
-        if isinstance(node, (ast.Global, ast.Nonlocal)):
-            return False
-        if isinstance(node, ast.Call):
-            known = (tree.qualified(node.func) or "").startswith(("torch.nn.init.", "math.", "numpy."))
-            written = isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
-            if not (known or written or tree.names.builtin(node.func) in ("isinstance", "type", "float", "int")):
-                return False
-    return True
+    return only_initializes(tree, functions[0].body)
 
 
 def is_plain_class(tree: Tree, cls: ast.ClassDef) -> bool:
@@ -178,6 +168,8 @@ def _is_known(tree: Tree, node: ast.Name | ast.Attribute) -> bool:
         return False
     call = tree.parents[outer]
     called = isinstance(call, ast.Call) and call.func is outer
+    if outer.attr in HELD and isinstance(call, ast.Call) and outer in call.args:
+        return (tree.qualified(call.func) or "").startswith("torch.nn.init.")
     if isinstance(node, ast.Subscript):
         return outer.attr in HELD and isinstance(outer.ctx, ast.Load)
     return called and outer.attr in ASKED
