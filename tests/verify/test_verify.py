@@ -389,6 +389,15 @@ def test_a_header_that_names_another_source(
         assert "converted from" not in result.stdout
 
 
+def test_a_conversion_that_was_edited_since(runs: Callable[..., list[Run]], command: Callable[..., Result]) -> None:
+    runs({})
+    whole = header.add(CONVERTED, header.quoted(Path("toy.py")))
+    for converted, told in ((whole, False), (whole + "# mine\n", True)):
+        result = command("--up-to", "flags-off", converted=converted)
+        assert result.exit_code == 0
+        assert ("Note: out.py was edited since it was converted" in result.stderr) == told
+
+
 def test_the_screen_of_a_crash(runs: Callable[..., list[Run]], command: Callable[..., Result]) -> None:
     said = "ValueError: " + "no walk today, " * 12
     where = 'Traceback (most recent call last):\n  File "toy.py", line 7, in <module>'

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from toy import edited
 
 from transformer.cli import main
+from transformer.syntax import header
 
 DATA = Path(__file__).parent / "data"
 
@@ -86,6 +87,14 @@ def test_bad_input(toy_script: Path, converted: Path, args: list[str], message: 
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output.replace('Traceback (most recent call last):\n  File "toy.py"', "")
+
+
+def test_swapped(toy_script: Path, converted: Path) -> None:
+    written = header.add(converted.read_text(), header.quoted(toy_script))
+    converted.write_text(written)
+    result = run(str(converted), str(toy_script))
+    assert result.exit_code == 2
+    assert "is a conversion, and" in result.output and "the original comes first" in result.output
 
 
 def test_a_script_that_cannot_be_converted(tmp_path: Path) -> None:

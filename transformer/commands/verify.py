@@ -175,7 +175,7 @@ def verify(
     jobs = jobs or min(MOST, processors())
     asked = Run(original, args, python=python, timeout=timeout, processes=nproc)
     if converted is not None:
-        _tell_source(original, converted)
+        _check_source(original, converted)
     bars = CheckBars(screen(to_stderr=True), screen(to_stderr=form == "json"))
     with terminated_like_interrupted(), bars, served(asked, jobs) as run:
         try:
@@ -215,20 +215,33 @@ def verify(
     sys.exit(_exit_code(verification, require, by_seed))
 
 
-def _tell_source(original: Path, converted: Path) -> None:
-    """Say so where a converted script's header names another file than the original that it is compared with.
+def _check_source(original: Path, converted: Path) -> None:
+    """Say what the converted script's header tells: another source than the original, or that it was edited since.
 
-    That may be the same script by another name: the header holds the name of its source, and no digest of it.
+    Another source may be the same script by another name: the header holds the name of its source, and no digest of it.
+
+    Raises:
+        click.UsageError: the two are given the wrong way round.
     """
     try:
-        found = header.find(text.read(converted).content)
+        contents = [text.read(path).content for path in (original, converted)]
     except (text.NotText, OSError):  # told where it is read to be run
         return
-    name = None if found is None else found.source_name
-    if found is None or name is None or found.source == header.quoted(original):
+    first, found = map(header.find, contents)
+    if first is not None and found is None:
+        raise click.UsageError(f"{original} is a conversion, and {converted} is none: the original comes first")
+    if found is None:
         return
-    said = name if name.isprintable() else found.source
-    click.echo(f"Note: {converted} says that it was converted from {said}, not from {original.name}", err=True)
+    name = found.source_name
+    if name is not None and found.source != header.quoted(original):
+        said = name if name.isprintable() else found.source
+        click.echo(f"Note: {converted} says that it was converted from {said}, not from {original.name}", err=True)
+    if not header.is_unedited(contents[1]):
+        click.echo(
+            f"Note: {converted} was edited since it was converted; a change that acts later than these iterations is "
+            "not seen",
+            err=True,
+        )
 
 
 def _write_report(verification: Verification, folder: Path) -> None:
