@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from transformer.bench.break_even import BreakEven, break_even
@@ -47,6 +49,14 @@ def test_one_run() -> None:
     assert found.warmup_seconds == pytest.approx(7.0)
     assert (found.iterations, found.steps) == (3, 30)
     assert found.split == pytest.approx({"env_step": 0.002, "rollout": 0.005, "update": 0.005})
+
+
+def test_steps_that_are_only_stored_are_no_steps_in_steady_state() -> None:
+    """A thousand random actions take a tenth of a second; compiling begins where learning does."""
+    rows = (Row(2.0, 0, 0.0, {}), Row(2.1, 1000, 0.0, {}), Row(40.1, 1100, 0.0, {}), Row(41.1, 1200, 0.0, {}))
+    found = Measurement(rows, (2, 3), {"functions": {}}, {"rss_mib": 1.0}, {}, None, only_stored=1)
+    assert found.warmup_seconds == pytest.approx(40.1 - 100 * 0.01)
+    assert replace(found, only_stored=0).warmup_seconds == pytest.approx(40.1 - 1100 * 0.01)
 
 
 def test_medians_and_spreads_over_rounds() -> None:

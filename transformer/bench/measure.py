@@ -32,6 +32,8 @@ class Length:
     iterations: int | None = None
     seconds: float | None = 2.0
     turns: int = 5
+    only_stored: int = 0
+    """So many iterations of the burn-in learn nothing: single steps, which are stored, and cost next to nothing."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Measurement:
     """The CUDA device that could be used."""
     products: float | None = None
     """Seconds of matrix products and convolutions by steps of all environments; None where they were not timed."""
+    only_stored: int = 0
+    """So many iterations of the burn-in learned nothing."""
 
     @property
     def steps(self) -> int:
@@ -88,10 +92,11 @@ class Measurement:
     def warmup_seconds(self) -> float:
         """Seconds from asking for the process to the end of the burn-in, less what its steps take in steady state.
 
-        None are left where the machine is slower later than in the burn-in.
+        Of steps that are only stored nothing is taken off. None are left where the machine is slower later than in the
+        burn-in.
         """
-        first = self.rows[self.borders[0]]
-        return max(0.0, first.seconds - first.steps * self.seconds_per_step)
+        first, stored = self.rows[self.borders[0]], self.rows[min(self.only_stored, self.borders[0])]
+        return max(0.0, first.seconds - (first.steps - stored.steps) * self.seconds_per_step)
 
     @property
     def split(self) -> dict[str, float]:
@@ -113,10 +118,12 @@ def _split(first: Row, last: Row) -> dict[str, float]:
 class Measuring:
     """A run that is being measured: burned in first, then turn by turn."""
 
-    def __init__(self, started: Started, baton: Baton, burnin: int, on_iteration: Callable[[int], None] | None) -> None:
+    def __init__(
+        self, started: Started, baton: Baton, length: Length, on_iteration: Callable[[int], None] | None
+    ) -> None:
         self._started = started
         self._baton = baton
-        self._burnin = burnin
+        self._length = length
         self._on_iteration = on_iteration
 
     def burn_in(self) -> None:
@@ -145,7 +152,7 @@ class Measuring:
         Raises:
             RunFailed: the script ended too early to be measured.
         """
-        return _load(json.loads((self._started.scratch.output / "run.json").read_text()), self._burnin)
+        return _load(json.loads((self._started.scratch.output / "run.json").read_text()), self._length)
 
 
 def measure(run: Run, length: Length, **options: Any) -> Measurement:
@@ -208,7 +215,7 @@ def measuring(
             "products": products,
         }
         with timed.started("bench", harness=HARNESS, **job) as started:
-            yield Measuring(started, baton, length.burnin, on_iteration)
+            yield Measuring(started, baton, length, on_iteration)
 
 
 def places_of(run: Run) -> Places:
@@ -227,8 +234,8 @@ def places_of(run: Run) -> Places:
     return places
 
 
-def _load(written: dict[str, Any], burnin: int) -> Measurement:
-    phases = written["phases"]
+def _load(written: dict[str, Any], length: Length) -> Measurement:
+    phases, burnin = written["phases"], length.burnin
     rows = tuple(
         Row(seconds, int(steps), env_seconds, dict(zip(phases, spent, strict=bool(phases))))
         for seconds, steps, env_seconds, *spent in written["rows"]
@@ -242,6 +249,7 @@ def _load(written: dict[str, Any], burnin: int) -> Measurement:
     if borders[-1] < len(rows) - 1:  # it ended by itself, within a turn
         borders.append(len(rows) - 1)
     memory, versions = written["memory"], written["versions"]
+    products = written["products_per_step"]
     return Measurement(
-        rows, tuple(borders), written["compiled"], memory, versions, written["cuda"], written["products_per_step"]
+        rows, tuple(borders), written["compiled"], memory, versions, written["cuda"], products, length.only_stored
     )

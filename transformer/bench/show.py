@@ -19,6 +19,9 @@ PHASES = ("rollout", "env_step", "gae", "update", "other")
 
 def print_benchmark(benchmark: Benchmark, console: Console) -> None:
     """Print the speeds, where the time goes, what was compiled, and what did not run."""
+    if (load := benchmark.machine["load"]) > 0.5:  # first: whoever reads a figure knows it
+        busy = f"The machine was busy when this began (load {load}): figures may be off."
+        console.print(Text(busy, style="yellow"), soft_wrap=True)
     console.print(_speeds(benchmark))
     console.print(_phases(benchmark))
     compiled = _compiled(benchmark)
@@ -92,7 +95,7 @@ def pays_off(result: Result) -> str:
     if found is None or result.contender.name == "original":
         return ""
     if found.break_even is None:
-        return "never"
+        return "never" if found.clear else "never?"
     if found.break_even.steps == 0:
         return "at once"
     words = f"{found.break_even.seconds:,.0f} s / {amount(found.break_even.steps)} steps"
@@ -175,8 +178,6 @@ def _conditions(benchmark: Benchmark) -> str:
         )
     if any(pays_off(r).endswith("?") for r in benchmark.results):
         lines.append("?: the turns do not tell its speed from the original's.")
-    if here["load"] > 0.5:
-        lines.append(f"The machine was busy when this began (load {here['load']}): figures may be off.")
     return "\n".join(lines)
 
 

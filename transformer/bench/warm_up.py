@@ -34,5 +34,6 @@ def past_warm_up(task: Task, burnin: int | None) -> Task:
         replace(c, run=replace(c.run, args=with_option(c.run.args, found.warm_up))) if found.warm_up else c
         for c in task.contenders
     ]
-    length = replace(task.length, burnin=found.begins + (STEPS if burnin is None else burnin))
+    burnin = found.begins + (STEPS if burnin is None else burnin)
+    length = replace(task.length, burnin=burnin, only_stored=found.begins)
     return replace(task, contenders=contenders, length=length)
