@@ -162,6 +162,20 @@ class TestPace:
             ours.turn(steps)
         assert told == []
 
+    def test_compiling_is_not_over_while_iterations_still_become_quicker(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        spent = [40.0, 10.0, 5.0, 2.0, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1]
+        times = iter([sum(spent[:i]) for i in range(len(spent) + 1)])
+        monkeypatch.setattr(pace.time, "perf_counter", lambda: next(times))
+        told: list[Warm] = []
+        ours = Pace(0.0, lambda _: None, told.append)
+        uneven = []
+        for steps in range(len(spent) + 1):
+            ours.turn(steps)
+            uneven.append(ours.measured() is None)
+            assert not told or steps >= 9
+        assert told == [Warm(pytest.approx(57.5), pytest.approx(10.0), True)]
+        assert uneven[5:8] == [True] * 3 and not uneven[-1]
+
     def test_few_iterations_tell_nothing(self) -> None:
         ours = Pace(0.0, lambda _: None)
         for _ in range(pace.FEWEST):

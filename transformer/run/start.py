@@ -216,7 +216,7 @@ def _train(job: Job, program: Program, started: float) -> None:
         if measured is not None:
             _conclude(job, history, circumstances, measured, eager)
     if measured is None and flags:
-        job.tell("too few iterations to tell what compiling brings")
+        job.tell("too few iterations, or too uneven ones, to tell what compiling brings")
 
 
 def _workers(job: Job, program: Program, history: History, circumstances: Circumstances) -> list[str]:

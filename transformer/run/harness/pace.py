@@ -78,7 +78,8 @@ class Pace:
         """Tell when compiling is over, by the seconds that each iteration took."""
         self._longest = max(self._longest, took)
         self._quick = self._quick + 1 if took * QUICKER < self._longest else 0
-        if self._quick < FEWEST or self._longest < LONG or self._warm is None:
+        latest = [b - a for a, b in pairwise(self._times[-1 - FEWEST :])]
+        if self._quick < FEWEST or self._longest < LONG or self._warm is None or max(latest) > QUICKER * min(latest):
             return
         warm, self._warm = self._warm, None
         since = self._times[-1 - FEWEST]
@@ -92,13 +93,18 @@ class Pace:
         begins(iterations)
 
     def measured(self) -> Measured | None:
-        """What was measured so far; None where that is too little."""
+        """What was measured so far; None where that is too little, or the later half is not steady.
+
+        Something was compiled in it, then, or the machine was busy.
+        """
         count = len(self._times) - 1
         if count < FEWEST:
             return None
         seconds = [b - a for a, b in pairwise(self._times)]
         later = sorted(seconds[count // 2 :])
         each = later[len(later) // 2]
+        if later[len(later) * 3 // 4] > QUICKER * later[len(later) // 4]:
+            return None
         first, last = self._steps[0], self._steps[-1]
         steps = None if first is None or last is None else (last - first) / count
         return Measured(max(0.0, self._times[-1] - self._started - count * each), each, count, steps)
