@@ -387,6 +387,7 @@ class TestReport:
                 _transform("compile", "applied", "", 1),
             ],
             "diagnostics": [_diagnostic("LC101", "warning", 2, 9, "loss.item() remains")],
+            "not_looked_into": [],
             "commands": {"cpu": "python out.py --compile"},
         }
 

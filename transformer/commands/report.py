@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from transformer.conversion.of_files import not_looked_into
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
 from transformer.conversion.told import depending, left_as_it_was, warnings_told
 from transformer.diff.compare import Stats, compare
@@ -62,6 +63,12 @@ class Result:
     def applied(self) -> tuple[Step, ...]:
         """The steps that changed the script."""
         return tuple(s for s in self.conversion.steps if s.applied)
+
+    @property
+    def not_looked_into(self) -> list[str]:
+        """The files beside the script that it imports, and that may hold what trains; told where it is a file."""
+        path = Path(self.script)
+        return list(map(str, not_looked_into(self.conversion.source, path.parent))) if path.is_file() else []
 
     @property
     def stats(self) -> Stats:
@@ -116,6 +123,7 @@ def _result_as_json(result: Result) -> dict[str, Any]:
         "headlines": list(result.conversion.headlines) if result.done else [],
         "transforms": [_step_as_json(s, original) for s in result.conversion.steps],
         "diagnostics": [diagnostic_as_json(d, original) for d in result.conversion.diagnostics],
+        "not_looked_into": result.not_looked_into if result.done else [],
         "commands": result.commands if result.done else {},
     }
 
@@ -191,6 +199,10 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             print_line(console, (headline, "bold yellow"))
         for hardware, command in only.commands.items():
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
+        if files := only.not_looked_into:
+            given = shlex.join(part for file in files for part in ("--with", file))
+            what = f"{' and '.join(files)} {'was' if len(files) == 1 else 'were'} not looked into"
+            print_line(console, (f"{what}, though the script imports it: convert with {given}", "bold yellow"))
         if not only.compiles:
             print_line(console, ("update() is not compiled: expect hardly more speed than the original has", "dim"))
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:

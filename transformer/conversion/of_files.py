@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from transformer.conversion.of_file import STDIN, convert_script
@@ -43,6 +45,31 @@ def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]
         yield [pool.submit(convert_script, script, **given).result for script in scripts]
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def not_looked_into(converted: str, folder: Path) -> list[Path]:
+    """The files beside a script that its conversion imports still, and that speak of torch.
+
+    Args:
+        converted: the converted script.
+        folder: where the original lies.
+    """
+    found: dict[Path, None] = {}
+    for node in ast.walk(ast.parse(converted)):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for module in modules:
+            path = folder.joinpath(*module.split(".")).with_suffix(".py")
+            try:
+                if "torch" in path.read_text("utf-8", "replace"):
+                    found[path] = None
+            except OSError:  # not there: an installed package's
+                continue
+    return list(found)
 
 
 def _cpus() -> int:

@@ -38,10 +38,7 @@ INFO = TransformInfo(
         "step after the last one are appended where the branch chose them. Only the recurrence, where a step needs the "
         "next one's result, stays a loop, and of the branch only what chooses that result."
     ),
-    costs=(
-        "A dozen small operations per step backwards in time: use plain arithmetic on rows of tensors that are made "
-        "above the training loop, as cleanrl's loop does."
-    ),
+    costs="A dozen small operations are launched per step, backwards in time.",
     needs=(),
     before=(
         "for t in reversed(range(args.num_steps)):\n    if t == args.num_steps - 1:\n        nextvalues = next_value\n"

@@ -64,10 +64,7 @@ INFO = TransformInfo(
         "into a tensor of float64 while a compiled update runs, and is the same float again when it returns. A "
         "network that is frozen for another's loss is not, in a graph: the pass computes no gradients of it anyway."
     ),
-    costs=(
-        "The graph breaks at backward() and step(), at half the gain: write zero_grad(), backward() and "
-        "step() one below the other."
-    ),
+    costs="The update is compiled in pieces, at half the gain, or not at all.",
     needs=("flags", "update"),
     before="def update(mb_inds):\n    ...\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()",
     after=(

@@ -38,10 +38,7 @@ INFO = TransformInfo(
         "returns, of tensors: it makes a tensor of an array first, and an array last. The script names no random.Random"
     ),
     safety="The function makes the same call, on the object that the name stands for then, where it was made.",
-    costs=(
-        "What decides on the actions is not compiled: call one method of a network for them, under torch.no_grad(), "
-        "in the rollout."
-    ),
+    costs="What decides on the actions is not compiled.",
     instead_of="policy",
     needs=("flags",),
     before="action, log_prob = self.get_action(obs)",

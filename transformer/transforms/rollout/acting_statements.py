@@ -53,10 +53,7 @@ INFO = TransformInfo(
         "is made of a result in between, changes none of them. Where gradients were recorded and never used they are "
         "no more: these layers compute the same bits without."
     ),
-    costs=(
-        "What decides on the actions is not compiled: call one method of a network for them, under torch.no_grad(), "
-        "in the rollout."
-    ),
+    costs="What decides on the actions is not compiled.",
     instead_of="policy",
     needs=("flags",),
     before=(

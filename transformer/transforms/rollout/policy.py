@@ -30,10 +30,7 @@ INFO = TransformInfo(
         "The name stands for the method of the trained network itself, or for the network: the same call, under the "
         "same torch.no_grad()."
     ),
-    costs=(
-        "What decides on the actions is not compiled: call one method of a network for them, under torch.no_grad(), "
-        "in the rollout."
-    ),
+    costs="What decides on the actions is not compiled.",
     needs=("flags",),
     before="with torch.no_grad():\n    action, logprob, _, value = agent.get_action_and_value(next_obs)",
     after=(

@@ -52,10 +52,7 @@ INFO = TransformInfo(
         "the same values; they are cast to the buffers' dtypes, and a value that may share memory with the "
         "environment or is changed in place later is cloned when it is recorded."
     ),
-    costs=(
-        "Each step writes into the device's memory row by row: write each buffer once per step, as "
-        "`buffer[step] = tensor`."
-    ),
+    costs="Each step writes into the device's memory row by row.",
     needs=(),
     before=(
         "values = torch.zeros((args.num_steps, args.num_envs)).to(device)\nfor step in range(args.num_steps):\n"
