@@ -1,6 +1,8 @@
+import argparse
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cases import ADDED, FLAGS, Rewrite, turn
@@ -101,9 +103,38 @@ REWRITES = [
 OWN = f"""\
 flags = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
 {ADDED.replace("parser.", "flags.").rstrip()}
-# Taken off the command line, so that what else reads it does not see them
-flags, sys.argv[1:] = flags.parse_known_args()
+if __name__ == "__main__":
+    if not {{"-h", "--help"}}.isdisjoint(sys.argv):
+        flags.print_help()  # above the script's own
+    # Taken off the command line, so that what else reads it does not see them
+    flags, sys.argv[1:] = flags.parse_known_args()
+else:  # imported: the command line is another script's
+    flags = flags.parse_args([])
 """
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "left", "compiles"),
+    [
+        ("__main__", ["--compile", "--seed", "3"], ["--seed", "3"], True),
+        ("__main__", ["--compiler"], ["--compiler"], False),
+        ("ppo", ["--compile"], ["--compile"], False),
+    ],
+)
+def test_flags_of_their_own_are_parsed_where_the_script_is_run(
+    name: str, given: list[str], left: list[str], compiles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ppo.py", *given])
+    made: dict[str, Any] = {"argparse": argparse, "sys": sys, "__name__": name}
+    exec(OWN, made)
+    assert (sys.argv[1:], made["flags"].compile) == (left, compiles)
+
+
+def test_help_tells_of_them(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["ppo.py", "--help"])
+    exec(OWN, {"argparse": argparse, "sys": sys, "__name__": "__main__"})
+    assert "--compile" in capsys.readouterr().out and sys.argv == ["ppo.py", "--help"]
+
 
 # What no flag can join: they stand beside it
 OTHERS = {
