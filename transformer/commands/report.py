@@ -16,7 +16,9 @@ from transformer.conversion.of_files import not_looked_into
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
 from transformer.conversion.told import depending, left_as_it_was, warnings_told
 from transformer.diff.compare import Stats, compare
+from transformer.recognition.arguments import cuda_arguments
 from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpt, excerpts
+from transformer.syntax.tree import Tree
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,7 +94,8 @@ class Result:
         options = dict(self.conversion.options)
         commands = {"cpu": shlex.join([*run, options.get("compile", "--compile")] if "compile" in names else run)}
         if "cudagraphs" in names:
-            commands["cuda"] = f"{commands['cpu']} {options.get('cudagraphs', '--cudagraphs')}"
+            graphs = [options.get("cudagraphs", "--cudagraphs"), *cuda_arguments(Tree(self.conversion.original))]
+            commands["cuda"] = f"{commands['cpu']} {shlex.join(graphs)}"
         return commands
 
 

@@ -76,3 +76,28 @@ def decided(roles: Roles, test: ast.expr, local: Names = frozenset()) -> bool:
         steady = not names_in([test]) & (local | roles.variant) and roles.changed_by_training(test) is None
         return steady and holds_options(roles.tree, test.value, roles.scope)
     return isinstance(test, ast.Constant)
+
+
+def cuda_arguments(tree: Tree) -> list[str]:
+    """The arguments that put a script on a CUDA device, where its own option says otherwise: `--device cuda`.
+
+    Found is `torch.device(args.device)`, by an option whose default is "cpu".
+    """
+    for call in tree.of(ast.Call):
+        asked = call.args[0] if tree.calls(call, "torch.device") and len(call.args) == 1 else None
+        if not isinstance(asked, ast.Attribute):
+            continue
+        for option in tree.of(ast.Call):
+            given = {k.arg: k.value for k in option.keywords}
+            declared = calls_method(option, "add_argument") and destination(option) == asked.attr
+            if declared and _is_cpu(given.get("default")):
+                texts = [a.value for a in option.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+                return [next((text for text in texts if text.startswith("--")), f"--{asked.attr}"), "cuda"]
+        for field in (f for cls in tree.of(ast.ClassDef) for f in cls.body if isinstance(f, ast.AnnAssign)):
+            if isinstance(field.target, ast.Name) and field.target.id == asked.attr and _is_cpu(field.value):
+                return [f"--{asked.attr}", "cuda"]
+    return []
+
+
+def _is_cpu(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value == "cpu"

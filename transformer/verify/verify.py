@@ -591,6 +591,11 @@ class _Comparison:
         if failure.not_emulated:
             last = str(failure).rstrip().rpartition("\n")[2]
             reason = f"there is no CUDA device here, and an emulated one does not run the script: {last}"
+            if "needs a CUDA device" in last:
+                reason = (
+                    "there is no CUDA device here, and the script trains on the CPU with these arguments; the emulated "
+                    "device is for a script that asks torch.cuda.is_available()"
+                )
             return Check(name, "not run", reason=reason)
         script, converted = self.run.script.name, self._task.converted_name
         said = str(failure).replace(f'File "{script}"', f'File "{converted or "the converted " + script}"')
