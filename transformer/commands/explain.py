@@ -12,6 +12,7 @@ import click
 from transformer.advise import RULES
 from transformer.commands.report import screen
 from transformer.conversion import pipeline
+from transformer.conversion.together import ONE_FILE
 from transformer.syntax.diagnostics import CODES, Code
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def explain(topic: str | None) -> None:
 
     Without one, list them all.
     """
-    infos = {i.name: i for i in pipeline.all_transforms()}
+    infos = {i.name: i for i in (*pipeline.all_transforms(), ONE_FILE)}
     console = screen()
     if topic is None:
         _list_all(infos.values())

@@ -137,6 +137,7 @@ def inlined(state: State, only: OnlyCall) -> State:
     # Lines of the body are copies where comments were put above them; what stands in them is the same
     named = [state.source.pairs[alias].node for alias in inlining.aliases]
     kept = without(body, lambda s: any(_first(s) is node for node in named) or _declares(s))
+    given = state.tree.text(stmt.targets[0]) if isinstance(stmt, ast.Assign) else ""
     tests = [getattr(state.source.pairs[guard].node, "test", None) for guard in inlining.guards]
     places = [i for i, line in enumerate(kept) if isinstance(line, cst.If) and any(line.test is t for t in tests)]
     visited = [cast(Line, line.visit(renamed)) for line in kept]
@@ -150,8 +151,10 @@ def inlined(state: State, only: OnlyCall) -> State:
         parts = [_under(ast.unparse(decorator), parts[0], apart=apart)]
     above = [f"{name} = {state.tree.text(value)}" for name, value in inlining.bindings]
     lines = _returning(parts[-1], _parsed(_assigned(state.tree, inlining, renamed)))
-    for guarding in reversed(parts[:-1]):
-        lines = [*guarding[:-1], _under_the_opposite(guarding[-1], lines or _parsed("pass"))]
+    for guarding, guard in reversed(list(zip(parts[:-1], inlining.guards, strict=True))):
+        early = guard.body[0].value if isinstance(guard.body[0], ast.Return) else None
+        otherwise = f"{given} = {unparse(early) if early else None}" if given else ""
+        lines = [*guarding[:-1], _under_the_opposite(guarding[-1], lines or _parsed("pass"), _parsed(otherwise))]
     lines = [*_parsed("\n".join(above)), *lines]
     if doc and lines:
         comment = cst.EmptyLine(comment=cst.Comment(f"# {doc.splitlines()[0]}"))
@@ -235,7 +238,7 @@ def _unpacked(state: State, only: OnlyCall) -> State | None:
     return state.after(edits)
 
 
-def _under_the_opposite(guard: Line, lines: list[Line]) -> Line:
+def _under_the_opposite(guard: Line, lines: list[Line], otherwise: list[Line]) -> Line:
     """Lines under the opposite of the condition of `if x: return`, with the comments of that."""
     assert isinstance(guard, cst.If)
     test = guard.test
@@ -246,7 +249,8 @@ def _under_the_opposite(guard: Line, lines: list[Line]) -> Line:
         code = cst.Module([]).code_for_node(test)
         opposite = cst.parse_expression(f"not {code}" if bare else f"not ({code})")
     comments = [cst.EmptyLine(comment=c) for c in _comments(guard.body)]
-    return cst.If(opposite, cst.IndentedBlock(lines), leading_lines=[*guard.leading_lines, *comments])
+    orelse = cst.Else(cst.IndentedBlock(otherwise)) if otherwise else None
+    return cst.If(opposite, cst.IndentedBlock(lines), orelse, leading_lines=[*guard.leading_lines, *comments])
 
 
 def _comments(node: cst.CSTNode) -> Iterator[cst.Comment]:

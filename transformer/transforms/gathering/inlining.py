@@ -122,8 +122,10 @@ class _Planner:
 
     @cached_property
     def guards(self) -> tuple[ast.If, ...]:
-        """The statements `if x: return` of the function, where nothing is made of its result."""
-        if not isinstance(self.tree.parents[self.call], ast.Expr) or self.function.decorator_list:
+        """The statements `if x: return` of the function, where its result is nothing's, or is given a name."""
+        outer = self.tree.parents[self.call]
+        assigned = isinstance(outer, ast.Assign) and len(outer.targets) == 1 and isinstance(outer.targets[0], ast.Name)
+        if not (isinstance(outer, ast.Expr) or assigned) or self.function.decorator_list:
             return ()
         found = [s for s in self.function.body[:-1] if isinstance(s, ast.If) and len(s.body) == 1 and not s.orelse]
         return tuple(s for s in found if _returns_nothing(s.body[0]))
@@ -392,7 +394,10 @@ def _makes(scope: ast.Module | ast.FunctionDef) -> bool:
 
 
 def _returns_nothing(stmt: ast.stmt) -> bool:
-    return isinstance(stmt, ast.Return) and (stmt.value is None or isinstance(stmt.value, ast.Constant))
+    """Whether a statement returns nothing, a constant, or something empty: `return {}`."""
+    value = stmt.value if isinstance(stmt, ast.Return) else None
+    empty = value is not None and ast.unparse(value) in ("{}", "[]", "()")
+    return isinstance(stmt, ast.Return) and (value is None or isinstance(value, ast.Constant) or empty)
 
 
 def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
