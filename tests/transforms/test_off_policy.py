@@ -185,6 +185,48 @@ def test_target_update_asks_what_the_networks_share(make: tuple[str, str], why: 
     assert why in reason("target-update", replay(make=changed("make", *make)))
 
 
+FREEZE = "for p in target_network.parameters():\n    p.requires_grad_(False)\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "applies"),
+    [
+        (FREEZE, True),
+        (FREEZE.replace("_(False)", " = False"), True),
+        ("target_network.requires_grad_(False)\n", True),
+        (FREEZE.replace("requires_grad_(False)", "set_(q_network.net[0].bias)"), False),
+        (FREEZE.replace("requires_grad_(False)", "register_hook(print)"), False),
+    ],
+)
+def test_target_networks_may_be_frozen_above_the_loop(line: str, applies: bool) -> None:
+    parts = replay(make=changed("make", "optimizer = ", f"{line}optimizer = "))
+    if applies:
+        assert "update_targets()" in made("target-update", parts)
+    else:
+        assert "line" in reason("target-update", parts)
+
+
+@pytest.mark.parametrize(
+    ("top", "more", "applies"),
+    [
+        ("RATE = 0.01", "", True),
+        ("OTHER, RATE = 3, 0.01", "", True),
+        ("RATE = input()", "", False),
+        ("RATE = 0.01\nRATE = 0.02", "", False),
+        ("RATE = 0.01", "global RATE\nRATE = 0.5", False),
+        ("for RATE in (0.01, 0.1):\n    pass", "", False),
+    ],
+)
+def test_a_rate_at_the_top_of_the_file(top: str, more: str, applies: bool) -> None:
+    function = f"def other():\n    {more or 'pass'}".replace("\n", "\n    ").replace("        global", "    global")
+    source = replay(follow=changed("follow", COPY, COPY.replace("args.tau", "RATE")))
+    source = source.replace("class QNetwork", f"{top}\n\n\n{function}\n\n\nclass QNetwork", 1)
+    if applies:
+        assert "1 - RATE" in made("target-update", source)
+    else:
+        assert "RATE is not known to be a number that stays" in reason("target-update", source)
+
+
 def test_target_update_of_a_copy() -> None:
     copied = changed("make", "target_network = QNetwork().to(device)", "target_network = copy.deepcopy(q_network)")
     assert "update_targets()" in made("target-update", replay(make=copied))

@@ -12,7 +12,7 @@ from transformer.recognition.kept_optimizers import exchanged, grown
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import blocks, first_parameter, is_number, statements, unparse
+from transformer.syntax.query import blocks, first_parameter, is_number, pairwise, statements, unparse
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
@@ -246,7 +246,12 @@ def _is_number(roles: Roles, rate: ast.expr) -> bool:
     if isinstance(rate, ast.Name):
         value = roles.only_value(rate.id)
         stored = [n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load)]
-        return value is not None and len(stored) == 1 and _is_number(roles, value)
+        if value is None and len(stored) == 1:  # TAU = 0.005 at the top of the file
+            stmt = roles.tree.statement(stored[0])
+            pairs = pairwise(stmt) if isinstance(stmt, ast.Assign) and stmt in roles.tree.root.body else []
+            value = next((v for target, v in pairs if target is stored[0] and isinstance(v, ast.Constant)), None)
+        given = any(a.arg == rate.id for a in roles.tree.of(ast.arg))
+        return value is not None and len(stored) == 1 and not given and _is_number(roles, value)
     if not isinstance(rate, ast.Attribute):
         return False
     if holds_options(roles.tree, rate.value, roles.scope):

@@ -404,8 +404,8 @@ class Uses:
             outer, text = parents[node], f"line {node.lineno} uses {name}, a parameter,"
             if isinstance(outer, ast.Attribute):
                 sets = not isinstance(outer.ctx, ast.Load) and outer.attr != "grad"
-                early = outer.attr == "requires_grad" and not self._in_training(outer)
-                if (sets and not early) or (not sets and outer.attr not in READ | VALUES):
+                early = outer.attr in ("requires_grad", "requires_grad_") and not self._in_training(outer)
+                if not early and (sets or outer.attr not in READ | VALUES):
                     raise Changed(f"{text} for {outer.attr}")
             elif isinstance(outer, ast.Call) and node in outer.args:
                 if not self._reads(outer):
