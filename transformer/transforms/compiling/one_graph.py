@@ -189,6 +189,7 @@ def apply(state: State) -> Rewrite:
         late=late,
         live=live,
         summed=any(len(one.backwards) > 1 for one in passes),
+        scheduled="lr_scheduler" in tree.code,
     )
     called_at = _set_up(roles, edits, setups)
     first = min([*by_update, *called_at], key=lambda d: d.lineno)
