@@ -61,6 +61,13 @@ COMPUTING = ("torch.", "numpy.", "math.", "random.", "time.")
 """Modules whose functions draw no arrays with numpy, but for numpy.random's."""
 
 
+HELP = {
+    "compile policy and update with torch.compile": "compile {} with torch.compile",
+    "if toggled, the policy and the update are compiled with": "if toggled, {} is compiled with",
+}
+"""What the flag's help says, and what it says where one of both alone is compiled."""
+
+
 def apply(state: State) -> Rewrite:
     """Add the block above the training loop.
 
@@ -147,6 +154,10 @@ def apply(state: State) -> Rewrite:
     unchecked = not checks or (both is not None and computing is None)
     trained = any(passes and name in functions for name, passes in {**updates, **facts.auxiliary}.items())
     alone = None if trained and acting else "the policy" if acting else "the update" if trained else None
+    if alone is not None:  # the flag's help, which was written before it was known
+        for node in tree.of(ast.Constant):
+            if isinstance(node.value, str) and (said := next((t for t in HELP if t in node.value), None)) is not None:
+                edits.substitute(node, tree.text(node).replace(said, HELP[said].format(alone)))
     return Rewrite(
         edits,
         replace(facts, options=options, unchecked=unchecked),
