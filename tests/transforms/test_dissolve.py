@@ -167,7 +167,7 @@ def test_a_class_goes_where_its_update_is_one_graph_without_it(monkeypatch: pyte
 def test_a_class_stays_whose_training_cannot_leave_its_method() -> None:
     early = IN_METHODS.replace(
         "    def run(self):\n",
-        "    def run(self):\n" + 2 * "        if not self.settings.lr:\n            return\n",
+        "    def run(self):\n        if not self.settings.lr:\n            print()\n            return\n",
     )
     kept = outcome(early, set())
     assert isinstance(kept, Skipped)
