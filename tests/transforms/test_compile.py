@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import FLAGS, NAMED, NoOp, Rewrite, turn
+from cases import ADDED, FLAGS, NAMED, NoOp, Rewrite, turn
 from scripts import PARTS, QUICK_COMPILE, edited, script
 
 from transformer import Applied, Skipped, convert
@@ -57,11 +57,17 @@ UPDATE = {
     "learn": "update(b_obs, mb_inds, b_actions, b_logprobs, b_advantages, b_returns)",
 }
 
+
+def alone(what: str) -> dict[str, str]:
+    """The flags, whose help says what is compiled."""
+    return {"flags": ADDED.replace("compile policy and update", f"compile {what}")}
+
+
 REWRITES = [
     Rewrite(
         "the policy",
         {},
-        {**NAMED, "before_loop": compiled("policy") + "\n", "head": FINITE},
+        {**NAMED, **alone("the policy"), "before_loop": compiled("policy") + "\n", "head": FINITE},
         NOTED,
         also=("policy",),
         brief="--compile: torch.compile of the policy alone, seldom faster",
@@ -69,7 +75,7 @@ REWRITES = [
     Rewrite(
         "the update",
         PLAIN,
-        {**UPDATE, "before_loop": compiled("update") + "\n"},
+        {**UPDATE, **alone("the update"), "before_loop": compiled("update") + "\n"},
         also=("update",),
         brief="--compile: torch.compile of the update alone",
     ),
@@ -91,7 +97,7 @@ REWRITES = [
     Rewrite(
         "above a comment of the training loop",
         {**PLAIN, "before_loop": "# train"},
-        {**UPDATE, "before_loop": compiled("update") + "\n# train"},
+        {**UPDATE, **alone("the update"), "before_loop": compiled("update") + "\n# train"},
         also=("update",),
     ),
 ]
