@@ -44,14 +44,14 @@ INFO = TransformInfo(
         "where neither `policy` nor `acting-method` found a call that it could name, to statements that run a network "
         "and draw, one after the other, in a method of this file that a step calls: they must do nothing but compute "
         "with tensors that are made above them, by layers of torch and modules of this file that change nothing and "
-        "stay what they were made of. Between them may stand what appends to lists and what makes numbers of their "
-        "results. Their gradients must not be recorded, or not be used: only drawn actions, numbers, and what lists "
-        "keep to be detached may leave them"
+        "stay what they were made of. Between them may stand what appends to lists, what writes into buffers that they "
+        "do not read, and what makes numbers of their results. Their gradients must not be recorded, or not be used: "
+        "only drawn actions, numbers, and what lists keep to be detached may leave them"
     ),
     safety=(
-        "The same operations run in the same order on the same tensors; a list that is appended to, or a number that "
-        "is made of a result in between, changes none of them. Where gradients were recorded and never used they are "
-        "no more: these layers compute the same bits without."
+        "The same operations run in the same order on the same tensors; a list that is appended to, a buffer that is "
+        "written, or a number that is made of a result in between, changes none of them. Where gradients were recorded "
+        "and never used they are no more: these layers compute the same bits without."
     ),
     costs="What decides on the actions is not compiled.",
     instead_of="policy",

@@ -24,7 +24,8 @@ INFO = TransformInfo(
     summary="give the network's call that decides on the actions a name, which --compile and --cudagraphs replace",
     applies=(
         "where the calls that decide on the actions run under torch.no_grad(), on a network whose name is bound once, "
-        "above the training loop, and where a method that is called is one that its class in this file defines"
+        "above the training loop, and where a method that is called is one that its class in this file defines; where "
+        "it returns a distribution, `acting-statements` takes the draw with it"
     ),
     safety=(
         "The name stands for the method of the trained network itself, or for the network: the same call, under the "
