@@ -185,6 +185,26 @@ def test_target_update_asks_what_the_networks_share(make: tuple[str, str], why: 
     assert why in reason("target-update", replay(make=changed("make", *make)))
 
 
+@pytest.mark.parametrize(
+    ("use", "detached"),
+    [
+        ("print(loss.item())", True),
+        ("print(f'{loss:.3f}', loss.shape)", True),
+        ("print(loss)", False),
+        ("print(f'{loss!r}')", False),
+        ("print(repr(loss))", False),
+        ("print('%s' % loss)", False),
+        ("print(loss.grad_fn)", False),
+        ("print(loss.requires_grad)", False),
+    ],
+)
+def test_a_result_that_is_shown_keeps_its_graph(use: str, detached: bool) -> None:
+    source = replay(follow=f"{use}\n" + changed("follow", "for", "for"))
+    after = "\n".join(made("update", source).splitlines())
+    assert ("return loss.detach()" in after) == detached
+    assert ("return loss\n" in f"{after}\n") != detached
+
+
 FREEZE = "for p in target_network.parameters():\n    p.requires_grad_(False)\n"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -28,6 +28,8 @@ from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
 from transformer.values.effects.graphs import Graphs
+from transformer.values.networks.without_gradients import ASKING
+from transformer.values.shapes import Shapes
 from transformer.values.tensors import Tensors
 
 
@@ -258,6 +260,8 @@ def extract(
     follows = detach and roles.kind == "on-policy" and in_graph
     if follows and (held := roles.get(Graphs).seen(in_graph, region)) is not None:
         raise Skip(f"line {held.lineno} {held.what}, which a result of {name}() has not: use `.detach()` or `.item()`")
+    if roles.kind != "on-policy":
+        in_graph -= _shown(roles, region, in_graph)
     guard = {r: f"{r} if {r} is None else " for r in sig.unset}
     results = [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in sig.results]
     call = f"{name}({', '.join(sig.params)})"
@@ -270,6 +274,25 @@ def extract(
     lines[0] = without_blank_lines(lines[0])
     edits.before(anchor, [define(state, name, sig.params, doc, lines, results, indent)], gap=1 if nested else 2)
     return function
+
+
+def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> set[str]:
+    """Names that code outside of a region prints as they are, or asks for their graph."""
+    inside, found = {n for stmt in region for n in walk(stmt)}, set[str]()
+    for read in (n for n in roles.tree.of(ast.Name) if n.id in names and n not in inside):
+        outer = roles.tree.parents[read]
+        if isinstance(outer, ast.Call) and read in outer.args:
+            shows = roles.tree.names.builtin(outer.func) in ("print", "str", "repr", "format")
+        elif isinstance(outer, ast.FormattedValue):
+            shows = outer.conversion != -1 or (outer.format_spec is None and roles.get(Shapes).rank(read) != 0)
+        elif isinstance(outer, ast.BinOp):
+            left = outer.left
+            shows = isinstance(left, ast.JoinedStr) or (isinstance(left, ast.Constant) and isinstance(left.value, str))
+        else:
+            shows = isinstance(outer, ast.Attribute) and outer.attr in ASKING
+        if shows:
+            found.add(read.id)
+    return found
 
 
 def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:
