@@ -494,7 +494,7 @@ def _either_backward(mutant: Mutant, script: _Script) -> str:
     names = "zero_grad, backward, optimizer_step"
     if mutant.kind != "drop" or ast.unparse(statement) != f"{names} = traceable(optimizer)":
         return ""
-    emitted = ast.parse(render("traceable", traceable="traceable", only=True)).body
+    emitted = ast.parse(render("traceable", traceable="traceable", only=True, scheduled=False)).body
     eager = "(optimizer.zero_grad, lambda loss: loss.backward(), optimizer.step)"
     own = [ast.dump(function) for function in script.functions("traceable")]
     if own == [*map(ast.dump, emitted)] and eager in script.values(f"({names})") and _is_adam_of_all(script):

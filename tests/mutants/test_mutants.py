@@ -298,7 +298,7 @@ else:
     optimizer.param_groups[0]['lr'] = args.lr * 2
 for x in torch.randperm(args.batch_size, device=device).split(args.minibatch_size):
     update(x)
-""".replace("TRACEABLE", ast.unparse(ast.parse(render("traceable", traceable="traceable", only=True))))
+""".replace("TRACEABLE", ast.unparse(ast.parse(render("traceable", traceable="traceable", only=True, scheduled=False))))
 TRACED = "zero_grad, backward, optimizer_step = traceable(optimizer)"
 EAGER = "(optimizer.zero_grad, lambda loss: loss.backward(), optimizer.step)"
 RATE, CUT = "if args.compile or args.cudagraphs:", "if args.batch_size % args.minibatch_size == 0:"

@@ -17,6 +17,13 @@ ADDED = """\
 parser.add_argument("--compile", action="store_true", help="compile policy and update with torch.compile")
 parser.add_argument("--cudagraphs", action="store_true", help="replay policy, advantages and update as CUDA graphs")
 """
+
+
+def alone(what: str) -> Parts:
+    """The flags, whose help says that one thing alone is compiled."""
+    return {"flags": ADDED.replace("compile policy and update", f"compile {what}")}
+
+
 FLAGS: Parts = {"flags": ADDED}
 """What the flags transform adds, for the transforms that need it."""
 

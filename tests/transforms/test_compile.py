@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import ADDED, FLAGS, NAMED, NoOp, Rewrite, turn
+from cases import FLAGS, NAMED, NoOp, Rewrite, alone, turn
 from scripts import PARTS, QUICK_COMPILE, edited, script
 
 from transformer import Applied, Skipped, convert
@@ -56,12 +56,6 @@ UPDATE = {
     ''',
     "learn": "update(b_obs, mb_inds, b_actions, b_logprobs, b_advantages, b_returns)",
 }
-
-
-def alone(what: str) -> dict[str, str]:
-    """The flags, whose help says what is compiled."""
-    return {"flags": ADDED.replace("compile policy and update", f"compile {what}")}
-
 
 REWRITES = [
     Rewrite(

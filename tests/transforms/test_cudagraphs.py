@@ -2,7 +2,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from cases import FLAGS, NAMED, NoOp, Rewrite, turn
+from cases import FLAGS, NAMED, NoOp, Rewrite, alone, turn
 from scripts import PARTS, edited, script
 from test_compile import CHECKS, FINITE, compiled
 
@@ -65,13 +65,14 @@ POLICY_AND_UPDATE = compiled("policy", "update", steady=True) + POLICY["before_l
 )
 
 REWRITES = [
-    Rewrite("the policy", GREEDY, POLICY, also=("policy",)),
-    Rewrite("the update", ON_DEVICE, UPDATE, also=UPDATED),
+    Rewrite("the policy", GREEDY, {**POLICY, **alone("the policy")}, also=("policy",)),
+    Rewrite("the update", ON_DEVICE, {**UPDATE, **alone("the update")}, also=UPDATED),
     Rewrite(
         "the update, where all minibatches have one size",
         {**ON_DEVICE, "minibatches": edited("minibatches", "clipfracs = []\n", "")},
         {
             **UPDATE,
+            **alone("the update"),
             "minibatches": ON_DEVICE["minibatches"],
             "before_loop": compiled("update")
             + captured(
