@@ -204,8 +204,8 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
         if files := only.not_looked_into:
             given = shlex.join(part for file in files for part in ("--with", file))
-            what = f"{' and '.join(files)} {'was' if len(files) == 1 else 'were'} not looked into"
-            print_line(console, (f"{what}, though the script imports it: convert with {given}", "bold yellow"))
+            beside = " and ".join(files)
+            print_line(console, (f"the script imports {beside}, not looked into: convert with {given}", "bold yellow"))
         if not only.compiles:
             print_line(console, ("update() is not compiled: expect hardly more speed than the original has", "dim"))
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
