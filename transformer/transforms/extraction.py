@@ -280,11 +280,15 @@ def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> 
     """Names that code outside of a region prints as they are, or asks for their graph."""
     inside, found = {n for stmt in region for n in walk(stmt)}, set[str]()
     for read in (n for n in roles.tree.of(ast.Name) if n.id in names and n not in inside):
-        outer = roles.tree.parents[read]
-        if isinstance(outer, ast.Call) and read in outer.args:
+        shown: ast.AST = read
+        while isinstance(roles.tree.parents[shown], (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.IfExp)):
+            shown = roles.tree.parents[shown]
+        outer = roles.tree.parents[shown]
+        if isinstance(outer, ast.Call) and shown in outer.args:
             shows = roles.tree.names.builtin(outer.func) in ("print", "str", "repr", "format")
         elif isinstance(outer, ast.FormattedValue):
-            shows = outer.conversion != -1 or (outer.format_spec is None and roles.get(Shapes).rank(read) != 0)
+            plain = shown is read and outer.conversion == -1
+            shows = not plain or (outer.format_spec is None and roles.get(Shapes).rank(read) != 0)
         elif isinstance(outer, ast.BinOp):
             left = outer.left
             shows = isinstance(left, ast.JoinedStr) or (isinstance(left, ast.Constant) and isinstance(left.value, str))
