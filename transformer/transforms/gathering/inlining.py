@@ -12,10 +12,11 @@ import libcst as cst
 from transformer.dataflow.access import Names, access, block_names, free_names, scope_access
 from transformer.dataflow.closures import Nested, kept_for_later
 from transformer.dataflow.grad_mode import NO_GRAD
-from transformer.dataflow.liveness import Liveness
+from transformer.dataflow.liveness import Liveness, exposed
 from transformer.state import State
-from transformer.syntax.query import TRY, bind_arguments, parameters, statements, walk
+from transformer.syntax.query import TRY, bind_arguments, is_read, parameters, statements, walk
 from transformer.transforms.gathering.only_calls import OnlyCall, root_of
+from transformer.transforms.gathering.unset import is_caught
 
 
 class NotInlined(Exception):
@@ -102,6 +103,10 @@ class _Planner:
                 raise NotInlined(f"line {node.lineno} uses {node.id}")
             if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
                 raise NotInlined(f"line {node.lineno} uses the private name {node.attr}")
+        unset = exposed(function.body) & scope_access(function.body).binds - set(parameters(function))
+        for node in (n for s in function.body for n in walk(s)):
+            if isinstance(node, ast.Name) and node.id in unset and is_read(node) and is_caught(self.tree, node):
+                raise NotInlined(f"line {node.lineno} catches what happens where {node.id} is not set")
         returns = list(_returns(function))
         last = _tail(function.body)
         for stmt in returns:

@@ -11,19 +11,14 @@ from functools import cached_property
 from transformer.dataflow.access import block_names, free_names, scope_access
 from transformer.dataflow.grad_mode import NO_GRAD
 from transformer.dataflow.name_lookups import looks_up_names, texts_of
-from transformer.syntax.query import TRY, bind_arguments, first_parameter, is_read, names_in, parameters, walk
+from transformer.syntax.query import bind_arguments, first_parameter, is_read, names_in, parameters, walk
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.gathering.only_calls import clears_gradients
+from transformer.transforms.gathering.unset import is_caught
 
 PLAIN_DECORATORS = (*NO_GRAD, "torch.enable_grad")
 """Decorators of methods that do as much for functions."""
 PLAIN_BASES = ("object", "ABC", "abc.ABC")
-OTHER_ERRORS = frozenset(
-    n
-    for n, kind in vars(builtins).items()
-    if isinstance(kind, type) and issubclass(kind, BaseException) and not issubclass(AttributeError, kind)
-) - {"AttributeError", "NameError", "UnboundLocalError"}
-"""Errors that are raised neither for a missing attribute nor for a missing variable."""
 
 
 class Kept(Exception):
@@ -176,7 +171,7 @@ class _Object:
             raise Kept(f"line {name.lineno} replaces {user.attr}()")
         if user.attr.startswith("__"):
             raise Kept(f"line {name.lineno} uses {user.attr}")
-        if user.attr not in self.always_set and self.is_caught(user):
+        if user.attr not in self.always_set and is_caught(self.tree, user):
             raise Kept(f"line {name.lineno} catches what happens where {user.attr} is not set")
 
     @cached_property
@@ -186,27 +181,6 @@ class _Object:
         stored = (n for stmt in simple for n in walk(stmt) if isinstance(n, ast.Attribute))
         methods = {f.name for f in self.functions}
         return methods | set(self.constants) | {n.attr for n in stored if isinstance(n.ctx, ast.Store)}
-
-    def is_caught(self, attribute: ast.Attribute) -> bool:
-        """Whether a `try` of the same function goes on after an AttributeError; a variable gives a NameError."""
-        inner: ast.AST = attribute
-        for outer in self.tree.ancestors(attribute):
-            if isinstance(outer, ast.FunctionDef):
-                return False
-            if isinstance(outer, TRY) and inner in outer.body:
-                kinds = [h.type for h in outer.handlers]
-                each = [k for kind in kinds for k in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
-                if any(k is None or self.tree.names.builtin(k) not in OTHER_ERRORS for k in each):
-                    return True
-            if isinstance(outer, ast.With) and not all(self.is_of_torch(i.context_expr) for i in outer.items):
-                return True
-            inner = outer
-        return False
-
-    def is_of_torch(self, context: ast.expr) -> bool:
-        """Whether a context manager is one of torch, which lets every error through; another may suppress it."""
-        made = context.func if isinstance(context, ast.Call) else context
-        return (self.tree.qualified(made) or "").startswith("torch.")
 
     @cached_property
     def constants(self) -> dict[str, ast.Constant]:

@@ -1,0 +1,42 @@
+"""Reads of what may not be set, where the script catches the error: elsewhere it would be another, or none."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from transformer.syntax.query import TRY
+from transformer.syntax.tree import Tree
+
+OTHER_ERRORS = frozenset(
+    name
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type)
+    and issubclass(kind, BaseException)
+    and not issubclass(AttributeError, kind)
+    and not issubclass(UnboundLocalError, kind)
+)
+"""Built-in errors that are raised neither for a missing attribute nor for a missing variable."""
+
+
+def is_caught(tree: Tree, read: ast.AST) -> bool:
+    """Whether a `try` or `with` of the same function may go on after an AttributeError, or a NameError, of a read."""
+    inner = read
+    for outer in tree.ancestors(read):
+        if isinstance(outer, ast.FunctionDef):
+            return False
+        if isinstance(outer, TRY) and inner in outer.body:
+            kinds = [h.type for h in outer.handlers]
+            each = [k for kind in kinds for k in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
+            if any(k is None or tree.names.builtin(k) not in OTHER_ERRORS for k in each):
+                return True
+        if isinstance(outer, ast.With) and not all(_is_of_torch(tree, i.context_expr) for i in outer.items):
+            return True
+        inner = outer
+    return False
+
+
+def _is_of_torch(tree: Tree, context: ast.expr) -> bool:
+    """Whether a context manager is one of torch, which lets every error through; another may suppress it."""
+    made = context.func if isinstance(context, ast.Call) else context
+    return (tree.qualified(made) or "").startswith("torch.")
