@@ -19,6 +19,7 @@ from transformer.dataflow.assignment import Assignment
 from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, late_reads
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.liveness import Liveness, exposed
+from transformer.facts.python import SHOWS
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -285,7 +286,7 @@ def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> 
             shown = roles.tree.parents[shown]
         outer = roles.tree.parents[shown]
         if isinstance(outer, ast.Call) and shown in outer.args:
-            shows = roles.tree.names.builtin(outer.func) in ("print", "str", "repr", "format")
+            shows = roles.tree.names.builtin(outer.func) in SHOWS
         elif isinstance(outer, ast.FormattedValue):
             plain = shown is read and outer.conversion == -1
             shows = not plain or (outer.format_spec is None and roles.get(Shapes).rank(read) != 0)

@@ -14,7 +14,8 @@ from transformer.facts.torch_api import OF, names
 from transformer.recognition.called_once import CalledOnce
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import assigns, bind_arguments, calls_method, copied, parameters, statements, walk
-from transformer.values.networks.results import DISTRIBUTIONS, Results, kept_network, loss_called
+from transformer.values.networks.distributions import is_made
+from transformer.values.networks.results import Results, kept_network, loss_called
 
 HOST_METHODS = names("tensor", memory="number") | {"numpy"}
 """Methods of tensors that return no tensor."""
@@ -390,8 +391,7 @@ class Tensors:
         if self.produced(call):
             made = Results(self._roles, call).is_distribution(*place)
         else:
-            name = self._tree.qualified(call.func) or ""
-            made = name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2][:1].isupper() and place[0] is None
+            made = place[0] is None and is_made(self._tree, call)
         return [(call, stmt)] if made and stmt is not None else []
 
     def _returns_tensor(self, call: ast.Call, stmt: ast.stmt, place: int | None = None, count: int = 0) -> bool:

@@ -21,7 +21,8 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Scope
 from transformer.values.networks.attributes import CONTAINERS, MODULE, NUMBER, Frame, Unknown, Values, kept_by, no_class
-from transformer.values.networks.results import DISTRIBUTIONS, Results
+from transformer.values.networks.distributions import DISTRIBUTIONS
+from transformer.values.networks.results import Results
 from transformer.values.networks.sealed import (
     FUNCTIONS,
     METHODS,

@@ -9,9 +9,16 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise
 from transformer.syntax.tree import Tree
 
-MODULE = "torch.distributions."
+DISTRIBUTIONS = "torch.distributions."
+"""How the names of what the module holds begin."""
 NOT_MADE = frozenset(["Distribution"])
 """Classes that are only asked for."""
+
+
+def is_made(tree: Tree, node: ast.expr) -> bool:
+    """Whether an expression is a call of a class of torch's distributions."""
+    name = tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+    return name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2][:1].isupper()
 
 
 def may_make(roles: Roles) -> bool:
@@ -35,6 +42,6 @@ def computes_to_check(tree: Tree) -> ast.Name | ast.Attribute | None:
         qualified = tree.qualified(node) or ""
         name = qualified.rpartition(".")[2]
         is_class = name[:1].isupper() and not name.endswith("Transform")
-        if qualified.startswith(MODULE) and is_class and name not in CHECKED_ALONE | NOT_MADE:
+        if qualified.startswith(DISTRIBUTIONS) and is_class and name not in CHECKED_ALONE | NOT_MADE:
             return node
     return None

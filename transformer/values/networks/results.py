@@ -7,6 +7,7 @@ import ast
 from transformer.dataflow.access import access
 from transformer.dataflow.memory import may_be_given, roots
 from transformer.facts.torch_api import LOSSES, NEW, REDUCES, VIEWS, layers, names
+from transformer.recognition import kept_optimizers
 from transformer.recognition.changes import GROWING
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -22,6 +23,7 @@ from transformer.syntax.query import (
 )
 from transformer.syntax.tree import Tree
 from transformer.values.networks.attributes import kept_by
+from transformer.values.networks.distributions import DISTRIBUTIONS, is_made
 
 NEW_OF_TORCH = names("torch", memory="new")
 NEW_OF_FUNCTIONAL = names("functional", memory="new")
@@ -29,7 +31,6 @@ LAYERS = layers(memory="new")
 """A module made of one of these computes a new tensor."""
 MADE_FOR_INDEX = ("torch.arange",)
 """Functions of torch whose results have a dimension, as an index."""
-DISTRIBUTIONS = "torch.distributions."
 HOST = frozenset("float int bool str len list tuple dict set range".split())
 
 
@@ -64,7 +65,7 @@ def kept_network(roles: Roles, node: ast.expr) -> ast.ClassDef | None:
     owner = tree.classes[unparse(call.func)] if call is not None else None
     if owner is None or roles.is_module(owner):
         return None
-    stores = [n for n in tree.of(ast.Attribute) if n.attr == node.attr and not isinstance(n.ctx, ast.Load)]
+    stores = kept_optimizers.stored(roles, node.attr)
     constructors = [s for s in owner.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"]
     kept = [value for one in constructors for name, value in kept_by(one) if name == node.attr]
     if len(kept) != 1 or len(stores) != 1 or kept[0] is None or tree.methods(node.attr):
@@ -165,8 +166,7 @@ class Results:
             bound = [s for s in statements(method.body) if node.id in access(s).binds]
             found = _assigned(node.id, method)
             return len(found) == len(bound) > 0 and all(self._makes_distribution(v, method) for v in found)
-        name = self._tree.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
-        return name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2][:1].isupper()
+        return is_made(self._tree, node)
 
     def _is_other(self, node: ast.expr, method: ast.FunctionDef, depth: int = 4) -> bool:
         """Whether an expression of a method is certainly no tensor."""
