@@ -102,7 +102,9 @@ def test_what_is_told_by_its_text(line: str) -> None:
     ],
 )
 def test_classes_of_other_files(bases: str, foreign: str | None) -> None:
-    tree = Tree(f"import torch\nimport torch.nn as nn\nclass Own:\n    pass\nclass Made({bases}):\n    pass\n")
+    tree = Tree(
+        f"import abc\nimport torch\nimport torch.nn as nn\nclass Own:\n    pass\nclass Made({bases}):\n    pass\n"
+    )
     made = tree.root.body[-1]
     assert isinstance(made, ast.ClassDef)
     assert foreign_base(tree, made) == foreign

@@ -21,7 +21,7 @@ FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 def rewritten(program: Program) -> str:
     """The program with f's statements in the place of the call."""
     state = State.first(program.code, 100)
-    (only,) = [c for f, c in only_calls(state.tree).items() if f.name == "f"]
+    (only,) = [c for f, c in only_calls(state.roles).items() if f.name == "f"]
     return inlined(state, only).tree.code
 
 
@@ -43,7 +43,7 @@ def test_what_only_works_in_a_function_stays_one(program: Program) -> None:
 
 @pytest.mark.parametrize("program", programs("inline_used_otherwise.txt"), ids=str)
 def test_other_uses_are_seen(program: Program) -> None:
-    functions = only_calls(State.first(program.code, 100).tree)
+    functions = only_calls(State.first(program.code, 100).roles)
     assert "f" not in {f.name for f in functions}
 
 

@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from transformer.recognition.history import History
+from transformer.recognition.roles import Roles
 from transformer.syntax.tree import Tree
 from transformer.transforms.gathering.only_calls import only_calls
 
@@ -44,6 +46,7 @@ for _ in range(9):
 
 
 HEAD = "    def update(self, x):\n"
+PROPERTY = "    @property\n    def mean(self):\n        return agent\n\n"
 NORM = "    def norm(self, x):\n"
 
 
@@ -53,7 +56,7 @@ def is_known(above: str = "", below: str = "", *edits: tuple[str, str]) -> bool:
         assert old in code
         code = code.replace(old, new)
     tree = Tree(code)
-    found = {call.function: call for call in only_calls(tree).values()}
+    found = {call.function: call for call in only_calls(Roles(tree, History(original=code)), by_name=False).values()}
     update = next(m for m in tree.classes["Agent"].body if getattr(m, "name", "") == "update")
     return update in found
 
@@ -65,8 +68,15 @@ def is_known(above: str = "", below: str = "", *edits: tuple[str, str]) -> bool:
         ("", "mean = Mean()\nmean.update(3)", ()),
         ("", "", ((HEAD, f"    def again(self, x):\n        self.update(x)\n\n{HEAD}"),)),
         ("import torch", "", (("class Mean:", "class Mean(torch.nn.Module):"),)),
+        ("", "other = norm.mean\nother.update(3)", ()),
+        ("", "def f(norm):\n    norm.mean.update(3)\nf(norm)", ()),
+        ("", "[norm.mean.update(3) for norm in [norm]]", ()),
+        ("", "norm.__dict__.update({'count': 3})", ()),
+        ("", "", (("self.mean = Mean()", "self.mean = make()"),)),
+        ("", "", ((HEAD, f"{HEAD}        self = x\n        self.update()\n"),)),
     ],
-    ids=["an attribute", "a name", "self", "a module"],
+    ids=["an attribute", "a name", "self", "a module", "another name", "a parameter", "a comprehension", "others set",
+         "what nothing of it is given to", "a number"],
 )  # fmt: skip
 def test_a_method_of_another_class_is_another(above: str, below: str, edits: tuple[tuple[str, str], ...]) -> None:
     assert is_known(above, below, *edits)
@@ -75,7 +85,6 @@ def test_a_method_of_another_class_is_another(above: str, below: str, edits: tup
 @pytest.mark.parametrize(
     ("above", "below", "edits"),
     [
-        ("", "other = norm.mean\nother.update(3)", ()),
         ("", "norm.mean = agent", ()),
         ("", "for norm.mean in [agent]:\n    pass", ()),
         ("", "norm.mean, x = agent, 1", ()),
@@ -84,11 +93,11 @@ def test_a_method_of_another_class_is_another(above: str, below: str, edits: tup
         ("from types import SimpleNamespace", "both = SimpleNamespace(mean=agent)\nboth.mean.update(3)", ()),
         ("Both = namedtuple('Both', 'mean')", "both = Both(agent)\nboth.mean.update(3)", ()),
         ("class Both:\n    mean = None", "Both.mean = agent\nBoth().mean.update(3)", ()),
-        ("class Both:\n    mean: object", "both = Both()\nboth.mean.update(3)", ()),
         ("class Both:\n    def __getattr__(self, x):\n        return agent", "both = Both()\nboth.mean.update(3)", ()),
-        ("", "def f(norm):\n    norm.mean.update(3)\nf(other)", ()),
-        ("", "[norm.mean.update(3) for norm in others]", ()),
-        ("", "norm.__dict__.update(x)", ()),
+        ("", "def f(norm):\n    norm.update(3)\nfor one in (norm, agent):\n    f(one)", ()),
+        ("", "[norm.update(3) for norm in (Mean(), agent)]", ()),
+        ("", "norm.__dict__.update({'mean': agent})", ()),
+        ("", "norm.__dict__['mean'] = agent", ()),
         ("", "vars(norm)['mean'] = agent", ()),
         ("", "mean = Mean()\nmean = agent\nmean.update(3)", ()),
         ("", "def f(mean):\n    mean.update(3)\nmean = Mean()\nf(agent)", ()),
@@ -101,9 +110,9 @@ def test_a_method_of_another_class_is_another(above: str, below: str, edits: tup
         ("Mean = Agent", "", ()),
         ("", "", (("class Mean:\n", "class Mean:\n    def __new__(cls):\n        return Agent()\n\n"),)),
         ("", "", (("self.mean = Mean()", "self.mean = Mean() if len('x') else agent"),)),
-        ("", "", (("self.mean = Mean()", "self.mean = make()"),)),
-        ("", "", ((HEAD, f"{HEAD}        self = x\n        self.update()\n"),)),
-        ("", "", ((NORM, f"    def mean(self):\n        return agent\n\n{NORM}"),)),
+        ("", "keep(agent)", (("self.mean = Mean()", "self.mean = make()"),)),
+        ("", "norm.norm(agent)", ((HEAD, f"{HEAD}        self = x\n        self.update()\n"),)),
+        ("", "", (("self.mean = Mean()", "pass"), (NORM, PROPERTY + NORM))),
     ],
 )  # fmt: skip
 def test_what_may_be_an_object_of_the_class(above: str, below: str, edits: tuple[tuple[str, str], ...]) -> None:
@@ -163,4 +172,4 @@ def test_a_method_that_is_called_without_its_name_stays(name: str) -> None:
     code = CODE.replace("{above}", "").replace("{below}", "")
     code = code.replace("def update(self, replay)", f"def {name}(self, replay)")
     tree = Tree(code.replace("agent.update(2)", f"agent.{name}(2)"))
-    assert name not in {function.name for function in only_calls(tree)}
+    assert name not in {function.name for function in only_calls(Roles(tree, History(original=code)), by_name=False)}

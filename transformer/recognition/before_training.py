@@ -30,7 +30,7 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
     name = function.name
     if isinstance(owner, ast.ClassDef) and name == "__init__":
         name = owner.name
-    elif isinstance(owner, ast.ClassDef) and (_bases(owner) or name.startswith("__")):
+    elif isinstance(owner, ast.ClassDef) and (tree.bases(owner) or name.startswith("__")):
         return False  # Python, or the class that it is derived from, may call it
     by_text = looks_up_names(tree, tree.root if name != function.name else owner)
     uses = [
@@ -49,10 +49,6 @@ def runs_before_training(roles: Roles, node: ast.AST, depth: int = 0) -> bool:
         or _is_named_to_super(tree, n)
         for n in uses
     )
-
-
-def _bases(cls: ast.ClassDef) -> list[ast.expr]:
-    return [base for base in cls.bases if ast.unparse(base) != "object"]
 
 
 def _is_named_to_super(tree: Tree, node: ast.AST) -> bool:

@@ -115,9 +115,9 @@ def _is_namespace(node: ast.expr) -> bool:
 
 def foreign_base(tree: Tree, cls: ast.ClassDef) -> str | None:
     """A class of another file that a network is derived from."""
-    for base in cls.bases:
+    for base in tree.bases(cls):
         of_torch = (tree.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
         known = of_torch or ast.unparse(base) in tree.classes
-        if not known and ast.unparse(base) not in ("object", "ABC", "abc.ABC"):
+        if not known:
             return ast.unparse(base)
     return None

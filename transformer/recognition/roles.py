@@ -521,7 +521,7 @@ class Roles:
         """Whether a class is derived from one of another file, which may call its methods; torch's modules do not."""
         return any(
             not isinstance(base, ast.Name) or base.id not in self.tree.classes
-            for base in cls.bases
+            for base in self.tree.bases(cls)
             if not (self.tree.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
         )
 

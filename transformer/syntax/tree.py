@@ -205,6 +205,12 @@ class Tree:
             found += [base for base in bases if base is not None and base not in found]
         return found
 
+    def bases(self, cls: ast.ClassDef) -> list[ast.expr]:
+        """What a class is derived from, but for Python's own that have no say in its methods: object, ABC."""
+        return [
+            base for base in cls.bases if self.names.builtin(base) != "object" and self.qualified(base) != "abc.ABC"
+        ]
+
     def class_of_self(self, value: ast.expr, scope: Scope) -> ast.ClassDef | None:
         """The class in whose method `scope` a name stands for the object, as `self` does."""
         owner = self.parents.get(scope)

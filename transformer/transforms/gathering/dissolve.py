@@ -85,7 +85,7 @@ def dissolved(state: State, parts: Dissolved) -> str:
     """
     init = state.tree.names.fresh("init")
     split = state.rewritten(_Module(state, parts, init).code())
-    only = next((c for f, c in only_calls(split.tree).items() if f.name == init), None)
+    only = next((c for f, c in only_calls(split.roles).items() if f.name == init), None)
     if only is None:
         raise NotInlined("the call of its __init__() is not seen as the only one")
     try:

@@ -79,18 +79,23 @@ def apply(state: State) -> Rewrite:
 def gather(state: State) -> tuple[State, dict[str, str]]:
     """The state in which calls are replaced until nothing is left to, and why functions stay, by their names."""
     now, kept = state, dict[str, str]()
+
+    def calls(*, by_name: bool) -> dict[ast.FunctionDef, OnlyCall]:
+        found = only_calls(now.roles, by_name=by_name).items()
+        return {f: c for f, c in found if f.name not in kept and not _optimizes(now.roles, c)}
+
     for _ in range(MOST):
-        calls = {f: c for f, c in only_calls(now.tree).items() if f.name not in kept and not _optimizes(now.roles, c)}
-        only = training_to_inline(now.roles, calls)
+        named = calls(by_name=True)
+        only = training_to_inline(now.roles, named)
         if only is None and recognised(now.roles):
             only = (
-                advantages_to_inline(now.roles, calls)
-                or computation_to_inline(now.roles, calls)
-                or targets_to_inline(now.roles, calls)
-                or making_to_inline(now.roles, calls)
+                advantages_to_inline(now.roles, named)
+                or computation_to_inline(now.roles, named)
+                or targets_to_inline(now.roles, named)
+                or making_to_inline(now.roles, named)
             )
         elif only is None:
-            only = call_to_inline(now.roles, calls)
+            only = call_to_inline(now.roles, named) or call_to_inline(now.roles, calls(by_name=False))
         if only is None:
             break
         try:
@@ -125,7 +130,8 @@ def inlined(state: State, only: OnlyCall) -> State:
     for rewritten in (_by_itself, _unpacked):
         after = rewritten(state, only)
         if after is not None:
-            state, only = after, next(c for f, c in only_calls(after.tree).items() if unparse(f) == text)
+            calls = only_calls(after.roles, by_name=False)
+            state, only = after, next(c for f, c in calls.items() if unparse(f) == text)
     inlining = plan(state, only)
     edits, stmt = Edits(state.source), inlining.stmt
     renamed = _Rename(inlining.names)

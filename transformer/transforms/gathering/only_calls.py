@@ -13,6 +13,7 @@ from transformer.recognition.buffers import find_allocations
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import backwards, calls_method, names_in, parameters, statements, walk, without_methods
 from transformer.syntax.tree import Loop, Tree
+from transformer.values.effects.world import World
 
 ITSELF = frozenset("to cuda cpu float double train eval share_memory requires_grad_ apply".split())
 """Methods of modules that return the module."""
@@ -34,8 +35,14 @@ class OnlyCall:
     """The object whose method is called."""
 
 
-def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
-    """Functions of the file that are used nowhere but in one call."""
+def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, OnlyCall]:
+    """Functions of the file that are used nowhere but in one call.
+
+    Args:
+        roles: the script.
+        by_name: whether to go by names alone, and leave out what needs an answer to which objects an expression may be.
+    """
+    tree = roles.tree
     defined: dict[str, list[ast.AST]] = {}
     names: dict[str, list[ast.expr]] = {}
     attributes: dict[str, list[ast.Attribute]] = {}
@@ -60,6 +67,8 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
         if isinstance(owner, ast.ClassDef):
             asked = attributes.get(name, [])
             uses: list[ast.expr] = [u for u in asked if len(asked) == 1 or not _is_of_another(tree, u.value, owner)]
+            if len(uses) > 1 and not by_name:
+                uses = [u for u in uses if roles.get(World).may_be(u, function)]
         else:
             uses = [*names.get(name, [])]
         call = tree.parents[uses[0]] if len(uses) == 1 else None
@@ -69,7 +78,7 @@ def only_calls(tree: Tree) -> dict[ast.FunctionDef, OnlyCall]:
             continue  # `act = method` below it
         if isinstance(owner, ast.ClassDef):
             receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
-            if receiver is None or not _is_instance(tree, receiver, owner) or _is_called_unseen(tree, name):
+            if receiver is None or not _is_instance(roles, receiver, owner, by_name) or _is_called_unseen(tree, name):
                 continue
             if looks_at_methods(tree, owner) is not None:
                 continue
@@ -169,10 +178,13 @@ def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:
     return False
 
 
-def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
-    """Whether a name stands for an object of just this class: `self` in its methods, or what its call has made."""
-    if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in tree.classes.values()):
+def _is_instance(roles: Roles, value: ast.expr, owner: ast.ClassDef, by_name: bool) -> bool:
+    """Whether an expression is an object of just this class: `self` in its methods, or what its call has made."""
+    tree = roles.tree
+    if any(owner.name in map(ast.unparse, c.bases) for c in tree.classes.values()):
         return False
+    if not isinstance(value, ast.Name):
+        return isinstance(value, ast.Attribute) and not by_name and roles.get(World).is_instance(value, owner)
     scope = tree.scope_of(value)
     if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
         return tree.class_of_self(value, scope) is owner and not scope.decorator_list

@@ -18,7 +18,6 @@ from transformer.transforms.gathering.unset import is_caught
 
 PLAIN_DECORATORS = (*NO_GRAD, "torch.enable_grad")
 """Decorators of methods that do as much for functions."""
-PLAIN_BASES = ("object", "ABC", "abc.ABC")
 
 
 class Kept(Exception):
@@ -114,7 +113,7 @@ class _Object:
             raise Kept("it is not defined at the top of the file")
         if self.init is None:
             raise Kept("it has no __init__()")
-        if cls.keywords or cls.decorator_list or any(ast.unparse(b) not in PLAIN_BASES for b in cls.bases):
+        if cls.keywords or cls.decorator_list or self.tree.bases(cls):
             raise Kept("it is derived from another class")
         for part in cls.body:
             doc = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)

@@ -485,7 +485,7 @@ class Lasting:
         if made is None or made.args or made.keywords:
             return False
         cls = self._tree.classes[unparse(made.func)]
-        plain = not (cls.bases or cls.keywords or cls.decorator_list)
+        plain = not (self._tree.bases(cls) or cls.keywords or cls.decorator_list)
         return plain and all(
             isinstance(n.ctx, ast.Load) for n in walk(cls) if isinstance(n, (ast.Attribute, ast.Subscript))
         )

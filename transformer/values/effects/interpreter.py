@@ -26,6 +26,7 @@ from transformer.values.effects.objects import (
     GIVEN,
     INSIDE,
     ITEMS,
+    NAMESPACE,
     NOTHING,
     UNKNOWN,
     Context,
@@ -140,6 +141,8 @@ class Interpreter:
     def _changes(self, things: Iterable[Thing], node: ast.AST, *, deep: bool = False) -> None:
         """Things are changed in place; `deep`: and all that can be got at through them, as it always is of `made`."""
         for thing in things:
+            if thing.name == NAMESPACE:
+                self._effect(node, Effect("stores", thing.of[0], EVERY))
             if thing.kind not in ("function", "bound", "method", "library"):
                 self._effect(node, Effect("changes all" if deep or thing.kind == "made" else "changes", thing))
 
@@ -411,9 +414,13 @@ class Interpreter:
             )
         return found
 
+    def lineage(self, thing: Thing) -> list[ast.AST | None]:
+        """The definitions of a class, or of an object's class, and of its bases in this file."""
+        return [cls.node for cls in self._classes(thing.of[0] if thing.kind == "instance" else thing)]
+
     def _foreign_bases(self, cls: Thing) -> list[Thing]:
         bases = (b for one in self._classes(cls) for b in self.heap.get((one, "bases")))
-        return sorted((b for b in bases if b.kind != "class"), key=in_order)
+        return sorted((b for b in bases if b.kind != "class" and b.name != "builtins.object"), key=in_order)
 
     def _found_in_class(self, instance: Thing, name: str) -> Things:
         for cls in self._classes(instance.of[0]):
@@ -607,7 +614,10 @@ class Interpreter:
         found: set[Thing] = set()
         for thing in things:
             found |= self.heap.attribute(thing, name)
-            if name == "__dict__":  # what is put into it is put into the thing
+            plain = thing.kind == "instance" and not self._foreign_bases(thing.of[0])
+            if name == NAMESPACE and (plain or thing.kind == "options"):
+                found.add(self.heap.thing("dict", name=NAMESPACE, of=(thing,)))
+            elif name == NAMESPACE:  # what is put into it is put into the thing
                 found |= self._unknown([thing], node) | {thing}
             elif thing.kind == "library":
                 longer = f"{thing.name}.{name}"  # in a loop, `x = x.parent` has no end
@@ -706,6 +716,11 @@ class Interpreter:
             options = frozenset(t for t in self._of(node.func.value) if t.kind == "options")
             if options:  # a parser's methods
                 return options
+        text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, (ast.Constant, ast.JoinedStr))
+        if not callees and text:  # `"{}: {}".format(step, loss)`
+            everything = (t for a in (*given, *named.values(), spread) for t in a)
+            self._special(everything, ("__str__", "__repr__", "__format__"), [], node)
+            return NOTHING
         if not callees:  # a number, or nothing that is known
             if not self._all_is_known:
                 return NOTHING
@@ -751,7 +766,7 @@ class Interpreter:
             called = self._special([callee], ("__call__",), [*given], node)
             if self._found_in_class(callee, "__call__"):
                 return self._with_named(callee, "__call__", given, named, node, spread) | called
-            if self._is_module(callee.of[0]):
+            if self.is_module(callee.of[0]):
                 return self._with_named(callee, "forward", given, named, node, spread)
             return self._unknown([callee, *arguments], node)
         if callee.kind == "library":
@@ -779,7 +794,8 @@ class Interpreter:
                 found |= self._call_one(member, given, named, node, spread)
         return frozenset(found)
 
-    def _is_module(self, cls: Thing) -> bool:
+    def is_module(self, cls: Thing) -> bool:
+        """Whether all that a class is derived from, but for this file's classes, are torch's modules."""
         bases = self._foreign_bases(cls)
         return bool(bases) and all(
             b.kind == "library" and libraries.role(b.name) in ("tensors", "bases") for b in bases
@@ -942,7 +958,7 @@ class Interpreter:
             if row is None:
                 return self._unknown([receiver, *arguments], node)
             return self._by_row(row, receiver, given, named, node, spread)
-        if receiver.kind == "instance" and self._is_module(receiver.of[0]):
+        if receiver.kind == "instance" and self.is_module(receiver.of[0]):
             return self._call_of_module(receiver, name, arguments, node)
         if receiver.kind == "made":
             if libraries.role(receiver.name) in ("plain", "reports"):
@@ -978,7 +994,7 @@ class Interpreter:
         if name in ("__init__", "__post_init__", "__init_subclass__"):
             self._foreign_constructor(instance, arguments, node)
             return NOTHING
-        if self._is_module(instance.of[0]):
+        if self.is_module(instance.of[0]):
             return self._call_of_module(instance, name, arguments, node)
         if name == "__setattr__" or name == "__getattr__":
             self.heap.put((instance, EVERY), arguments, node)
@@ -1216,8 +1232,8 @@ class Interpreter:
             things = given[2] if len(given) > 2 else NOTHING
             self._store(given[0], told or EVERY, things, node)
             return NOTHING
-        if name in ("vars", "dir") and len(given) == 1:
-            return given[0]
+        if name == "vars" and len(given) == 1:
+            return self._load(given[0], NAMESPACE, node)
         if name == "type" and len(given) == 1:
             return frozenset(t.of[0] for t in given[0] if t.kind == "instance") | frozenset(
                 t for t in given[0] if t.kind == "unknown"

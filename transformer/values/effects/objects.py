@@ -27,6 +27,8 @@ GIVEN = "given"
 """What a library's object may hand out memory of, and never changes."""
 ITEMS = "[]"
 """What a container holds, at whichever place."""
+NAMESPACE = "__dict__"
+"""The name of a dict that holds the attributes of the object that it is of: `x.__dict__`, `vars(x)`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ class Thing:
     name: str = ""
     """The dotted name of a library's function, class or module, or of the class of what it made; a method's name."""
     of: tuple[Thing, ...] = ()
-    """The class of an instance; function and object of a bound method; the object of a method."""
+    """The class of an instance; function and object of a bound method; the object of a method, or of a namespace."""
 
     def __repr__(self) -> str:
         return f"{self.kind}({self.name}@{getattr(self.node, 'lineno', '')})"
@@ -92,6 +94,8 @@ class Heap:
 
     def put(self, place: Place, things: Iterable[Thing], node: ast.AST | None = None) -> None:
         """A place may hold these, too."""
+        if not isinstance(place, Variable) and place[0].name == NAMESPACE:
+            place = (place[0].of[0], EVERY)
         held = self.held.get(place)
         if held is None:
             held = self.held[place] = NOTHING
@@ -105,10 +109,14 @@ class Heap:
 
     def get(self, place: Place) -> Things:
         """What a place may hold."""
+        if not isinstance(place, Variable) and place[0].name == NAMESPACE:
+            return self.attribute(place[0].of[0], EVERY)
         return self.held.get(place, NOTHING)
 
     def attribute(self, thing: Thing, name: str) -> Things:
         """What an attribute of a thing may be."""
+        if thing.name == NAMESPACE:
+            return NOTHING  # those of the object are its items
         if name == EVERY:
             return frozenset(t for a in self.attributes.get(thing, ()) for t in self.held[thing, a])
         any_of_them = self.get((thing, EVERY))
@@ -119,7 +127,7 @@ class Heap:
         for name in self.attributes.get(thing, ()):
             if name != but:
                 yield from self.held[thing, name]
-        if thing.kind in ("bound", "method"):
+        if thing.kind in ("bound", "method") or thing.name == NAMESPACE:
             yield from thing.of
 
     def reach(self, things: Iterable[Thing], but: str = "") -> set[Thing]:

@@ -11,7 +11,7 @@ from transformer.dataflow.liveness import exposed
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, parameters, unparse, walk
 from transformer.values.effects.interpreter import Effect, Frame, Interpreter, in_order
-from transformer.values.effects.objects import EVERY, GIVEN, INSIDE, UNKNOWN, Place, Thing, Things, Variable
+from transformer.values.effects.objects import EVERY, GIVEN, INSIDE, ITEMS, UNKNOWN, Place, Thing, Things, Variable
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,49 @@ class World:
             if isinstance(place, Variable) and place.name == name and place.owner is self._roles.scope
             for t in held
         )
+
+    def may_be(self, node: ast.expr, function: ast.FunctionDef) -> bool:
+        """Whether an expression may be a function of this file, or a method of an object."""
+        if self._code.gave_up:
+            return True
+        found = self.of(node)
+        if UNKNOWN in found:
+            found |= self._escaped
+        cls = self._roles.tree.parents[function]
+        return any(
+            function in (thing.node, *(of.node for of in thing.of if thing.kind == "bound"))
+            or (UNKNOWN in found and thing.kind in ("class", "instance") and cls in self._code.lineage(thing))
+            for thing in found
+        )
+
+    def is_instance(self, node: ast.expr, cls: ast.ClassDef) -> bool:
+        """Whether an expression is an object of just this class of the file, whatever happened before."""
+        found = self.of(node)
+        return (
+            not self._code.gave_up and bool(found) and all(t.kind == "instance" and t.of[0].node is cls for t in found)
+        )
+
+    def is_tensor(self, name: str) -> bool:
+        """Whether a variable of the training scope is a tensor wherever it is not None, a number or a text."""
+        found = self.named(name)
+        return not self._code.gave_up and bool(found) and all(t.kind == "tensor" for t in found)
+
+    def is_module(self, node: ast.expr) -> bool:
+        """Whether an expression is a module of torch, or of a class of this file that is derived from it."""
+        found = self.of(node)
+        modules = all(
+            t.name.startswith("torch.nn.")
+            if t.kind == "made"
+            else t.kind == "instance" and self._code.is_module(t.of[0])
+            for t in found
+        )
+        return not self._code.gave_up and bool(found) and modules
+
+    def may_be_made_by(self, node: ast.expr, library: str) -> bool:
+        """Whether an expression may be an object of a library's class, or a tuple of such; UNKNOWN is not counted."""
+        found = self.of(node)
+        parts = {t for thing in found for t in (self._heap.get((thing, ITEMS)) if thing.kind == "tuple" else [thing])}
+        return self._code.gave_up or any(t.kind == "made" and t.name.startswith(library) for t in parts)
 
     # --- what happens ----------------------------------------------------------------------------------------
 

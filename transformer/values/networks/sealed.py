@@ -93,7 +93,7 @@ def _initializes(tree: Tree, apply: ast.Attribute) -> bool:
 
 def is_plain_class(tree: Tree, cls: ast.ClassDef) -> bool:
     """Whether a class is what its text says: derived from torch's modules or nothing, and without a metaclass."""
-    known = all((tree.qualified(b) or ast.unparse(b)) in ("torch.nn.Module", "object") for b in cls.bases)
+    known = all(tree.qualified(b) == "torch.nn.Module" for b in tree.bases(cls))
     special = {s.name for s in cls.body if isinstance(s, ast.FunctionDef) and s.name.startswith("__")}
     once = [c for c in tree.of(ast.ClassDef) if c.name == cls.name] == [cls] and cls in tree.root.body
     plain = not cls.decorator_list and not cls.keywords and special <= SPECIAL and cls.name not in tree.rebound

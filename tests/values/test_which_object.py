@@ -1,0 +1,114 @@
+"""Which function a call may run, and which object an expression may be."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from transformer.recognition.history import History
+from transformer.recognition.roles import Roles
+from transformer.syntax.tree import Tree
+from transformer.values.effects.world import World
+
+CODE = """
+import argparse
+import torch
+import torch.nn as nn
+
+options = argparse.ArgumentParser().parse_args()
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Agent(object):
+    def __init__(self, **given):
+        {line}
+        self.net = Net()
+
+    def train(self):
+        return self.net(torch.zeros(3))
+
+
+class Other:
+    def __init__(self):
+        self.size = 3
+
+
+other = Other()
+agent = Agent(**vars(options))
+{below}
+agent.train()
+agent.net.train()
+"""
+
+
+def world_of(line: str = "pass", below: str = "pass") -> tuple[Tree, World]:
+    code = CODE.replace("{line}", line).replace("{below}", below)
+    tree = Tree(code)
+    return tree, Roles(tree, History(original=code)).get(World)
+
+
+def call_of(tree: Tree, text: str) -> ast.expr:
+    return next(n.func for n in tree.of(ast.Call) if ast.unparse(n) == text)
+
+
+def may_run(text: str, line: str = "pass", below: str = "pass") -> bool:
+    tree, world = world_of(line, below)
+    return world.may_be(call_of(tree, text), tree.classes["Agent"].body[1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("line", ["self.__dict__.update(given)", "vars(self).update(given)", "self.__dict__['a'] = 1"])
+def test_what_a_dict_of_attributes_is_given_is_an_attribute(line: str) -> None:
+    assert may_run("agent.train()", line)
+    assert not may_run("agent.net.train()", line)
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "agent.__dict__['net'] = agent",
+        "vars(agent)['net'] = agent",
+        "vars(agent).update(net=agent)",
+        "setattr(agent, 'ne' + 't', agent)",
+        "hold(agent)\nagent.net = made()",
+        "for agent.net in [agent]: pass",
+    ],
+)
+def test_another_object_may_be_set_by_any_name(below: str) -> None:
+    assert may_run("agent.net.train()", below=below)
+
+
+def test_what_texts_format_is_not_given_away() -> None:
+    tree, world = world_of(below="text = '{} {}'.format(agent, options.lr)")
+    assert world.is_known(world.of(call_of(tree, "agent.train()").value))  # type: ignore[attr-defined]
+
+
+def test_objects_of_one_class() -> None:
+    tree, world = world_of()
+    agent, cls = call_of(tree, "agent.train()").value, tree.classes["Agent"]  # type: ignore[attr-defined]
+    assert world.is_instance(agent, cls)
+    assert not world.is_instance(agent, tree.classes["Other"])
+    tree, world = world_of(below="agent = agent if options.x else other")
+    assert not world.is_instance(call_of(tree, "agent.train()").value, cls)  # type: ignore[attr-defined]
+
+
+def test_modules_and_tensors() -> None:
+    tree, world = world_of(below="x = agent.net(torch.ones(2))\ny = x if options.x else None\nz = [x]")
+    assert world.is_module(call_of(tree, "agent.net.train()").value)  # type: ignore[attr-defined]
+    assert not world.is_module(call_of(tree, "agent.train()").value)  # type: ignore[attr-defined]
+
+
+def test_what_a_library_makes() -> None:
+    _, below = (
+        "",
+        "d = torch.distributions.Normal(agent.net(torch.ones(2)), 1)\ns = d.sample()\nboth = (s, d)\nd, s, both",
+    )
+    tree, world = world_of(below=below)
+    found = {
+        n.id: world.may_be_made_by(n, "torch.distributions.") for n in tree.of(ast.Name) if isinstance(n.ctx, ast.Load)
+    }
+    assert (found["d"], found["s"], found["both"]) == (True, False, True)
