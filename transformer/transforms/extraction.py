@@ -29,6 +29,7 @@ from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
 from transformer.values.effects.graphs import Graphs
+from transformer.values.effects.world import World
 from transformer.values.networks.without_gradients import ASKING
 from transformer.values.shapes import Shapes
 from transformer.values.tensors import Tensors
@@ -257,14 +258,18 @@ def extract(
     nested = not isinstance(roles.scope, ast.Module)
     anchor = roles.outermost if nested else top_level(tree, roles.outermost)
     indent = anchor.col_offset
-    in_graph = {r for r in sig.results if tensors.tensor_after(r, end) and not _without_graph(tree, region, r)}
+    graphs = [r for r in sig.results if not _without_graph(tree, region, r)] if detach else []
+    in_graph = {r for r in graphs if tensors.tensor_after(r, end)}
+    perhaps = {r for r in graphs if r not in in_graph | {*sig.unset} and roles.get(World).is_tensor(r)}
     follows = detach and roles.kind == "on-policy" and in_graph
     if follows and (held := roles.get(Graphs).seen(in_graph, region)) is not None:
         raise Skip(f"line {held.lineno} {held.what}, which a result of {name}() has not: use `.detach()` or `.item()`")
     if roles.kind != "on-policy":
+        in_graph |= perhaps
         in_graph -= _shown(roles, region, in_graph)
     guard = {r: f"{r} if {r} is None else " for r in sig.unset}
-    results = [f"{guard.get(r, '')}{r}.detach()" if detach and r in in_graph else r for r in sig.results]
+    guard |= {r: f"{r} if not torch.is_tensor({r}) else " for r in perhaps}
+    results = [f"{guard.get(r, '')}{r}.detach()" if r in in_graph else r for r in sig.results]
     call = f"{name}({', '.join(sig.params)})"
     if sig.results:
         call = f"{', '.join(sig.results)} = {call}"

@@ -30,6 +30,7 @@ from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import define, top_level
 from transformer.transforms.rollout.acting import TO_NUMBERS
+from transformer.transforms.rollout.acting_expression import Expression, find_expression
 from transformer.transforms.rollout.acting_method import NO_GRADIENT
 from transformer.values.effects.world import World
 from transformer.values.networks.attributes import own_nodes
@@ -46,7 +47,9 @@ INFO = TransformInfo(
         "with tensors that are made above them, by layers of torch and modules of this file that change nothing and "
         "stay what they were made of. Between them may stand what appends to lists, what writes into buffers that they "
         "do not read, and what makes numbers of their results. Their gradients must not be recorded, or not be used: "
-        "only drawn actions, numbers, and what lists keep to be detached may leave them"
+        "only drawn actions, numbers, and what lists keep to be detached may leave them. Where nothing stays between "
+        "them and no gradients are recorded, the networks may be any: the same calls are made in the same place. So "
+        "may be a single call of a network, in what a method that decides on the actions computes besides"
     ),
     safety=(
         "The same operations run in the same order on the same tensors; a list that is appended to, a buffer that is "
@@ -87,20 +90,26 @@ def apply(state: State) -> Rewrite:
     tree, roles = state.tree, state.roles
     if state.history.policy is not None or state.history.act is not None:
         raise NotNeeded("what decides on the actions has a name already")
-    parts = [part for place in _places(roles) for part in _parts(roles, place)]
-    if not parts:
-        raise Skip("the rollout does not decide on the actions by calls of a known network and draws alone")
-    if (what := overlooked(tree)) is not None:
-        raise Skip(f"{what}, so it is not known what a network computes, or who sees in which order")
+    places = [*_places(roles)]
+    parts = [part for place in places for part in _parts(roles, place)]
+    functions = [
+        (p.scope, p.cls) for p in places if isinstance(p.scope, ast.FunctionDef) and p.scope is not roles.scope
+    ]
+    expression = find_expression(roles, functions) if not parts else None
+    if not parts and expression is None:
+        raise Skip("the rollout does not decide on the actions by calls of a known network alone")
+    what = overlooked(tree)
+    if expression is not None and (what is None or not expression.unused):
+        return _named(state, expression)
     # With gradients, compiled code is one step of the graph: it keeps other tensors, and allows one pass through it
-    found = next((p for p in parts if _is_quiet(roles, p) or _without_use(roles, p)), None)
+    same = [p for p in parts if _is_quiet(roles, p) and p.in_order]  # the same statements, in the same place
+    if not same and what is not None:
+        raise Skip(f"{what}, so it is not known what a network computes, or who sees in which order")
+    found = next((p for p in same or parts if _is_quiet(roles, p) or _without_use(roles, p)), None)
     if found is None:
         raise Skip(f"line {parts[0].first.lineno} computes what gradients may be computed of")
     unused = not _is_quiet(roles, found)
-    taken = {n.attr for n in tree.of(ast.Attribute)} | {f.name for f in tree.of(ast.FunctionDef)} | texts_of(tree)
-    name = tree.names.fresh("decide")
-    while name in taken:
-        name = tree.names.fresh(name)
+    name = _fresh_name(tree)
     edits, (scope, cls) = Edits(state.source), (found.place.scope, found.place.cls)
     own = [] if cls is None or not isinstance(scope, ast.FunctionDef) else [first_parameter(scope) or ""]
     call = f"{', '.join(found.results)} = {'.'.join([*own, name])}({', '.join(found.params)})"
@@ -121,6 +130,30 @@ def apply(state: State) -> Rewrite:
         made = made.with_changes(decorators=[cst.Decorator(cst.parse_expression("torch.no_grad()"))])
     edits.before(anchor, [made], gap=1 if anchor.col_offset else 2)
     return Rewrite(edits, replace(state.history, act=name if cls is None else f"{cls.name}.{name}"))
+
+
+def _fresh_name(tree: Tree) -> str:
+    """A name for the method, which no method or attribute has."""
+    taken = {n.attr for n in tree.of(ast.Attribute)} | {f.name for f in tree.of(ast.FunctionDef)} | texts_of(tree)
+    name = tree.names.fresh("decide")
+    while name in taken:
+        name = tree.names.fresh(name)
+    return name
+
+
+def _named(state: State, found: Expression) -> Rewrite:
+    """The state in which an expression is what a method of its own returns."""
+    tree, edits, name = state.tree, Edits(state.source), _fresh_name(state.tree)
+    own = [] if found.cls is None else [first_parameter(found.function) or ""]
+    for node in found.places:
+        edits.substitute(node, f"{'.'.join([*own, name])}({', '.join(found.params)})")
+    params, column = (*own, *found.params), found.function.col_offset
+    made = define(state, name, params, "Decide on the actions.", [], [tree.text(found.places[0])], column)
+    if found.unused:
+        made = made.with_changes(decorators=[cst.Decorator(cst.parse_expression("torch.no_grad()"))])
+    edits.before(found.function, [made], gap=1 if column else 2)
+    act = name if found.cls is None else f"{found.cls.name}.{name}"
+    return Rewrite(edits, replace(state.history, act=act))
 
 
 @dataclass(frozen=True)
@@ -200,6 +233,8 @@ class _Part:
     results: tuple[str, ...] = ()
     moved: set[ast.AST] = field(default_factory=set)
     """The nodes that move."""
+    in_order: bool = True
+    """Whether nothing that stays stands between them."""
     records: bool = False
     """Whether they compute with networks, or with what may have a graph, outside of torch.no_grad()."""
 
@@ -229,11 +264,13 @@ def _from(roles: Roles, computing: Computing, block: Sequence[ast.stmt], place: 
         if free and computing.statement(stmt):
             part.items.append(stmt)
             continue
+        computing.in_order = False
         if not part.items or not (hoisted := between.look(stmt, bound)):
             break
         part.items += hoisted.values
         if hoisted.ends:
             break
+        part.in_order = False
         read |= own.reads
         bound |= own.binds
     return part

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from transformer.dataflow.access import access, scope_access
-from transformer.dataflow.grad_mode import NO_GRAD
+from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
 from transformer.facts.torch_api import OF_TYPE, OTHERWISE, names
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import (
@@ -20,6 +21,7 @@ from transformer.syntax.query import (
     walk,
 )
 from transformer.syntax.tree import Scope
+from transformer.values.effects.world import World
 from transformer.values.networks.attributes import CONTAINERS, MODULE, NUMBER, Frame, Unknown, Values, kept_by, no_class
 from transformer.values.networks.distributions import DISTRIBUTIONS
 from transformer.values.networks.results import Results
@@ -70,6 +72,9 @@ class Computing:
         self.distributions: set[str] = set()
         """Those of the names bound that are, or may be, distributions."""
         self.calls_network = self.draws = self.records = False
+        self.in_order = True
+        """Whether nothing that stays stands between the statements so far: then a network may do more than compute."""
+        self._quiet = without_gradients(self._tree, first)
 
     def statement(self, stmt: ast.stmt) -> bool:
         """Whether a statement only computes; if so, the names that it binds are known from now on."""
@@ -115,16 +120,19 @@ class Computing:
                 isinstance(e, ast.Call) and meaning(self._tree, e.func) in NO_GRAD and not e.args and not e.keywords
                 for e in enters
             )
-            recorded = self.records
+            recorded, outside = self.records, self._quiet
+            self._quiet = True
             done = quiet and all(self._statement(s) for s in stmt.body)
-            self.records = recorded
+            self.records, self._quiet = recorded, outside
             return done
         return False
 
     def _bind(self, bound: list[str], value: ast.expr) -> None:
         self.known.update(bound)
         name = meaning(self._tree, value.func) if isinstance(value, ast.Call) else ""
-        if name.startswith(DISTRIBUTIONS):
+        if name.startswith(DISTRIBUTIONS) or (
+            self._trusts and self._roles.get(World).may_be_made_by(value, DISTRIBUTIONS)
+        ):
             self.distributions.update(bound)
         elif isinstance(value, ast.Call) and self._is_network(value):
             places = [(None, 1)] if len(bound) == 1 else [(place, len(bound)) for place in range(len(bound))]
@@ -138,7 +146,7 @@ class Computing:
             self.records = True
             return True
         if isinstance(node, ast.Name):
-            return node.id in self.known or self._is_input(node.id)
+            return node.id in self.known or self._is_input(node.id) or (self._trusts and self._is_flag(node.id))
         if isinstance(node, (ast.BinOp, ast.UnaryOp)):
             parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
             return not isinstance(getattr(node, "op", None), ast.Not) and all(self._expression(n) for n in parts)
@@ -173,7 +181,7 @@ class Computing:
         if name.startswith("torch."):
             plain = name in (f"torch.{last}", f"torch.nn.functional.{last}")
             return plain and last in FUNCTIONS and all(self._expression(a) for a in given)
-        if self._is_network(call):
+        if self._is_network(call) or (self._trusts and self._is_trained(call)):
             self.calls_network = self.records = True
             return all(self._expression(a) for a in given)
         if isinstance(func, ast.Name):
@@ -196,6 +204,43 @@ class Computing:
         if self._class is None:
             return isinstance(func, ast.Name) and func.id in self._networks
         return isinstance(func, ast.Attribute) and self._is_own(func.value) and func.attr in self._networks
+
+    @property
+    def _trusts(self) -> bool:
+        """Whether the same call of a network in the same place, without gradients, is all that is asked for."""
+        return self.in_order and self._quiet
+
+    def _is_trained(self, call: ast.Call) -> bool:
+        """Whether a call runs a trained network, or another module, that has a name or that the object keeps."""
+        func = call.func
+        if isinstance(func, ast.Attribute) and self._tree.methods(func.attr) and func.attr not in self._keeps:
+            func = func.value  # self.actor.act(state)
+        own = isinstance(func, ast.Attribute) and self._is_own(func.value)
+        if not own and not (isinstance(func, ast.Name) and self._class is None):
+            return False
+        return unparse(func) in self._roles.networks or self._roles.get(World).is_module(func)
+
+    @cached_property
+    def _keeps(self) -> frozenset[str]:
+        """The attributes that the methods of the class set."""
+        methods = [s for s in self._class.body if isinstance(s, ast.FunctionDef)] if self._class is not None else []
+        return frozenset(name for method in methods for name, _ in kept_by(method))
+
+    def _is_flag(self, name: str) -> bool:
+        """Whether a name is a parameter that is True or False, as each call says; it is one of the inputs, then."""
+        function = self._scope
+        if not isinstance(function, ast.FunctionDef) or function is self._roles.scope:
+            return False
+        if name not in self._parameters() or name in scope_access(function.body).binds:
+            return False
+        calls = [n for n in self._tree.of(ast.Call) if self._tree.last_name(n.func) == function.name]
+        receiver = None if self._class is None else ast.Constant(None)
+        bound = [bind_arguments(function, call, receiver) for call in calls]
+        values = [b.values.get(name) if b is not None else None for b in bound]
+        found = bool(values) and all(isinstance(v, ast.Constant) and isinstance(v.value, bool) for v in values)
+        if found:
+            self.inputs.setdefault(name)
+        return found
 
     def _is_own(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self._own
@@ -271,8 +316,14 @@ class Computing:
     def _is_of_host(self, value: ast.expr) -> bool:
         """Whether a tensor that is known as one is made of what the host holds, so that it has no gradient."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not self._makes(value):
-            value = value.func.value
+            value = self._changed(value) or value.func.value
         return self._makes(value)
+
+    def _changed(self, call: ast.Call) -> ast.expr | None:
+        """`x` in `torch.unsqueeze(x, 0)`."""
+        name = meaning(self._tree, call.func)
+        last = name.rpartition(".")[2]
+        return call.args[0] if call.args and name == f"torch.{last}" and last in FUNCTIONS else None
 
     def _makes(self, value: ast.expr) -> bool:
         return isinstance(value, ast.Call) and meaning(self._tree, value.func) in MAKING
@@ -280,12 +331,13 @@ class Computing:
     def _makes_tensor(self, value: ast.expr) -> bool:
         """Whether a value is a tensor that is made of what the host holds, or by a network, and moved or reshaped."""
         while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            func, inner = value.func, self._changed(value)
             if self._makes(value) or self._is_network(value):
                 return True
-            cast = value.func.attr == "type" and value.args  # without arguments it is a text
-            if value.func.attr not in CHANGES - {"numpy"} and not cast:
+            cast = func.attr == "type" and value.args  # without arguments it is a text
+            if inner is None and func.attr not in CHANGES - {"numpy"} and not cast:
                 return False
-            value = value.func.value
+            value = inner or func.value
         return self._makes(value)
 
     def _is_given(self, name: str) -> bool:

@@ -1,0 +1,149 @@
+"""The call of a network in a method that decides on the actions, made a method that --compile replaces."""
+
+import pytest
+from cases import turn
+
+from transformer import Applied, Skipped
+
+SCRIPT = """
+import argparse
+import random
+
+import gymnasium as gym
+import numpy as np
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Learner(object):
+    def __init__(self, device):
+        self.__dict__.update(device=device, lag=0.01)
+        self.q_net = Net().to(device)
+        self.target = Net().to(device)
+        self.optimizer = torch.optim.Adam(self.q_net.parameters(), lr=1e-3)
+        self.memory = []
+
+    def choose(self, observation, greedy):
+        with torch.no_grad():
+            state = torch.as_tensor(observation, dtype=torch.float32).unsqueeze(0)
+            if greedy:
+                return self.q_net(state).argmax(1).item()
+            if random.random() < 0.1:
+                return random.randrange(2)
+            return self.q_net(state).argmax(1).item()
+
+    def learn(self):
+        batch = random.sample(self.memory, 8)
+        states, actions, rewards, following = (torch.as_tensor(np.array(x)) for x in zip(*batch))
+        with torch.no_grad():
+            wanted = rewards.float() + 0.9 * self.target(following.float()).max(1)[0]
+        values = self.q_net(states.float()).gather(1, actions.unsqueeze(1)).squeeze(1)
+        loss = ((values - wanted) ** 2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+env = gym.make("CartPole-v1")
+learner = Learner(torch.device("cpu"))
+observation, _ = env.reset(seed=1)
+for step in range(200):
+    action = learner.choose(observation, greedy=False)
+    following, reward, terminated, truncated, _ = env.step(action)
+    learner.memory.append((observation, action, reward, following))
+    observation = following
+    if terminated or truncated:
+        observation, _ = env.reset()
+    if step > 20:
+        learner.learn()
+print(learner.choose(observation, greedy=True))
+"""
+CALL = "self.q_net(state).argmax(1)"
+
+
+def outcome(*pairs: tuple[str, str]) -> tuple[str, Applied | Skipped]:
+    text = SCRIPT
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    step = turn("acting-statements", text, ("inline",))
+    assert isinstance(step.outcome, (Applied, Skipped))
+    return step.after, step.outcome
+
+
+def test_every_place_calls_one_method() -> None:
+    after, _ = outcome()
+    assert f'    def decide(self, state):\n        """Decide on the actions."""\n        return {CALL}\n' in after
+    assert after.count("return self.decide(state).item()") == 2
+    assert after.count(CALL) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "call"),
+    [
+        (f"{CALL}.item()", "int(self.q_net(state).cpu().numpy()[0].argmax())", "self.q_net(state)"),
+        (f"{CALL}.item()", "self.q_net(state).max(1)[1].tolist()[0]", "self.q_net(state).max(1)[1]"),
+        (f"{CALL}.item()", "self.q_net(x=state).argmax(1).item()", "self.q_net(x=state).argmax(1)"),
+        (
+            "        with torch.no_grad():\n            state",
+            "        with torch.inference_mode():\n            state",
+            CALL,
+        ),
+    ],
+)
+def test_what_is_made_of_it_on_the_host_stays(old: str, new: str, call: str) -> None:
+    after, _ = outcome((old, new))
+    assert f"        return {call}\n" in after
+
+
+def test_a_flag_goes_with_it() -> None:
+    after, _ = outcome(
+        ("self.q_net(state)", "self.q_net(state, greedy)"), ("def forward(self, x)", "def forward(self, x, noisy)")
+    )
+    assert "    def decide(self, state, greedy):\n" in after
+    after, result = outcome(
+        ("self.q_net(state)", "self.q_net(state, greedy)"),
+        ("def forward(self, x)", "def forward(self, x, noisy)"),
+        ("greedy=False", "greedy=step"),
+    )
+    assert isinstance(result, Skipped)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("        with torch.no_grad():\n            state", "        if True:\n            state"), (".item()", "")],
+        [("state = torch.as_tensor(observation, dtype=torch.float32).unsqueeze(0)", "state = make(observation)")],
+        [("        return self.layers(x)", "        return torch.distributions.Categorical(logits=self.layers(x))"),
+         (CALL, "self.q_net(state)")],
+        [(CALL, "[self.q_net(state) for state in [state]][0].argmax(1)")],
+        [(CALL, "self.q_net(*[state]).argmax(1)")],
+        [(CALL, "Net()(state).argmax(1)")],
+    ],
+    ids=["gradients", "no tensor", "a distribution", "in a comprehension", "spread out", "another network"],
+)  # fmt: skip
+def test_it_stays(pairs: list[tuple[str, str]]) -> None:
+    after, result = outcome(*pairs)
+    assert isinstance(result, Skipped), after
+
+
+def test_gradients_that_nothing_uses_are_recorded_no_more() -> None:
+    pairs = ("        with torch.no_grad():\n            state", "        if True:\n            state")
+    after, _ = outcome(pairs, ("        self.__dict__.update(device=device, lag=0.01)\n", ""))
+    assert "    @torch.no_grad()\n    def decide(self, state):\n" in after
+    _, result = outcome(pairs)  # what __dict__ sets may be the network
+    assert isinstance(result, Skipped)
+
+
+def test_an_object_keeps_its_attributes_in_its_dict() -> None:
+    after, _ = outcome(("lag=0.01)", "lag=0.01, decide=None)"))
+    assert "def decide_1(self, state):" in after or "def decide(self, state):" in after
