@@ -73,6 +73,12 @@ def test_what_a_dict_of_attributes_is_given_is_an_attribute(line: str) -> None:
         "agent.__dict__['net'] = agent",
         "vars(agent)['net'] = agent",
         "vars(agent).update(net=agent)",
+        "vars(agent).update([('net', agent)])",
+        "def give(**given):\n    vars(agent).update(given)\ngive(net=agent)",
+        "def give(**given):\n    given['ne' + 't'] = agent\n    vars(agent).update(given)\ngive()",
+        "options.net = agent\nvars(agent).update(vars(options))",
+        "options.net = agent\nvars(agent).update(**vars(options))",
+        "vars(options)['net'] = agent\ndef give(**given):\n    vars(agent).update(given)\ngive(**vars(options))",
         "setattr(agent, 'ne' + 't', agent)",
         "hold(agent)\nagent.net = made()",
         "for agent.net in [agent]: pass",
@@ -80,6 +86,13 @@ def test_what_a_dict_of_attributes_is_given_is_an_attribute(line: str) -> None:
 )
 def test_another_object_may_be_set_by_any_name(below: str) -> None:
     assert may_run("agent.net.train()", below=below)
+
+
+def test_what_is_set_by_other_names_stays_apart() -> None:
+    below = (
+        "def give(**given):\n    vars(agent).update(given, a=agent)\noptions.c = agent\ngive(b=agent, **vars(options))"
+    )
+    assert not may_run("agent.net.train()", "self.__dict__.update(given)", below)
 
 
 def test_what_texts_format_is_not_given_away() -> None:

@@ -73,6 +73,8 @@ class OfModules:
     changes: bool = False
     keeps: bool = False
     """Whether the module holds afterwards what it was given."""
+    keeps_if: str = ""
+    """An option under which it does, too."""
 
 
 MODULES = (
@@ -80,7 +82,8 @@ MODULES = (
               "state_dict get_submodule get_parameter", "a view"),
     OfModules("eval train", "itself"),
     OfModules("to cuda cpu float double half bfloat16 type requires_grad_ apply share_memory", "itself", changes=True),
-    OfModules("zero_grad load_state_dict", "nothing", changes=True),
+    OfModules("zero_grad", "nothing", changes=True),
+    OfModules("load_state_dict", "nothing", changes=True, keeps_if="assign"),
     OfModules("register_buffer register_parameter add_module register_module", "nothing", changes=True, keeps=True),
 )  # fmt: skip
 

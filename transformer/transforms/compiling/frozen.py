@@ -7,17 +7,15 @@ computes those of its own optimizer alone, so it may leave this out.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 from transformer.facts.python import SHOWS
-from transformer.recognition import kept_optimizers
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.syntax.query import calls_method, names_in, receiver, statements, unparse, walk
 from transformer.syntax.tree import Tree
-from transformer.transforms.off_policy.kept_networks import MADE, changed_unseen, makes_new
-from transformer.values.networks.attributes import Frame, Values, kept_by
+from transformer.values.effects.world import World
 from transformer.values.networks.without_gradients import ASKING
 from transformer.values.reports import is_report
 
@@ -164,27 +162,23 @@ def _is_called(tree: Tree, node: ast.Attribute) -> bool:
 
 
 def _is_apart(roles: Roles, optimizer: Optimizer, network: str) -> bool:
-    """Whether an optimizer of an object holds no parameter of a network that the object keeps.
+    """Whether an optimizer holds no parameter of a network, now or later."""
+    world = roles.get(World)
+    uses = (n for n in roles.tree.of(ast.Attribute) if unparse(n) == network)
+    parts = world.reach({t for n in uses for t in world.of(n)})
+    return world.is_known(parts) and parts.isdisjoint(world.reach({t for v in given(optimizer) for t in world.of(v)}))
 
-    Each of the object's networks is made by its constructor, of numbers alone, so that they share nothing.
-    """
-    tree, (root, _, name) = roles.tree, network.rpartition(".")
-    maker = tree.scope_of(optimizer.stmt)
-    made = roles.only_value(root)
-    if not isinstance(maker, ast.FunctionDef) or not isinstance(made, ast.Call):
-        return False
-    given = kept_optimizers.given(roles, optimizer)
-    if not given or name in given:
-        return False
-    values = Values(roles, lambda *_: None)
-    frame = values.enter(maker, made, Frame(roles.scope))
-    kept = list(kept_by(maker))
-    tensors = {n for n, v in kept if v is not None and tree.calls(v, *MADE)}
-    if changed_unseen(roles, {name, *given} - tensors) is not None:
-        return False
-    for part in (name, *given):
-        stored = kept_optimizers.stored(roles, part)
-        (value, *others) = [v for n, v in kept if n == part] or [None]
-        if frame is None or value is None or others or len(stored) != 1 or not makes_new(roles, values, value, frame):
-            return False
-    return True
+
+def given(optimizer: Optimizer) -> Iterator[ast.expr]:
+    """What an optimizer takes its parameters from: `actor` and `std` where it is given `[*actor.parameters(), std]`."""
+    for part in (*optimizer.call.args, *(k.value for k in optimizer.call.keywords)):
+        yield from _held(part)
+
+
+def _held(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        yield node
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield from (v for part in (node.func.value, *node.args) for v in _held(part))
+    else:
+        yield from (v for part in ast.iter_child_nodes(node) for v in _held(part))

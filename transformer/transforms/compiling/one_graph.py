@@ -21,13 +21,11 @@ from transformer.syntax.imports import add_imports
 from transformer.syntax.query import (
     calls_method,
     names_in,
-    pairwise,
     parameters,
     receiver,
     statements,
     unparse,
     walk,
-    without_methods,
 )
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
@@ -35,7 +33,8 @@ from transformer.syntax.tree import Tree
 from transformer.transforms.base import BOTH, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.compiling import frozen, present_rates
 from transformer.transforms.compiling.compile import stays_eager
-from transformer.values.effects.graphs import STAYS
+from transformer.transforms.compiling.outside_graphs import read_with_graph
+from transformer.values.effects.recorded import Recorded
 from transformer.values.networks.attributes import own_nodes
 from transformer.values.networks.reached import computed_back, unreached
 
@@ -62,7 +61,8 @@ INFO = TransformInfo(
         "anew for each minibatch. Phases of training that step the same optimizer, each plainly, share these "
         "functions: each overwrites all of its gradients, or clears them. A rate that tensor-lr left a float is put "
         "into a tensor of float64 while a compiled update runs, and is the same float again when it returns. A "
-        "network that is frozen for another's loss is not, in a graph: the pass computes no gradients of it anyway."
+        "network that is frozen for another's loss is not, in a graph: the pass computes no gradients of it anyway. "
+        "So is a number that was computed of others' parameters outside, as a temperature, read without its graph."
     ),
     costs="The update is compiled in pieces, at half the gain, or not at all.",
     needs=("flags", "update"),
@@ -119,6 +119,12 @@ def apply(state: State) -> Rewrite:
         several = len(found) > 1 or definition in switches.values()
         if several and (result := _kept_graph(roles, definition)) is not None:
             raise Skip(f"{definition.name}() returns {result}, perhaps with its graph, through which a pass went back")
+    outside = {
+        definition: read_with_graph(
+            roles, definition, {call: one.optimizers for one in found for call in one.backwards}
+        )
+        for definition, found in by_update.items()
+    }
     if any(len(found) > 1 for found in by_update.values()) and (drawn := _drawn(roles, list(by_update))) is not None:
         raise Skip(f"line {drawn.lineno} calls {ast.unparse(drawn.func)}(), where the graph would end")
     shared = _is_shared(by_update)
@@ -174,6 +180,9 @@ def apply(state: State) -> Rewrite:
             eager = f"{names} = {own}.zero_grad, lambda loss: loss.backward(), {own}.step"
             if not (shared and setups):
                 setups.append((one, functions, f"{eager}\nif {flag}:\n    {made}" if only else made))
+    for definition, read in outside.items():
+        for text, nodes in read.items():
+            _read_detached(edits, tree, definition, text, nodes)
     for stmt in (stmt for stmt, update in switches.items() if update is not None):
         edits.put_under(stmt, "if not torch.compiler.is_compiling():")  # no graph holds that, nor needs it
     code = render(
@@ -202,6 +211,17 @@ def apply(state: State) -> Rewrite:
     present = {name: those for name, those in floating.items() if those}
     on_device = state.history.on_device | written
     return Rewrite(edits, replace(state.history, on_device=on_device, traced=True, present_rates=present))
+
+
+def _read_detached(edits: Edits, tree: Tree, update: ast.FunctionDef, text: str, nodes: Collection[ast.expr]) -> None:
+    """Let an update read what was computed outside of it without its graph."""
+    name = tree.names.fresh(text.rpartition(".")[2])
+    comment = "# Gradients that go back through it are cleared before they are used"
+    read = f"{name} = {text}.detach() if torch.is_tensor({text}) else {text}"
+    first = update.body[1] if ast.get_docstring(update) is not None else update.body[0]
+    edits.before(first, f"{comment}\n{read}")
+    for node in nodes:
+        edits.substitute(node, name)
 
 
 def _further(roles: Roles) -> list[str]:
@@ -247,56 +267,10 @@ def _begun_outside(roles: Roles, update: ast.FunctionDef) -> ast.Call | None:
         own = (n for s in sorted(made, key=lambda s: s.lineno) for n in own_nodes(s))
         for node in (n for n in own if isinstance(n, ast.Call)):
             methods = tree.methods(node.func.attr) if isinstance(node.func, ast.Attribute) else ()
-            computes = _named(tree, node, set()) & parts or not all(_gives_values(tree, m) for m in methods)
-            if computes and not without_gradients(tree, node):
+            computes = _named(tree, node, set()) & parts or methods
+            if computes and not without_gradients(tree, node) and roles.get(Recorded).may_be(node):
                 return node
     return None
-
-
-def _gives_values(tree: Tree, method: ast.FunctionDef) -> bool:
-    """Whether a method returns new tensors without a graph, as a buffer does that makes them of its arrays."""
-    returned = [n.value for n in walk(method) if isinstance(n, ast.Return) and n.value is not None]
-    made = [pair for s in statements(method.body) if isinstance(s, ast.Assign) for pair in pairwise(s)]
-
-    def bound(name: str) -> list[ast.expr] | None:
-        """What a name is bound to; None where that is not all written out."""
-        values = [v for target, v in made if isinstance(target, ast.Name) and target.id == name]
-        stores = [n for n in walk(method) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-        return values if len(stores) == len(values) else None
-
-    def is_new(value: ast.expr) -> bool:
-        if isinstance(value, ast.Name):
-            values = bound(value.id) or []
-            return bool(values) and all(not isinstance(v, ast.Name) and is_new(v) for v in values)
-        value, given = without_methods(value, STAYS), dict[str, ast.expr]()
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-            functions = bound(value.func.id) or []
-            function = functions[0] if len(functions) == 1 else None
-            if not isinstance(function, ast.Lambda) or value.keywords:
-                return False
-            given = dict(zip((a.arg for a in function.args.args), value.args, strict=False))
-            value = without_methods(function.body, STAYS)
-        if not isinstance(value, ast.Call) or any(k.arg in ("requires_grad", None) for k in value.keywords):
-            return False
-        array = tree.calls(value, "torch.as_tensor", "torch.asarray") and _is_array(tree, value.args[:1], given)
-        return array or tree.calls(value, *NO_GRAPH)
-
-    values = [v for r in returned for v in (r.elts if isinstance(r, ast.Tuple) else [r])]
-    return bool(values) and not method.decorator_list and all(map(is_new, values))
-
-
-def _is_array(tree: Tree, value: list[ast.expr], given: Mapping[str, ast.expr]) -> bool:
-    """Whether an argument is an array that an object keeps, or rows of one: numpy alone has made it."""
-    array = value[0] if value else None
-    while isinstance(array, ast.Subscript) or (isinstance(array, ast.Name) and array.id in given):
-        array = array.value if isinstance(array, ast.Subscript) else given[array.id]
-    if not isinstance(array, ast.Attribute):
-        return False
-    stored = [n for n in tree.of(ast.Attribute) if n.attr == array.attr and not isinstance(n.ctx, ast.Load)]
-    stmts = [tree.parents[n] for n in stored]
-    made = [s.value for s in stmts if isinstance(s, ast.Assign) and len(s.targets) == 1]
-    calls = [v for v in made if isinstance(v, ast.Call) and (tree.qualified(v.func) or "").startswith("numpy.")]
-    return len(calls) == len(stored) > 0
 
 
 def _kept_graph(roles: Roles, update: ast.FunctionDef) -> str | None:

@@ -26,8 +26,10 @@ from transformer.values.effects.objects import (
     GIVEN,
     INSIDE,
     ITEMS,
+    NAMED,
     NAMESPACE,
     NOTHING,
+    SPREAD,
     UNKNOWN,
     Context,
     Heap,
@@ -700,9 +702,13 @@ class Interpreter:
         callees = self._of(node.func)
         given: list[Things] = []
         spread: set[Thing] = set()
+        starred = False  # what stands behind `*x` may be any of the parameters
         for argument in node.args:
             if isinstance(argument, ast.Starred):
                 spread |= self._items(self._of(argument.value), argument)
+                starred = True
+            elif starred:
+                spread |= self._of(argument)
             else:
                 given.append(self._of(argument))
         named: dict[str, Things] = {}
@@ -710,6 +716,8 @@ class Interpreter:
             things = self._of(keyword.value)
             if keyword.arg is None:
                 spread |= self._items(things, keyword.value)
+                if all(t.name == NAMESPACE for t in things):
+                    named[SPREAD] = things | named.get(SPREAD, NOTHING)
             else:
                 named[keyword.arg] = things
         if not callees and isinstance(node.func, ast.Attribute):
@@ -865,22 +873,27 @@ class Interpreter:
                 rest |= things
         names = {p.arg for p in (*positional, *args.kwonlyargs)}
         others: set[Thing] = set(spread)
+        by_name: dict[str, Things] = {}
         for name, things in named.items():
             if name in names:
                 put(Variable(definition, frame.context, name), things, definition)
+            elif name == SPREAD:
+                by_name[SPREAD] = things
             else:
+                by_name[f"{NAMED}{name}"] = things
                 others |= things
         extra = (frozenset([UNKNOWN]) if everything else NOTHING) | spread
         for parameter in (*positional, *args.kwonlyargs):
             variable = Variable(definition, frame.context, parameter.arg)
-            first = parameter in positional[:1] and bool(given)
-            if extra and not (everything and first and given[0] != frozenset([UNKNOWN])):
+            if extra and parameter not in positional[: len(given)]:  # those are bound already
                 put(variable, extra, definition)
             put(variable, self.heap.get((function, f"default {parameter.arg}")), definition)
         for star, kind, more in ((args.vararg, "tuple", rest), (args.kwarg, "dict", others)):
             if star is not None:
                 made = self.heap.thing(kind, star, frame.context)
                 put((made, ITEMS), more | extra, definition)
+                for name, things in by_name.items() if star is args.kwarg else ():
+                    put((made, name), things, definition)
                 put(Variable(definition, frame.context, star.arg), [made], definition)
 
     def _found(self, frame: Frame) -> None:
@@ -1004,7 +1017,7 @@ class Interpreter:
     def _call_of_module(self, module: Thing, name: str, arguments: list[Thing], node: ast.AST) -> Things:
         """A method of torch's base class of modules: what it is given stays in the module, and comes out of it."""
         row = libraries.of_modules(name)
-        if row is None or row.keeps:
+        if row is None or row.keeps or (row.keeps_if and _may_say(node, row.keeps_if)):
             self.heap.put((module, EVERY), arguments, node)
         if row is None or row.changes:
             self._changes([module], node, deep=True)
@@ -1105,7 +1118,12 @@ class Interpreter:
             put = everything if row.keeps == "given" else inside | frozenset(t for a in named.values() for t in a)
             if receiver is UNKNOWN:
                 self._unknown(put, node)
-            self.heap.put((receiver, ITEMS), put, node)
+            if receiver.name == NAMESPACE:
+                self._set_attributes(receiver.of[0], frozenset(t for a in given for t in a), named, node)
+                if SPREAD not in named:
+                    self.heap.put((receiver, ITEMS), spread, node)
+            else:
+                self.heap.put((receiver, ITEMS), put, node)
         if row.gives == "nothing":
             return NOTHING
         if row.gives == "new":
@@ -1123,6 +1141,26 @@ class Interpreter:
         kept = {"of contents": inside | held, "of given": everything, "copy": held}[row.gives]
         self.heap.put((made, ITEMS), kept | frozenset(t for a in named.values() for t in a), node)
         return frozenset([made])
+
+    def _set_attributes(self, owner: Thing, given: Things, named: dict[str, Things], node: ast.AST) -> None:
+        """What `vars(owner).update(given, **named)` sets: attributes by the names that are known, or any of them."""
+        for name, things in named.items():
+            if name != SPREAD:
+                self.heap.put((owner, name), things, node)
+        sources = {t for t in given | named.get(SPREAD, NOTHING) for t in (t, *self.heap.get((t, SPREAD)))}
+        for source in sorted(sources, key=in_order):
+            if source.name == NAMESPACE:
+                held = {a: self.heap.held[source.of[0], a] for a in self.heap.attributes.get(source.of[0], ())}
+            else:
+                places = [a for a in self.heap.attributes.get(source, ()) if a.startswith(NAMED)]
+                held = {a.removeprefix(NAMED): self.heap.held[source, a] for a in places}
+                spread = [v for s in self.heap.get((source, SPREAD)) for v in self._items(frozenset([s]), node)]
+                known = {t for things in held.values() for t in things} | {*spread}
+                held[EVERY] = self._items(frozenset([source]), node) - known
+                if source.kind != "dict":  # pairs
+                    held[EVERY] = frozenset(self.heap.reach(held[EVERY]))
+            for name, things in held.items():
+                self.heap.put((owner, name), things, node)
 
     def _call_library(
         self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
@@ -1401,6 +1439,14 @@ def is_class(name: str) -> bool:
     """Whether a library's name is that of a class, as everybody writes them: what it makes is not what it is given."""
     last = name.rpartition(".")[2]
     return last[:1].isupper() and not last.isupper()
+
+
+def _may_say(node: ast.AST, option: str) -> bool:
+    """Whether a call may give an option that is the last of its parameters."""
+    if not isinstance(node, ast.Call):
+        return True
+    starred = any(isinstance(a, ast.Starred) for a in node.args)
+    return starred or len(node.args) > 2 or any(k.arg in (None, option) for k in node.keywords)
 
 
 def _spreads_names(node: ast.AST) -> bool:

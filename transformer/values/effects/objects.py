@@ -27,6 +27,10 @@ GIVEN = "given"
 """What a library's object may hand out memory of, and never changes."""
 ITEMS = "[]"
 """What a container holds, at whichever place."""
+SPREAD = "**"
+"""What a dict of named arguments was spread out of: `**vars(options)`."""
+NAMED = "="
+"""What stands before the name of a named argument, where a dict holds it."""
 NAMESPACE = "__dict__"
 """The name of a dict that holds the attributes of the object that it is of: `x.__dict__`, `vars(x)`."""
 
@@ -110,7 +114,7 @@ class Heap:
     def get(self, place: Place) -> Things:
         """What a place may hold."""
         if not isinstance(place, Variable) and place[0].name == NAMESPACE:
-            return self.attribute(place[0].of[0], EVERY)
+            return self.attribute(place[0].of[0], EVERY) if place[1] == ITEMS else NOTHING
         return self.held.get(place, NOTHING)
 
     def attribute(self, thing: Thing, name: str) -> Things:

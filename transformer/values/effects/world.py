@@ -8,10 +8,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from transformer.dataflow.liveness import exposed
+from transformer.facts import python
 from transformer.recognition.roles import Roles
 from transformer.syntax.query import pairwise, parameters, unparse, walk
 from transformer.values.effects.interpreter import Effect, Frame, Interpreter, in_order
-from transformer.values.effects.objects import EVERY, GIVEN, INSIDE, ITEMS, UNKNOWN, Place, Thing, Things, Variable
+from transformer.values.effects.objects import (
+    EVERY,
+    GIVEN,
+    INSIDE,
+    ITEMS,
+    UNKNOWN,
+    Context,
+    Place,
+    Thing,
+    Things,
+    Variable,
+)
 
 
 @dataclass(frozen=True)
@@ -86,13 +98,26 @@ class World:
     def is_module(self, node: ast.expr) -> bool:
         """Whether an expression is a module of torch, or of a class of this file that is derived from it."""
         found = self.of(node)
-        modules = all(
-            t.name.startswith("torch.nn.")
-            if t.kind == "made"
-            else t.kind == "instance" and self._code.is_module(t.of[0])
-            for t in found
-        )
-        return not self._code.gave_up and bool(found) and modules
+        return not self._code.gave_up and bool(found) and all(map(self.is_module_object, found))
+
+    def is_module_object(self, thing: Thing) -> bool:
+        """Whether an object is one of these."""
+        if thing.kind == "made":
+            return thing.name.startswith("torch.nn.")
+        return thing.kind == "instance" and self._code.is_module(thing.of[0])
+
+    def contents(self, thing: Thing) -> Things:
+        """What a container may hold."""
+        return self._heap.get((thing, ITEMS)) if thing.kind in (*python.CONTAINERS, "iterator") else frozenset()
+
+    def changed(self) -> Iterator[tuple[ast.AST, Context, Thing]]:
+        """The nodes at which something is changed in place, each with the calls that lead to it and what it may be."""
+        for frame, effects in self._code.effects.items():
+            for node, found in effects.items():
+                for effect in found:
+                    if effect.thing is not None and effect.kind.startswith("changes"):
+                        reached = self._reached(effect.thing) if effect.kind == "changes all" else [effect.thing]
+                        yield from ((node, frame.context, thing) for thing in reached)
 
     def may_be_made_by(self, node: ast.expr, library: str) -> bool:
         """Whether an expression may be an object of a library's class, or a tuple of such; UNKNOWN is not counted."""

@@ -1,0 +1,91 @@
+"""What a loss is computed with may have been computed, with gradients, outside of the update."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from agent_script import THAW, agent_script
+
+from transformer import Applied, Skipped, convert
+
+CRITIC_ADAM = "        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), lr=1e-3)\n"
+ACTOR_LOSS = "actor_loss = -self.critic(torch.cat([obs, self.actor(obs)], 1)).mean()"
+SCALED = {
+    CRITIC_ADAM: f"{CRITIC_ADAM}        self.log_scale = torch.zeros(1, requires_grad=True)\n"
+    "        self.scale_optimizer = torch.optim.Adam([self.log_scale], lr=1e-3)\n"
+    "        self.scale = 1.0\n",
+    ACTOR_LOSS: ACTOR_LOSS.replace("-self", "-self.scale * self"),
+    "<thaw>": f"{THAW}\n        scale_loss = (self.log_scale.exp() * reward).mean()\n"
+    "        self.scale_optimizer.zero_grad()\n        scale_loss.backward()\n        self.scale_optimizer.step()\n"
+    "        self.scale = self.log_scale.exp()",
+}
+"""As a temperature that is trained: what the actor's loss has of it goes back to log_scale."""
+READ = "scale = agent.scale.detach() if torch.is_tensor(agent.scale) else agent.scale"
+MAKING = "        self.scale_optimizer = torch.optim.Adam([self.log_scale], lr=1e-3)\n        self.scale = 1.0\n"
+
+
+def one_graph(*changes: tuple[str, str]) -> tuple[Applied | Skipped, str]:
+    source = agent_script(SCALED)
+    for old, new in changes:
+        assert old in source, old
+        source = source.replace(old, new)
+    conversion = convert(source)
+    (step,) = (s for s in conversion.steps if s.transform.name == "one-graph")
+    assert isinstance(step.outcome, (Applied, Skipped))
+    return step.outcome, conversion.source
+
+
+def test_it_is_read_without_its_graph_where_the_gradients_are_cleared_unused() -> None:
+    outcome, source = one_graph()
+    assert isinstance(outcome, Applied), outcome
+    assert source.count(READ) == 1
+    assert "actor_loss = -scale * agent.critic(" in source
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.scale = self.log_scale.exp()", "self.scale = self.log_scale.exp().item()"),
+        ("self.scale = self.log_scale.exp()", "self.scale = self.log_scale.detach().exp()"),
+        (
+            "        self.scale = self.log_scale.exp()",
+            "        with torch.no_grad():\n            self.scale = self.log_scale.exp()",
+        ),
+        ("self.scale = self.log_scale.exp()", "self.scale = torch.tensor(2.0)"),
+    ],
+    ids=["a number", "detached", "not recorded", "made of numbers"],
+)
+def test_what_has_no_graph_is_read_as_it_is(old: str, new: str) -> None:
+    outcome, source = one_graph((old, new))
+    assert isinstance(outcome, Applied), outcome
+    assert READ not in source
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("self.scale = self.log_scale.exp()", "self.scale = self.actor(obs).mean()", "computed with a graph outside"),
+        ("Adam(self.actor.parameters()", "Adam([*self.actor.parameters(), self.log_scale]", ""),
+        ("        self.scale_optimizer.zero_grad()\n", "        print(self.log_scale.grad)\n", "gradients"),
+        ("        self.scale_optimizer.zero_grad()\n        scale_loss", "        scale_loss", "gradients"),
+    ],
+    ids=["of the actor", "one optimizer of both", "looked at", "never cleared"],
+)  # fmt: skip
+def test_it_is_not_cut_elsewhere(old: str, new: str, reason: str) -> None:
+    outcome, source = one_graph((old, new))
+    assert READ not in source
+    assert isinstance(outcome, Skipped), source[-1500:]
+    assert reason in outcome.reason
+
+
+@pytest.mark.slow
+def test_it_is_the_same_compiled(tmp_path: Path) -> None:
+    original, converted = tmp_path / "ddpg.py", tmp_path / "out.py"
+    original.write_text(agent_script(SCALED), encoding="utf-8")
+    converted.write_text(convert(agent_script(SCALED)).source, encoding="utf-8")
+    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"

@@ -1,0 +1,75 @@
+"""Tensors that an update reads and that were computed outside of it: a compiled pass ends where it would go back there.
+
+`agent.alpha = agent.log_alpha.exp()` is one. A pass computes the gradients of its own optimizers' parameters alone, so
+it may read without its graph what was computed of others.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+
+from transformer.dataflow.access import access, scope_access
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import names_in, parameters, root, statements, unparse, walk
+from transformer.transforms.base import Skip
+from transformer.transforms.compiling.frozen import given
+from transformer.values.effects.recorded import Recorded
+from transformer.values.effects.world import World
+
+
+def read_with_graph(
+    roles: Roles, update: ast.FunctionDef, passes: Mapping[ast.Call, Collection[str]]
+) -> dict[str, list[ast.expr]]:
+    """What an update may read detached, by its text: all places where it reads that.
+
+    Args:
+        roles: the script.
+        update: the function that computes losses.
+        passes: its calls of backward(), each with the optimizers that step on what it computes.
+
+    Raises:
+        Skip: it reads what a pass would have to go back through.
+    """
+    recorded, world = roles.get(Recorded), roles.get(World)
+    local = scope_access(update.body).binds | {*parameters(update)}
+    found: dict[str, list[ast.expr]] = {}
+    recorded_reads = set[str]()
+    for node in walk(update):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
+            continue
+        outer = roles.tree.parents[node]
+        if root(node) in {"", *local} or (isinstance(outer, ast.Call) and outer.func is node):
+            continue
+        computed = recorded.computed(node)
+        if not computed or world.is_module(node):
+            continue
+        text = unparse(node)
+        found.setdefault(text, []).append(node)
+        if without_gradients(roles.tree, node):
+            continue
+        recorded_reads.add(text)
+        leaves = {t for thing in computed for t in recorded.leaves(thing)}
+        owners = {name for call in _reached(roles, update, node, passes) for name in passes[call]}
+        held = {t for o in roles.optimizers if o.name in owners for v in given(o) for t in world.reach(world.of(v))}
+        if not leaves.isdisjoint(held):
+            raise Skip(
+                f"line {node.lineno} reads {text}, which is computed with a graph outside of {update.name}(): "
+                f"use {text}.detach()"
+            )
+    return {text: nodes for text, nodes in found.items() if text in recorded_reads}
+
+
+def _reached(
+    roles: Roles, update: ast.FunctionDef, node: ast.expr, passes: Mapping[ast.Call, Collection[str]]
+) -> Iterator[ast.Call]:
+    """The passes that may go back to a place where something is read."""
+    first = roles.tree.statement(node)
+    tainted = set(access(first).binds)
+    for stmt in statements(update.body):
+        if stmt.lineno > first.lineno and not without_gradients(roles.tree, stmt) and access(stmt).reads & tainted:
+            tainted |= access(stmt).binds
+    for call in passes:
+        if node in walk(call) or names_in([call]) & tainted:
+            yield call

@@ -1,0 +1,106 @@
+"""Which tensors may be part of an autograd graph: those made of parameters where gradients are recorded."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from transformer.dataflow.grad_mode import without_gradients
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import walk
+from transformer.values.effects.graphs import LEAVES
+from transformer.values.effects.objects import UNKNOWN, Context, Thing
+from transformer.values.effects.world import World
+
+
+class Recorded:
+    """What gradients are recorded of. `roles.get(Recorded)` makes it once.
+
+    Memory has a graph when what made it, or what was ever written into it, does; so has what is made of a network's
+    parameters, of anything unknown, and of what may itself ask for gradients.
+    """
+
+    def __init__(self, roles: Roles) -> None:
+        self._tree, self._world = roles.tree, roles.get(World)
+        self._known: dict[Thing, frozenset[Thing]] = {}
+
+    def may_be(self, node: ast.expr) -> bool:
+        """Whether an expression may be, or hold, a tensor with a graph."""
+        return any(self.leaves(thing) for thing in self._world.of(node))
+
+    def computed(self, node: ast.expr) -> frozenset[Thing]:
+        """The tensors that an expression may be and that are computed of parameters, with a graph."""
+        found = (t for t in self._world.of(node) if t.kind == "tensor" and not self._starts(t))
+        return frozenset(t for t in found if self.leaves(t))
+
+    def leaves(self, thing: Thing) -> frozenset[Thing]:
+        """What a graph begins with that an object may be part of, or hold: parameters, modules, what is not known."""
+        if thing not in self._known:
+            asked, stack = set[Thing](), [thing]
+            while stack:
+                one = stack.pop()
+                if one in asked:
+                    continue
+                asked.add(one)
+                if not self._starts(one):
+                    stack += self._world.contents(one)
+                    stack += (t for source in self._sources(one) for t in self._world.of(source))
+            self._known[thing] = frozenset(filter(self._starts, asked))
+        return self._known[thing]
+
+    def _starts(self, thing: Thing) -> bool:
+        """Whether an object holds parameters, may be one, or may be anything."""
+        if thing is UNKNOWN or self._world.is_module_object(thing) or thing in self._switched:
+            return True
+        if thing.kind != "tensor":
+            return False
+        calls = [n for n in walk(thing.node) if isinstance(n, ast.Call)] if isinstance(thing.node, ast.expr) else []
+        parameter = any((self._tree.qualified(c.func) or "").startswith("torch.nn.Parameter") for c in calls)
+        asks = any(k.arg in ("requires_grad", None) for c in calls for k in c.keywords)
+        return thing.node is None or parameter or asks or not self._world.is_known([thing])
+
+    def _sources(self, thing: Thing) -> Iterator[ast.expr]:
+        """What a tensor is computed of, and what is written into it; nothing where no gradients are recorded."""
+        if thing.kind != "tensor":
+            return
+        for node, calls in ((thing.node, thing.context), *self._written.get(thing, ())):
+            if node is None or self._is_quiet(node, calls):
+                continue
+            yield from (n for n in _inputs(node) if n is not thing.node)
+
+    @cached_property
+    def _switched(self) -> frozenset[Thing]:
+        """What the script asks to record gradients of."""
+        asked = (n for n in self._tree.of(ast.Attribute) if n.attr in ("requires_grad", "requires_grad_"))
+        return frozenset(t for n in asked for t in self._world.of(n.value))
+
+    @cached_property
+    def _written(self) -> Mapping[Thing, list[tuple[ast.stmt, Context]]]:
+        """The statements that may write into each object, with the calls that lead to them."""
+        found: dict[Thing, list[tuple[ast.stmt, Context]]] = {}
+        for node, calls, thing in self._world.changed():
+            if not isinstance(node, ast.Module):
+                found.setdefault(thing, []).append((self._tree.statement(node), calls))
+        return found
+
+    def _is_quiet(self, node: ast.AST, calls: Context) -> bool:
+        """Whether no gradients are recorded at a node, or at one of the calls that lead to it."""
+        nodes = (node,) if self._switches_on else (node, *calls)
+        return any(without_gradients(self._tree, n) for n in nodes)
+
+    @cached_property
+    def _switches_on(self) -> bool:
+        """Whether a function may record gradients although its caller does not."""
+        names = ("enable_grad", "set_grad_enabled", "inference_mode")
+        return any(self._tree.last_name(n) in names for n in (*self._tree.of(ast.Attribute), *self._tree.of(ast.Name)))
+
+
+def _inputs(node: ast.AST) -> Iterator[ast.expr]:
+    """An expression and its parts, or those of a statement, but for what is read without its graph."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEAVES:
+        return
+    if isinstance(node, ast.expr):
+        yield node
+    for part in ast.iter_child_nodes(node):
+        yield from _inputs(part)
