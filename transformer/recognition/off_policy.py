@@ -64,6 +64,7 @@ def _region(
     What stands between them (logging, say) is a part of the region; other regions are not.
     """
     own = {tree.statement(step) for step in steps}
+    lists = {name for stmt in block if _transposes(stmt) for name in access(stmt).binds}
     first = last = max(block.index(stmt) for stmt in own)
     while last + 1 < len(block) and _calls(block[last + 1], "zero_grad"):
         last += 1
@@ -76,11 +77,36 @@ def _region(
         leads = bool(reads.binds & needed) or any(_calls(s, "backward", "zero_grad") for s in statements([stmt]))
         if not (leads or stmt in own or _clips(stmt)):
             continue
-        if stmt not in own and place < first and _is_host_work(tree, stmt, kept):
+        if stmt not in own and place < first and (_is_host_work(tree, stmt, kept) or _collates(tree, stmt, lists)):
             break
         first = min(first, place)
         needed |= reads.reads
     return Region(block, first, last, tuple(s for s in steps if block.index(tree.statement(s)) >= first))
+
+
+def _transposes(stmt: ast.stmt) -> bool:
+    """Whether a statement makes lists, one for each part of a step, of a list of steps: `Step(*zip(*sampled))`."""
+    made = stmt.value if isinstance(stmt, ast.Assign) else None
+    spread = (
+        made.args[0].value
+        if isinstance(made, ast.Call) and made.args and isinstance(made.args[0], ast.Starred)
+        else made
+    )
+    plain = isinstance(spread, ast.Call) and isinstance(spread.func, ast.Name) and spread.func.id == "zip"
+    return plain and isinstance(spread, ast.Call) and any(isinstance(a, ast.Starred) for a in spread.args)
+
+
+def _collates(tree: Tree, stmt: ast.stmt, lists: Set[str]) -> bool:
+    """Whether a statement makes a tensor of lists of parts of steps, and calls no network."""
+    if not isinstance(stmt, ast.Assign) or not (_transposes(stmt) or names_in([stmt.value]) & lists):
+        return _transposes(stmt)
+    calls = [n for n in walk(stmt.value) if isinstance(n, ast.Call)]
+    return _transposes(stmt) or all(
+        (tree.qualified(call.func) or "").startswith(("torch.", *ON_HOST))
+        or tree.names.builtin(call.func) is not None
+        or (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call))
+        for call in calls
+    )
 
 
 def makes_of_arrays(tree: Tree, stmt: ast.stmt) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.liveness import Liveness
 from transformer.recognition.changes import Changes
 from transformer.recognition.kept_optimizers import exchanged, grown
@@ -18,6 +19,7 @@ from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.transforms.extraction import top_level
 from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen, makes_new
+from transformer.transforms.off_policy.moved_parameters import ByState, of_state_dicts, parameter_of, scaled_in_place
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import Uses
 
@@ -26,14 +28,17 @@ INFO = TransformInfo(
     brief="target networks are moved in one call",
     summary="move the target networks' parameters towards the trained ones' in one call for all of them",
     applies=(
-        "to loops over the parameters of two networks that do nothing but copy `a * p + (1 - a) * t` into each t, for "
-        "an `a` that is one number for the whole run; where both networks are made in the same way, once, above the "
-        "training loop, or by the constructor of an object as copies, share nothing, and keep their parameters"
+        "to loops over the parameters of two networks that do nothing but copy `a * p + (1 - a) * t` into each t, or "
+        "multiply t by a number in place and add a multiple of p; or that do so with what both state_dict() hold, "
+        "which is loaded again. The numbers stay the same for the whole run; both networks are made in the same way, "
+        "once, above the training loop, or by the constructor of an object as copies, share nothing, and keep their "
+        "parameters"
     ),
     safety=(
         "The foreach functions of torch round each product and each sum as the loop did, element by element; only "
         "which addend stands first is another, which changes no sum. All parameters of loops that follow each other "
-        "are moved together, since none of them is read by another loop. No graph is recorded, as before."
+        "are moved together, since none of them is read by another loop. No graph is recorded, as before. Where state "
+        "is loaded it is parameters alone: the networks are made of layers of torch that keep no buffers."
     ),
     costs="Each parameter of the target networks is moved by four calls of its own.",
     needs=(),
@@ -56,7 +61,11 @@ class _Loop:
     stmt: ast.For
     target: str
     network: str
+    kept: str
+    """By how much a target's parameter is multiplied, before `rate` times the other one is added."""
     rate: str
+    besides: tuple[ast.stmt, ...] = ()
+    """Statements around it that do nothing else."""
 
 
 def apply(state: State) -> Rewrite:
@@ -82,11 +91,12 @@ def apply(state: State) -> Rewrite:
         function, targets, sources = (tree.names.fresh(n) for n in ("update_targets", "targets", "sources"))
         lists = (_all([one.target for one in group]), _all([one.network for one in group]))
         edits.before(roles.outermost, f"{targets} = {lists[0]}\n{sources} = {lists[1]}")
-        code = render("update_targets", function=function, targets=targets, sources=sources, rate=group[0].rate)
+        factors = {"kept": group[0].kept, "rate": group[0].rate}
+        code = render("update_targets", function=function, targets=targets, sources=sources, **factors)
         edits.before(anchor, code, gap=1 if nested else 2)
         edits.replace(group[0].stmt, f"{function}()")
-        for other in group[1:]:
-            edits.remove(other.stmt)
+        for other in (*(one.stmt for one in group[1:]), *(stmt for one in group for stmt in one.besides)):
+            edits.remove(other)
         names.append(function)
     if not names:
         raise skipped(reasons, "no loop in the training loop goes through the parameters of two networks")
@@ -114,12 +124,24 @@ def _groups(roles: Roles, reasons: list[Skip]) -> Iterator[list[_Loop]]:
                     one = _understood(roles, stmt, pair)
                 except Skip as skip:
                     reasons.append(Skip(f"line {stmt.lineno}: {skip}"))
-            if group and (one is None or one.rate != group[0].rate):
+            elif isinstance(stmt, ast.For) and (found := of_state_dicts(roles, block, stmt)) is not None:
+                yield from _by_state(roles, stmt, found, reasons)
+            if group and (one is None or (one.kept, one.rate) != (group[0].kept, group[0].rate)):
                 yield group
                 group = []
             group += [one] if one is not None else []
         if group:
             yield group
+
+
+def _by_state(roles: Roles, stmt: ast.For, found: ByState, reasons: list[Skip]) -> Iterator[list[_Loop]]:
+    """The loop as a group of its own, where its factors stay the same."""
+    text = roles.tree.text
+    varying = [f for f in (found.kept, found.rate) if not _is_number(roles, f)]
+    if varying:
+        reasons.append(Skip(f"line {stmt.lineno}: {text(varying[0])} is not known to be a number that stays"))
+        return
+    yield [_Loop(stmt, text(found.target), text(found.network), text(found.kept), text(found.rate), found.besides)]
 
 
 def _check(roles: Roles, uses: Uses, group: Sequence[_Loop]) -> None:
@@ -211,12 +233,21 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     Raises:
         Skip: it is not.
     """
+    quiet, text = without_gradients(roles.tree, loop), roles.tree.text
+    scaled = scaled_in_place(loop.body, [*networks], quiet=quiet)
+    if scaled is not None:
+        target, *numbers = scaled
+        for factor in numbers:
+            if not _is_number(roles, factor):
+                raise Skip(f"{text(factor)} is not known to be a number that stays")
+        (source,) = (name for name in networks if name != target)
+        return _Loop(loop, text(networks[target]), text(networks[source]), text(numbers[0]), text(numbers[1]))
     stmt = loop.body[0]
     call = stmt.value if isinstance(stmt, ast.Expr) and len(loop.body) == 1 else None
     copied = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "copy_"
     if not copied or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         raise Skip("it does more than copy into each parameter")
-    into = _data_of(call.func.value)
+    into = parameter_of(call.func.value)
     value = call.args[0] if len(call.args) == 1 and not call.keywords else None
     if into not in networks or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
         raise Skip("what is copied is no sum of both parameters")
@@ -224,7 +255,7 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
     for product in (value.left, value.right):
         if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
             raise Skip("what is copied is no sum of both parameters, each multiplied by a number")
-        left, right = _data_of(product.left), _data_of(product.right)
+        left, right = parameter_of(product.left), parameter_of(product.right)
         factors |= {left: product.right} if left else {right: product.left}
     (other,) = (name for name in networks if name != into)
     rate, rest = factors.get(other), factors.get(into)
@@ -235,14 +266,15 @@ def _understood(roles: Roles, loop: ast.For, networks: dict[str, ast.expr]) -> _
         raise Skip(f"{unparse(rest)} is not 1 - {unparse(rate)}")
     if not _is_number(roles, rate):
         raise Skip(f"{unparse(rate)} is not known to be a number that stays")
-    text = roles.tree.text
-    return _Loop(loop, text(networks[into]), text(networks[other]), text(rate))
+    return _Loop(loop, text(networks[into]), text(networks[other]), f"1 - {text(rate)}", text(rate))
 
 
 def _is_number(roles: Roles, rate: ast.expr) -> bool:
     """Whether an expression is one number for the whole run: written out, an option, or set once to such a one."""
     if isinstance(rate, ast.Constant):
         return isinstance(rate.value, (int, float))
+    if isinstance(rate, ast.BinOp):
+        return isinstance(rate.op, ast.Sub) and is_number(rate.left, 1) and _is_number(roles, rate.right)
     if isinstance(rate, ast.Name):
         value = roles.only_value(rate.id)
         stored = [n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load)]
@@ -263,12 +295,6 @@ def _is_number(roles: Roles, rate: ast.expr) -> bool:
         return Values(roles, lambda *_: None).leaves(kept.value, kept.frame(roles) or Frame(kept.maker)) == NUMBER
     except Unknown:
         return False
-
-
-def _data_of(node: ast.expr) -> str | None:
-    """The name `p` in `p.data`."""
-    plain = isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.value, ast.Name)
-    return node.value.id if plain and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
 
 
 TRANSFORM = Transform(INFO, apply, ("off-policy",))

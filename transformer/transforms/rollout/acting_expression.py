@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transformer.dataflow.grad_mode import without_gradients
+from transformer.dataflow.access import scope_access
+from transformer.dataflow.grad_mode import NO_GRAD, without_gradients
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import first_parameter, statements, unparse
+from transformer.syntax.query import first_parameter, statements, unparse, walk
 from transformer.syntax.tree import Tree
 from transformer.transforms.rollout.acting import TO_NUMBERS
 from transformer.transforms.rollout.policy import deciding_values
 from transformer.values.effects.world import World
 from transformer.values.networks.computing import Computing
 from transformer.values.networks.distributions import DISTRIBUTIONS
+from transformer.values.networks.sealed import is_plain_class
 
 TO_HOST = frozenset("item tolist numpy cpu detach".split())
 """Methods on the way from a tensor to numbers, which stay where they are."""
@@ -34,14 +36,14 @@ class Expression:
     """Whether gradients are recorded that nothing uses."""
 
 
-def find_expression(
-    roles: Roles, functions: Iterable[tuple[ast.FunctionDef, ast.ClassDef | None]]
-) -> Expression | None:
-    """The expression, in one of some functions; None where there is none, or its gradients may be used."""
-    deciding = [n for v in deciding_values(roles) for n in roles.reached([v]) if isinstance(n, ast.FunctionDef)]
-    for function, cls in sorted((f for f in functions if f[0] in deciding), key=lambda f: deciding.index(f[0])):
-        if function.name == "forward" or first_parameter(function) is None:
-            continue
+def hooks(roles: Roles) -> bool:
+    """Whether the script registers hooks, which may do anything where a network is called."""
+    return roles.hook(r"\w*") is not None
+
+
+def find_expression(roles: Roles) -> Expression | None:
+    """The expression, in a function that decides on the actions; None if gradients may be used, or there is none."""
+    for function, cls in () if hooks(roles) else _functions(roles):
         found: dict[tuple[str, tuple[str, ...]], list[ast.expr]] = {}
         computing = Computing(roles, function, cls)
         for stmt in statements(function.body):
@@ -57,6 +59,24 @@ def find_expression(
             unused = not all(without_gradients(roles.tree, roles.tree.statement(n)) for n in places)
             return Expression(function, cls, tuple(places), params, unused)
     return None
+
+
+def _functions(roles: Roles) -> Iterator[tuple[ast.FunctionDef, ast.ClassDef | None]]:
+    """Functions and methods, with their classes, that decide on the actions and are not part of the learning."""
+    tree = roles.tree
+    deciding = [n for v in deciding_values(roles) for n in roles.reached([v]) if isinstance(n, ast.FunctionDef)]
+    left_out = {*roles.reached(roles.phases.updates[:1]), *roles.called_unseen, roles.scope}
+    for function in dict.fromkeys(f for f in deciding if f not in left_out and f.name != "forward"):
+        owner = tree.parents[function]
+        own, plain = first_parameter(function), all(tree.calls(d, *NO_GRAD) for d in function.decorator_list)
+        if not plain or any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in walk(function)):
+            continue
+        if isinstance(owner, ast.ClassDef):
+            kept = own is not None and own not in scope_access(function.body).binds
+            if kept and is_plain_class(tree, owner):
+                yield function, owner
+        elif owner is tree.root and isinstance(roles.scope, ast.Module) and function.name not in tree.rebound:
+            yield function, None  # --compile replaces a name of the scope that trains
 
 
 def _computed(roles: Roles, computing: Computing, stmt: ast.stmt, node: ast.AST) -> Iterator[ast.expr]:

@@ -30,7 +30,7 @@ from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import ALL, NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.transforms.extraction import define, top_level
 from transformer.transforms.rollout.acting import TO_NUMBERS
-from transformer.transforms.rollout.acting_expression import Expression, find_expression
+from transformer.transforms.rollout.acting_expression import Expression, find_expression, hooks
 from transformer.transforms.rollout.acting_method import NO_GRADIENT
 from transformer.values.effects.world import World
 from transformer.values.networks.attributes import own_nodes
@@ -90,12 +90,8 @@ def apply(state: State) -> Rewrite:
     tree, roles = state.tree, state.roles
     if state.history.policy is not None or state.history.act is not None:
         raise NotNeeded("what decides on the actions has a name already")
-    places = [*_places(roles)]
-    parts = [part for place in places for part in _parts(roles, place)]
-    functions = [
-        (p.scope, p.cls) for p in places if isinstance(p.scope, ast.FunctionDef) and p.scope is not roles.scope
-    ]
-    expression = find_expression(roles, functions) if not parts else None
+    parts = [part for place in _places(roles) for part in _parts(roles, place)]
+    expression = None if parts else find_expression(roles)
     if not parts and expression is None:
         raise Skip("the rollout does not decide on the actions by calls of a known network alone")
     what = overlooked(tree)
@@ -172,8 +168,8 @@ def _places(roles: Roles) -> Iterator[_Place]:
     tree = roles.tree
     run, learning = {*roles.run_by_training}, {*roles.reached(roles.phases.updates[:1])}
     left_out = {*roles.called_unseen} | learning
-    if roles.hook(r"\w*") is not None:
-        return  # it may do anything where a network is called
+    if hooks(roles):
+        return
     for cls in tree.classes.values():
         if not is_plain_class(tree, cls):
             continue

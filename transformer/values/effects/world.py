@@ -92,8 +92,11 @@ class World:
 
     def is_tensor(self, name: str) -> bool:
         """Whether a variable of the training scope is a tensor wherever it is not None, a number or a text."""
-        found = self.named(name)
-        return not self._code.gave_up and bool(found) and all(t.kind == "tensor" for t in found)
+        return self.are_tensors(self.named(name))
+
+    def are_tensors(self, things: Collection[Thing]) -> bool:
+        """Whether objects are tensors, and there is one: None, numbers and texts are no objects here."""
+        return not self._code.gave_up and bool(things) and all(t.kind == "tensor" for t in things)
 
     def is_module(self, node: ast.expr) -> bool:
         """Whether an expression is a module of torch, or of a class of this file that is derived from it."""

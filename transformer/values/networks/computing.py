@@ -41,6 +41,9 @@ MAKING = frozenset({"torch.Tensor", *OF_TYPE, *(f"torch.{n}" for n in names("tor
 """Functions that make a tensor of what the host holds."""
 MOMENTS = frozenset("T loc logits mean mode probs scale stddev variance".split())
 """Attributes of tensors and of distributions that are tensors."""
+BOTH = frozenset("values indices".split())
+"""What `x.max(1)` has, and what chooses otherwise along a dimension."""
+CHOOSING = frozenset("max min median mode sort topk kthvalue cummax cummin".split())
 CHANGES = names("tensor", memory=("new", "shared"))
 """What a tensor is asked for on its way out of a computation."""
 
@@ -160,7 +163,8 @@ class Computing:
             if self._is_own(node.value):
                 self.records |= node.attr in self._networks
                 return node.attr in self._numbers or node.attr in self._networks
-            return node.attr in MOMENTS and self._expression(node.value)
+            found = node.attr in BOTH and isinstance(node.value, ast.Call) and _gives_both(node.value)
+            return (found or node.attr in MOMENTS) and self._expression(node.value)
         return isinstance(node, ast.Call) and self._call(node)
 
     def _call(self, call: ast.Call) -> bool:
@@ -233,7 +237,7 @@ class Computing:
             return False
         if name not in self._parameters() or name in scope_access(function.body).binds:
             return False
-        calls = [n for n in self._tree.of(ast.Call) if self._tree.last_name(n.func) == function.name]
+        calls = self._calls(function)
         receiver = None if self._class is None else ast.Constant(None)
         bound = [bind_arguments(function, call, receiver) for call in calls]
         values = [b.values.get(name) if b is not None else None for b in bound]
@@ -345,21 +349,47 @@ class Computing:
         function, tensors = self._scope, self._roles.get(Tensors)
         if not isinstance(function, ast.FunctionDef) or name not in self._parameters() or function is self._roles.scope:
             return False
-        calls = [n for n in self._tree.of(ast.Call) if self._tree.last_name(n.func) == function.name]
+        calls = self._calls(function)
         receiver = None if self._class is None else ast.Constant(None)
         for call in calls:
             bound = bind_arguments(function, call, receiver)
             value = bound.given.get(name) if bound is not None else None
             left_out = bound is not None and value is None and self._has_default(name)
             given = value is not None and (
-                self._makes_tensor(value) or (self._tree.scope_of(value) is self._roles.scope and tensors.tensor(value))
+                self._makes_tensor(value)
+                or (self._tree.scope_of(value) is self._roles.scope and tensors.tensor(value))
+                or (self._trusts and self._bound_to_tensors(value, set()))
             )
             if not left_out and not given:
                 return False
         return bool(calls)
 
+    def _bound_to_tensors(self, node: ast.expr, seen: set[ast.AST]) -> bool:
+        """Whether an expression of the training scope is a tensor by what its names are bound to there, or None."""
+        if isinstance(node, ast.Constant):
+            return node.value is None and bool(seen)
+        if not isinstance(node, ast.Name) or self._tree.scope_of(node) is not self._roles.scope:
+            world = self._roles.get(World)
+            return world.are_tensors(world.of(node))
+        bindings = self._roles.reaching(self._roles.scope).before(node.id, self._tree.statement(node))
+        new = [stmt for stmt in bindings if stmt is not None and stmt not in seen]
+        seen.update(new)
+        values = [self._values(stmt, node.id) for stmt in new]
+        return None not in bindings and all(v and all(self._bound_to_tensors(e, seen) for e in v) for v in values)
+
+    def _calls(self, function: ast.FunctionDef) -> list[ast.Call]:
+        """Whatever calls something under the function's name."""
+        calls = self._tree.of(ast.Call)
+        return [c for c in calls if function.name in (getattr(c.func, "id", ""), self._tree.last_name(c.func))]
+
     def _parameters(self) -> set[str]:
         return set(parameters(self._scope)) if isinstance(self._scope, ast.FunctionDef) else set()
+
+
+def _gives_both(call: ast.Call) -> bool:
+    """Whether a call gives values and indices: `x.max(1)`."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return name in CHOOSING and bool(call.args or call.keywords or name not in ("max", "min", "median"))
 
 
 def _is_none(test: ast.Compare) -> bool:

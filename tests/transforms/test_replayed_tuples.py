@@ -1,0 +1,162 @@
+"""Steps that are kept as tuples, collated by hand; a function that acts and counts; targets moved by their state."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from replayed_tuples import SCRIPT
+
+from transformer import Applied, Skipped, Step, convert
+
+LOOP = """\
+        theirs = lagging.state_dict()
+        ours = values.state_dict()
+        for name in ours:
+            theirs[name] = LAG * ours[name] + (1 - LAG) * theirs[name]
+        lagging.load_state_dict(theirs)
+"""
+MOVED = (
+    "        torch._foreach_mul_(targets, 1 - LAG)\n"
+    "        torch._foreach_add_(targets, torch._foreach_mul(sources, LAG))\n"
+)
+
+
+def step(name: str, *changes: tuple[str, str]) -> Step:
+    source = SCRIPT
+    for old, new in changes:
+        assert old in source, old
+        source = source.replace(old, new)
+    (found,) = (s for s in convert(source).steps if s.transform.name == name)
+    return found
+
+
+def test_lists_of_parts_are_collated_above_the_update() -> None:
+    after = step("update").after
+    assert "def update(seen_1, chosen_1, goes_on, after_1, gained):\n" in after or "def update(" in after
+    body = after[after.index("def update(") : after.index("for episode")]
+    assert "torch.cat" not in body
+    assert "zip(" not in body
+    assert "values(" in body
+
+
+def test_a_list_that_a_network_is_given_is_collated_in_the_update() -> None:
+    after = step("update", ("now = values(seen)", "now = values(torch.cat(parts.seen))")).after
+    body = after[after.index("def update(") : after.index("for episode")]
+    assert "values(torch.cat(parts.seen))" in body
+
+
+def test_a_function_that_acts_may_count() -> None:
+    after = step("acting-statements").after
+    assert "def decide(seen):\n" in after
+    assert "        return values(seen).max(1).indices.view(1, 1)\n" in after.replace(
+        "    return values", "        return values"
+    )
+    assert "        return decide(seen)\n" in after
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        LOOP,
+        LOOP.replace("in ours:", "in ours.keys():"),
+        LOOP.replace("in ours:", "in theirs:"),
+        LOOP.replace("LAG * ours[name] + (1 - LAG) * theirs[name]", "theirs[name] * (1 - LAG) + ours[name] * LAG"),
+        "\n".join([LOOP.splitlines()[i] for i in (1, 0, 2, 3, 4)]) + "\n",
+    ],
+    ids=["as written", "keys()", "over the other", "factors behind", "the other way round"],
+)
+def test_targets_are_moved_by_their_parameters(loop: str) -> None:
+    found = step("target-update", (LOOP, loop))
+    assert isinstance(found.outcome, Applied), found.outcome
+    assert MOVED in found.after
+    assert "state_dict()\n" not in found.after[found.after.index("for episode") :]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("nn.ReLU())", "nn.ReLU(), nn.BatchNorm1d(24))"),
+        ("        self.head =", "        self.register_buffer('scale', torch.ones(1))\n        self.head ="),
+        ("    def forward(self, x):", "    def state_dict(self):\n        return {}\n\n    def forward(self, x):"),
+        ("        lagging.load_state_dict(theirs)\n        if", "        values.load_state_dict(theirs)\n        if"),
+        ("load_state_dict(theirs)\n", "load_state_dict(theirs, strict=False)\n"),
+        ("            print(episode", "            print(len(theirs), episode"),
+        ("        for name in ours:\n", "        ours = dict(ours)\n        for name in ours:\n"),
+        ("LAG * ours[name]", "LAG * ours[name[:]]"),
+        ("LAG * ours[name] + (1 - LAG) * theirs[name]", "LAG * ours[name] - (1 - LAG) * theirs[name]"),
+        ("RARELY = 32, 0.01", "RARELY = 32, torch.tensor(0.01)"),
+        ("            print(episode, t, asked)\n", "            print(episode)\n            LAG = LAG * 0.5\n"),
+        ("values, lagging = Values(4, 2), Values(4, 2)", "values = Values(4, 2)\nlagging = values"),
+    ],
+    ids=["a normalization", "a buffer", "an own state", "into the other", "an option", "read later", "another dict",
+         "another key", "a difference", "a tensor", "a changing number", "one network"],
+)  # fmt: skip
+def test_targets_are_moved_as_they_were(old: str, new: str) -> None:
+    found = step("target-update", (old, new))
+    assert isinstance(found.outcome, Skipped), found.after
+
+
+IN_PLACE = """\
+        with torch.no_grad():
+            for ours, theirs in zip(values.parameters(), lagging.parameters()):
+                theirs.data.mul_(KEPT)
+                theirs.data.add_((1 - KEPT) * ours.data)
+"""
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        IN_PLACE,
+        IN_PLACE.replace(".data", ""),
+        IN_PLACE.replace("(1 - KEPT) * ours.data", "ours.data * (1 - KEPT)"),
+    ],
+    ids=["data", "parameters", "the factor behind"],
+)
+def test_targets_are_moved_in_place(loop: str) -> None:
+    found = step("target-update", (LOOP, loop), ("LAG, DISCOUNT", "KEPT, DISCOUNT"))
+    assert isinstance(found.outcome, Applied), found.outcome
+    assert "        torch._foreach_mul_(targets, KEPT)\n" in found.after
+    assert "torch._foreach_add_(targets, torch._foreach_mul(sources, 1 - KEPT))\n" in found.after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("add_((1 - KEPT) * ours.data)", "add_(ours.data, alpha=1 - KEPT)"),
+        ("theirs.data.add_(", "ours.data.add_("),
+        ("(1 - KEPT) * ours.data", "(1 - KEPT) * theirs.data"),
+        ("theirs.data.mul_(KEPT)", "theirs.data.mul_(torch.rand(1))"),
+        (
+            "                theirs.data.mul_(KEPT)\n",
+            "                theirs.data.mul_(KEPT)\n                print(ours)\n",
+        ),
+    ],
+)
+def test_targets_are_moved_in_place_as_they_were(old: str, new: str) -> None:
+    found = step("target-update", (LOOP, IN_PLACE.replace(old, new)), ("LAG, DISCOUNT", "KEPT, DISCOUNT"))
+    assert isinstance(found.outcome, Skipped), found.after
+
+
+@pytest.mark.parametrize("loop", [LOOP, IN_PLACE.replace("KEPT", "LAG")], ids=["state", "in place"])
+def test_it_is_the_same(loop: str, tmp_path: Path) -> None:
+    source = SCRIPT.replace(LOOP, loop)
+    told = []
+    for name, text in (("original.py", source), ("converted.py", convert(source).source)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        run = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, check=True)
+        told.append(run.stdout)
+    assert told[0] == told[1]
+
+
+@pytest.mark.slow
+def test_it_is_the_same_compiled(tmp_path: Path) -> None:
+    original, converted = tmp_path / "original.py", tmp_path / "converted.py"
+    original.write_text(SCRIPT, encoding="utf-8")
+    converted.write_text(convert(SCRIPT).source, encoding="utf-8")
+    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"

@@ -1,0 +1,149 @@
+"""Target networks that are moved in place, or by what state_dict() holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from transformer.facts.torch_api import layers
+from transformer.recognition.roles import Roles
+from transformer.syntax.query import calls_method, unparse, walk
+
+CONTAINERS = frozenset("Module Sequential ModuleList ModuleDict Parameter ParameterList".split())
+"""Modules without layers of their own, and parameters."""
+HOST = ("math.", "numpy.", "torch.")
+"""Modules whose functions keep nothing in a network."""
+
+
+def scaled_in_place(
+    body: Sequence[ast.stmt], names: Collection[str], *, quiet: bool
+) -> tuple[str, ast.expr, ast.expr] | None:
+    """The name and the factors of `t.data.mul_(kept)` and `t.data.add_(rate * p.data)`; None for other statements.
+
+    Args:
+        body: of a loop over the parameters of two networks.
+        names: of both parameters.
+        quiet: whether no gradients are recorded, so that `.data` may be left out.
+    """
+    calls = [stmt.value for stmt in body if isinstance(stmt, ast.Expr)]
+    if len(calls) != len(body) or len(calls) != 2:
+        return None
+    scale, add = calls
+    if not calls_method(scale, "mul_") or not calls_method(add, "add_"):
+        return None
+    into = parameter_of(scale.func.value, quiet=quiet)
+    if into is None or into not in names or into != parameter_of(add.func.value, quiet=quiet):
+        return None
+    if scale.keywords or add.keywords or len(scale.args) != 1 or len(add.args) != 1:
+        return None
+    product = add.args[0]
+    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
+        return None
+    for value, factor in ((product.left, product.right), (product.right, product.left)):
+        if (other := parameter_of(value, quiet=quiet)) in names and other != into:
+            return into, scale.args[0], factor
+    return None
+
+
+def parameter_of(node: ast.expr, *, quiet: bool = False) -> str | None:
+    """The name `p` in `p.data`; `quiet`: or alone."""
+    if quiet and isinstance(node, ast.Name):
+        return node.id
+    plain = isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.value, ast.Name)
+    return node.value.id if plain and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
+
+
+@dataclass(frozen=True)
+class ByState:
+    """A loop over what `target.state_dict()` holds, with what stands around it."""
+
+    target: ast.expr
+    network: ast.expr
+    kept: ast.expr
+    rate: ast.expr
+    besides: tuple[ast.stmt, ...]
+    """The statements that ask for both states, and the one that loads the target's."""
+
+
+def of_state_dicts(roles: Roles, block: Sequence[ast.stmt], loop: ast.For) -> ByState | None:
+    """What `for key in state: t[key] = rate * p[key] + kept * t[key]` moves; None for another loop.
+
+    Above stand `t = target.state_dict()` and `p = network.state_dict()`, below `target.load_state_dict(t)`, and nothing
+    else reads these names.
+    """
+    place = block.index(loop)
+    over = loop.iter.func.value if calls_method(loop.iter, "keys") and not loop.iter.args else loop.iter
+    if place < 2 or place + 1 == len(block) or not isinstance(loop.target, ast.Name) or loop.orelse:
+        return None
+    key, above, below = loop.target.id, block[place - 2 : place], block[place + 1]
+    states = {name: network for stmt in above for name, network in [_state(stmt)] if network is not None}
+    if len(states) != 2 or not isinstance(over, ast.Name) or over.id not in states or len(loop.body) != 1:
+        return None
+    assign = loop.body[0]
+    if not isinstance(assign, ast.Assign) or len(assign.targets) != 1:
+        return None
+    into, value = _item(assign.targets[0], key), assign.value
+    if into not in states or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        return None
+    factors = dict(filter(None, (_product(part, key) for part in (value.left, value.right))))
+    (other,) = (name for name in states if name != into)
+    loads = below.value if isinstance(below, ast.Expr) else None
+    if set(factors) != set(states) or not calls_method(loads, "load_state_dict") or loads.keywords:
+        return None
+    if [unparse(a) for a in loads.args] != [into] or unparse(loads.func.value) != unparse(states[into]):
+        return None
+    inside = {n for stmt in (*above, loop, below) for n in walk(stmt)}
+    if any(n.id in states and n not in inside for n in roles.tree.of(ast.Name)) or not _state_is_parameters(roles):
+        return None
+    if isinstance(states[other], ast.Name) and not _is_of_file(roles, states[other]):
+        return None
+    return ByState(states[into], states[other], factors[into], factors[other], (*above, below))
+
+
+def _is_of_file(roles: Roles, network: ast.expr) -> bool:
+    """Whether a name is given an object of a class of this file alone."""
+    made = roles.only_value(unparse(network))
+    return made is not None and roles.tree.constructor(made) is not None
+
+
+def _state(stmt: ast.stmt) -> tuple[str, ast.expr | None]:
+    """The name and the network of `name = network.state_dict()`."""
+    if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
+        if calls_method(stmt.value, "state_dict") and not (stmt.value.args or stmt.value.keywords):
+            return stmt.targets[0].id, stmt.value.func.value
+    return "", None
+
+
+def _item(node: ast.expr, key: str) -> str | None:
+    """The name of `state[key]`."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and unparse(node.slice) == key:
+        return node.value.id
+    return None
+
+
+def _product(node: ast.expr, key: str) -> tuple[str, ast.expr] | None:
+    """The name and the factor of `factor * state[key]`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for item, factor in ((node.left, node.right), (node.right, node.left)):
+            if (name := _item(item, key)) is not None:
+                return name, factor
+    return None
+
+
+def _state_is_parameters(roles: Roles) -> bool:
+    """Whether the state of every network of the file is its parameters: its layers keep no buffers."""
+    tree = roles.tree
+    classes = [cls for cls in tree.classes.values() if roles.is_module(cls)]
+    if any(tree.methods(name) for name in ("state_dict", "load_state_dict", "__setattr__")):
+        return False
+    for node in (n for cls in classes for n in roles.reached([cls])):
+        name = tree.qualified(node) or ""
+        if isinstance(node, ast.Attribute) and node.attr in ("register_buffer", "_buffers", "buffers"):
+            return False
+        module, _, last = name.rpartition(".")
+        if module == "torch.nn" and last not in layers() | CONTAINERS | {"init", "functional"}:
+            return False
+        if isinstance(node, ast.Call) and (called := tree.qualified(node.func)) and not called.startswith(HOST):
+            return False
+    return bool(classes)
