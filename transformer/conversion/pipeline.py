@@ -297,6 +297,8 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
                 outcome = Skipped("nothing to change", "not needed")
             elif (why := _other_meaning(state, after.tree, gathers=transform in GATHERING)) is not None:
                 outcome, after, warnings = Skipped(state.in_original(why)), state, ()
+    if after is not state:
+        state.roles.forget()
     return _Turn(after, Step(info, outcome, before, after.tree.code), warnings)
 
 

@@ -65,6 +65,10 @@ class Roles:
             self._analyses[analysis] = analysis(self)
         return cast(A, self._analyses[analysis])
 
+    def forget(self) -> None:
+        """Let go of the analyses, which name these roles: nothing else would free them but the garbage collector."""
+        self._analyses.clear()
+
     def is_autocast(self, node: ast.AST) -> TypeGuard[ast.With]:
         """Whether a node is a block of the training scope that computes in another precision."""
         if not isinstance(node, ast.With) or self.tree.scope_of(node) is not self.scope:
