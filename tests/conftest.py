@@ -18,6 +18,10 @@ if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
     cache = Path(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}_{capability}")
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
 
+# Threads of torch that wait for work keep a core busy, which another process of the tests could use: each ran twice as
+# long. How many threads there are, and so every bit, is the same
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
+
 
 def pytest_collection_finish() -> None:
     """Take torch and all other modules out of the garbage collector's view: a third of a conversion's time."""

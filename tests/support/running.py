@@ -42,7 +42,7 @@ class Runner:
     @property
     def environment(self) -> dict[str, str]:
         ours = {"XDG_CACHE_HOME": str(self.cache.parent), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": ""}
-        others = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "FORCE_COLOR")}
+        others = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "FORCE_COLOR", "GOMP_SPINCOUNT")}
         return {**others, **ours, **self.variables}
 
     def write(self, content: str, name: str = "ppo.py") -> Path:
