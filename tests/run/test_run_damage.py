@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from running import COMMAND, Runner, heed_interrupts, quick
 
 from transformer.run import cache
 from transformer.run.cache import open_cache
+from transformer.run.harness.program import Damaged
 from transformer.run.start import Aside
 
 NO_BODY = 65534
@@ -21,12 +23,17 @@ REFUSED = "print('ran')\n"
 
 
 @pytest.fixture
-def entry(runner: Runner) -> Path:
+def kept(runner: Runner) -> Path:
     """The folder of a conversion that is kept."""
-    script = runner.write(REFUSED)
-    runner.keep(script, REFUSED)
-    assert runner.run("-q", script).stdout == "ran\n"
+    runner.keep(runner.write(REFUSED), REFUSED)
     return next(p for p in runner.cache.iterdir() if p.is_dir())
+
+
+@pytest.fixture
+def entry(runner: Runner, kept: Path) -> Path:
+    """The same, which runs."""
+    assert runner.run("-q", runner.folder / "ppo.py").stdout == "ran\n"
+    return kept
 
 
 def emptied(file: Path) -> None:
@@ -53,10 +60,34 @@ def a_pipe(file: Path) -> None:
     os.mkfifo(file, 0o600)
 
 
-@pytest.mark.parametrize("how", [Path.unlink, emptied, cut, turned, a_folder, a_pipe])
-@pytest.mark.parametrize("file", ["ppo.py", "ppo.py.json", "SHA256SUMS"])
-def test_a_damaged_conversion_is_never_run_and_made_anew(runner: Runner, entry: Path, file: str, how: object) -> None:
-    how(entry / file)  # type: ignore[operator]
+WAYS = (Path.unlink, emptied, cut, turned, a_folder, a_pipe)
+FILES = ("ppo.py", "ppo.py.json", "SHA256SUMS")
+IN_PROCESSES = (("ppo.py", turned), ("ppo.py", a_pipe), ("ppo.py.json", cut), ("SHA256SUMS", Path.unlink))
+"""What is tried at every change in processes too; all is, in this one."""
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("file", FILES)
+def test_a_damaged_conversion_is_not_found(runner: Runner, kept: Path, file: str, how: Callable[[Path], None]) -> None:
+    cache = open_cache(runner.cache)
+    assert cache.find(kept.name, "ppo.py") is not None
+    how(kept / file)
+    with pytest.raises(Damaged):
+        cache.find(kept.name, "ppo.py")
+
+
+@pytest.mark.parametrize(
+    ("file", "how"),
+    [
+        pytest.param(file, how, marks=[] if (file, how) in IN_PROCESSES else pytest.mark.slow)
+        for how in WAYS
+        for file in FILES
+    ],
+)
+def test_a_damaged_conversion_is_never_run_and_made_anew(
+    runner: Runner, entry: Path, file: str, how: Callable[[Path], None]
+) -> None:
+    how(entry / file)
     done = runner.run("-v", runner.folder / "ppo.py")
     assert (done.returncode, done.stdout) == (1, ""), done.stderr  # converted anew, which is refused
     assert "LC" in done.stderr and "Traceback" not in done.stderr

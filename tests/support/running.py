@@ -42,7 +42,8 @@ class Runner:
     @property
     def environment(self) -> dict[str, str]:
         ours = {"XDG_CACHE_HOME": str(self.cache.parent), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": ""}
-        others = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "FORCE_COLOR", "GOMP_SPINCOUNT")}
+        unset = ("RANK", "WORLD_SIZE", "FORCE_COLOR", "GOMP_SPINCOUNT")
+        others = {k: v for k, v in os.environ.items() if k not in unset}
         return {**others, **ours, **self.variables}
 
     def write(self, content: str, name: str = "ppo.py") -> Path:
