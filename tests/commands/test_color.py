@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FIXTURE = Path(__file__).parent.parent.parent / "fixtures" / "target_kl.py"
+FIXTURE = Path(__file__).parent.parent.parent / "fixtures" / "one_step_per_turn.py"
 PLAIN = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")} | {"TERM": "xterm"}
 
 
