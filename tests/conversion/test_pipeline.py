@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -18,6 +17,7 @@ import golden
 import pytest
 from rich.console import Console
 from scripts import PARTS, script
+from tiers import slow_but_each
 
 from transformer import Conversion, SelectionError, Skipped, convert
 from transformer.commands.report import Result, print_report
@@ -30,11 +30,6 @@ from transformer.transforms.base import ALL, Rewrite, Transform
 FIXTURES = pytest.mark.parametrize("fixture", sorted(golden.FIXTURES.glob("*.py")), ids=lambda p: p.stem)
 BY_KIND = {kind: [t.info.name for t in ORDER if kind in t.kinds] for kind in ALL}
 NAMES = BY_KIND["on-policy"]
-
-
-def slow_but_each(nth: int, values: Sequence[object]) -> list[object]:
-    """Parameters of a test; all but each n-th, from the n-th on, are marked slow."""
-    return [pytest.param(v, marks=[] if k % nth == 0 else pytest.mark.slow) for k, v in enumerate(values, 1)]
 
 
 @cache
@@ -141,7 +136,7 @@ def never_compiled(fixture: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "fixture", slow_but_each(3, ["envpool_cnn.py", "param_groups_adamw.py", "gym_classic_discrete.py"])
+    "fixture", slow_but_each(3, ["gym_classic_discrete.py", "envpool_cnn.py", "param_groups_adamw.py"])
 )
 def test_no_flag_is_added_where_nothing_is_compiled(fixture: str) -> None:
     source = never_compiled(fixture)

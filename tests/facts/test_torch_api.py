@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from processors import CAPABILITIES, run_under
+from tiers import slow_but_each
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
@@ -594,7 +595,7 @@ def test_what_hangs_on_other_elements_differs() -> None:
     assert not any(differing(lambda x: x + 1, 1))
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("capability", slow_but_each(9, CAPABILITIES))
 def test_bits_are_those_of_every_processor(capability: str) -> None:
     """The table and the layers, in a process with these instructions, whose bits do differ for gelu."""
     code = (

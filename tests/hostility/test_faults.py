@@ -12,7 +12,7 @@ ALL = faults()
 GROUPS: dict[tuple[str, bool], list[str]] = {}
 for one in ALL:
     GROUPS.setdefault((one.about, one.name in WRONG), []).append(one.name)
-FEW = 2
+FEW = 1
 """So many of each item are tried at every change."""
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hostile import HOSTILE, Hostile
 from scripts import script
+from tiers import slow_but_each
 
 from transformer import Applied, Skipped, all_transforms, convert
 from transformer.verify import compare, record
@@ -12,7 +13,7 @@ from transformer.verify import compare, record
 NAMES = [transform.name for transform in all_transforms()]
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=str)
+@pytest.mark.parametrize("hostile", slow_but_each(3, HOSTILE, lambda h: h.transform), ids=str)
 def test_the_transform_says_what_holds_it_back(hostile: Hostile) -> None:
     conversion = convert(script(hostile.parts), select=NAMES[: NAMES.index(hostile.transform) + 1])
     outcome = next(s.outcome for s in conversion.steps if s.transform.name == hostile.transform)

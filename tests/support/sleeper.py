@@ -1,6 +1,6 @@
 """A training script that does nothing but sleep for known times, and needs no package at all."""
 
-ENV, POLICY, GAE, UPDATE, OTHER, START = 0.004, 0.002, 0.003, 0.005, 0.016, 0.3
+ENV, POLICY, GAE, UPDATE, OTHER, START = 0.004, 0.002, 0.003, 0.005, 0.016, 0.1
 """Seconds: per environment step, around it, per step of the advantages, per minibatch, per iteration, at first."""
 STEPS, MINIBATCHES, NUM_ENVS = 4, 4, 3
 

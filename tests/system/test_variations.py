@@ -8,6 +8,7 @@ import pytest
 from family import BY_DATA
 from host import host_copies
 from scripts import script
+from tiers import slow_but_each
 from variations import VARIATIONS
 from variations.base import Variation
 
@@ -27,7 +28,7 @@ NOT_NEEDED = {
 """What most scripts do not need, with a piece of the reason."""
 
 
-@pytest.mark.parametrize("variation", VARIATIONS, ids=str)
+@pytest.mark.parametrize("variation", slow_but_each(3, VARIATIONS), ids=str)
 def test_the_transforms_that_are_skipped(variation: Variation) -> None:
     conversion = convert(script(variation.parts), tune=True, measure=True)
     assert conversion.converted, conversion.diagnostics

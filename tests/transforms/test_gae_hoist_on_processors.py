@@ -7,6 +7,7 @@ import pytest
 from cases import turn
 from processors import CAPABILITIES, run_under
 from scripts import script
+from tiers import slow_but_each
 
 from transformer import Applied
 
@@ -102,7 +103,7 @@ def test_only_what_is_exact_leaves_the_loop(converted: tuple[str, str]) -> None:
         assert form in FORMS or not re.search("values|ahead|rewards", after), form
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("capability", slow_but_each(9, CAPABILITIES))
 def test_advantages_are_equal_on_every_processor(capability: str, converted: tuple[str, str]) -> None:
     left, right = converted[0].replace("estimate", "original"), converted[1].replace("estimate", "converted")
     assert run_under(capability, f"forms = {FORMS + EXACT!r}\n{left}\n{right}\n{RUN}") == ""
