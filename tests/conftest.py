@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import golden
 import pytest
 
 pytest.register_assert_rewrite("cases")
@@ -37,6 +38,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"skipped: {len(skipped)}")
     for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
         terminalreporter.write_line(f"{count:4}  {reason}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def conversions_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each is made by one of the processes that pytest-xdist starts."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        golden.shared = tmp_path_factory.getbasetemp().parent / "conversions"
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """The fixtures and their golden conversions."""
 
+import os
+import pickle
 from functools import cache
 from pathlib import Path
 
@@ -9,10 +11,25 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 CONVERTED = FIXTURES / "converted"
 
 
+shared: Path | None = None
+"""Where the processes of one test run share conversions; conftest.py sets it."""
+
+
 @cache
 def conversion_of(fixture: Path) -> Conversion:
     """The conversion of a fixture, made once for all tests that look at it."""
-    return convert(fixture.read_text(encoding="utf-8"))
+    kept = None if shared is None else shared / f"{fixture.stem}.pickle"
+    if kept is not None and kept.exists():
+        found = pickle.loads(kept.read_bytes())
+        assert isinstance(found, Conversion)
+        return found
+    conversion = convert(fixture.read_text(encoding="utf-8"))
+    if kept is not None:
+        kept.parent.mkdir(exist_ok=True)
+        new = kept.with_suffix(f".{os.getpid()}")
+        new.write_bytes(pickle.dumps(conversion))
+        new.rename(kept)
+    return conversion
 
 
 def convert_fixture(fixture: Path) -> str:

@@ -28,7 +28,8 @@ def script(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def plain() -> str:
-    return _read("plain_prints.py")
+    """One that is converted in less time."""
+    return _read("one_step_per_turn.py")
 
 
 @cache
