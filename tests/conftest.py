@@ -7,9 +7,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-import golden
 import pytest
 
 pytest.register_assert_rewrite("cases")
@@ -43,7 +43,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def conversions_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Each is made by one of the processes that pytest-xdist starts."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    golden = sys.modules.get("golden")
+    if golden is not None and "PYTEST_XDIST_WORKER" in os.environ:
         golden.shared = tmp_path_factory.getbasetemp().parent / "conversions"
 
 
@@ -58,3 +59,12 @@ def published(request: pytest.FixtureRequest) -> Path:
         if result.returncode:
             pytest.skip(f"cleanrl cannot be fetched: {result.stderr.strip().splitlines()[-1]}")
     return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def runs_forked() -> Iterator[None]:
+    """Runs and verifications that name no server are forked of one all the same, from here on."""
+    from served import all_forked
+
+    with all_forked():
+        yield

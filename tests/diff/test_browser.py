@@ -9,6 +9,7 @@ import hand_made
 import pytest
 from golden import conversion_of
 from test_verified import REPORT
+from tiers import slow_but_each
 
 from transformer.diff.page import render_page
 from transformer.diff.verified import read_verified
@@ -252,7 +253,7 @@ def test_axe_finds_nothing(visit, small, real, width, scheme):
         assert results.violations_count == 0, results.generate_report()
 
 
-@pytest.mark.parametrize("fragment", ["overview", "step-rollout", "whole"])
+@pytest.mark.parametrize("fragment", slow_but_each(3, ["step-rollout", "overview", "whole"]))
 def test_at_phone_width_and_at_400_percent_nothing_needs_sideways_scrolling(visit, real, fragment):
     # 1280 pixels at 400 % are 320 by 256 pixels for the layout.
     for width, height in ((360, 780), (320, 256)):

@@ -24,6 +24,7 @@ def test_the_transform_says_what_holds_it_back(hostile: Hostile) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE, ids=str)
+@pytest.mark.usefixtures("runs_forked")
 def test_every_state_is_equal(hostile: Hostile, tmp_path: Path) -> None:
     source = script(hostile.parts)
     path = tmp_path / "hostile.py"

@@ -27,6 +27,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+pytestmark = pytest.mark.usefixtures("runs_forked")
 ARGS = tomllib.loads((golden.FIXTURES / "ARGS.toml").read_text(encoding="utf-8"))
 FIXTURES = sorted(ARGS)
 REPRESENTATIVE = ["gym_classic_discrete.py", "gymnasium_continuous.py"]

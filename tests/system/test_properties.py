@@ -19,7 +19,7 @@ NAMES = ("next_obs", "next_done", "rewards", "values", "logprobs", "advantages",
 RENAMED = tuple(n for n in NAMES if re.search(rf"\b{n}\b", ORIGINAL))
 FREE = st.from_regex(r"q[a-z]{2,8}_", fullmatch=True)
 UNRELATED = ("unrelated = 3", "print('unrelated')", "if len('unrelated') > 20:\n    unrelated = None", "assert True")
-few = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 EVERYTHING = ("tune", "measure", "distribute", "workers", "checkpoint", "fuse_envs", "precision")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import slow_but_each
 
 from transformer import all_transforms
 from transformer.syntax.diagnostics import CODES
@@ -121,7 +122,7 @@ def test_axe_finds_nothing(visit: Callable[..., Any], name: str, scheme: str) ->
 
 @pytest.mark.browser
 @needs_chromium
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", slow_but_each(3, PAGES))
 def test_nothing_needs_sideways_scrolling_on_a_phone(visit: Callable[..., Any], name: str) -> None:
     page = visit(name, width=420)
     assert page.evaluate("document.documentElement.scrollWidth") <= 420

@@ -47,6 +47,7 @@ def test_the_transforms_that_are_skipped(variation: Variation) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variation", VARIATIONS, ids=str)
+@pytest.mark.usefixtures("runs_forked")
 def test_variation(variation: Variation, tmp_path: Path) -> None:
     source = script(variation.parts)
     path = tmp_path / "ppo.py"

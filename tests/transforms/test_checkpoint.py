@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import turn
 from lasting_cases import HELD_BACK, forgetful
 from scripts import PARTS, script
 
@@ -61,7 +62,7 @@ def test_counters_and_clocks_and_schedulers() -> None:
 @pytest.mark.parametrize("kind", HELD_BACK)
 def test_what_is_of_no_known_kind_is_held_back(kind: str) -> None:
     parts, reason = HELD_BACK[kind]
-    step = checkpointed(script(parts))
+    step = turn("checkpoint", script(parts))
     assert isinstance(step.outcome, Skipped) and step.outcome.left_as_it_was, step.outcome
     assert reason in step.outcome.reason
     assert re.search(r"line \d+", step.outcome.reason)
