@@ -80,15 +80,24 @@ def test_stored_steps_are_not_saved() -> None:
     assert isinstance(step.outcome, Skipped) and "keeps steps that are not saved" in step.outcome.reason
 
 
-def runnable(tmp_path: Path, *, dying: str = "") -> list[str]:
-    """A script that prints each iteration with what it has learned; `dying` is run at the end of each."""
+def runnable(tmp_path: Path, *, dying: str = "", alone: bool = False) -> list[str]:
+    """A script that prints each iteration with what it has learned; `dying` is run at the end of each.
+
+    Where checkpoint is applied alone, it imports no tensordict, and starts in half the time.
+    """
     learned = "sum(p.double().sum() for p in agent.parameters()).item()"
     told = f'print(iteration, optimizer.param_groups[0]["lr"], {learned}, flush=True)\n'
-    conversion = convert(forgetful({"stdlib": "import os\nimport signal", "report": told + dying}), checkpoint=True)
-    (step,) = (s for s in conversion.steps if s.transform.name == "checkpoint")
+    source = forgetful({"stdlib": "import os\nimport signal", "report": told + dying})
+    if alone:
+        step = turn("checkpoint", source)
+        text = step.after
+    else:
+        conversion = convert(source, checkpoint=True)
+        (step,) = (s for s in conversion.steps if s.transform.name == "checkpoint")
+        text = conversion.source
     assert step.applied, step.outcome
     path = tmp_path / "ppo.py"
-    path.write_text(conversion.source)
+    path.write_text(text)
     return [sys.executable, str(path)]
 
 
@@ -141,7 +150,7 @@ if iteration == 2 and not os.path.exists("died"):
 
 def command_in(place: Path, dying: str = "") -> list[str]:
     """The command of a run, which the name of its checkpoint follows from; with `dying`, the script is written."""
-    python = runnable(place, dying=dying) if dying else [sys.executable, str(place / "ppo.py")]
+    python = runnable(place, dying=dying, alone=True) if dying else [sys.executable, str(place / "ppo.py")]
     return [*python, "--checkpoint-every", "1"]
 
 
