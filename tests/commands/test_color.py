@@ -22,8 +22,19 @@ PLAIN = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COL
         ({"NO_COLOR": "1"}, ("--color",), True),
     ],
 )
-@pytest.mark.parametrize("command", [("advise",), ("diff", "--stat")], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [("advise",), pytest.param(("diff", "--stat"), marks=pytest.mark.slow)], ids=" ".join
+)
 def test_colors(command: tuple[str, ...], variables: dict[str, str], options: tuple[str, ...], colored: bool) -> None:
+    check(command, variables, options, colored)
+
+
+@pytest.mark.parametrize(("options", "colored"), [((), False), (("--color",), True)])
+def test_colors_of_another_command(options: tuple[str, ...], colored: bool) -> None:
+    check(("diff", "--stat"), {}, options, colored)
+
+
+def check(command: tuple[str, ...], variables: dict[str, str], options: tuple[str, ...], colored: bool) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "transformer", *command, str(FIXTURE), *options],
         env={**PLAIN, **variables}, stdout=subprocess.PIPE, text=True, check=False,
