@@ -23,6 +23,17 @@ MOVED = (
 )
 
 
+FOLLOW = """\
+def follow(target, source, rate):
+    for t, s in zip(target.parameters(), source.parameters()):
+        t.data.copy_((1 - rate) * t.data + rate * s.data)
+
+
+values, lagging"""
+MADE = "values, lagging = Values(4, 2), Values(4, 2)"
+FOLLOWS = "        follow(lagging, values, LAG)\n"
+
+
 def step(name: str, *changes: tuple[str, str]) -> Step:
     source = SCRIPT
     for old, new in changes:
@@ -140,9 +151,12 @@ def test_targets_are_moved_in_place_as_they_were(old: str, new: str) -> None:
     assert isinstance(found.outcome, Skipped), found.after
 
 
-@pytest.mark.parametrize("loop", [LOOP, IN_PLACE.replace("KEPT", "LAG")], ids=["state", "in place"])
-def test_it_is_the_same(loop: str, tmp_path: Path) -> None:
-    source = SCRIPT.replace(LOOP, loop)
+@pytest.mark.parametrize("way", ["state", "in place", "a function"])
+def test_it_is_the_same(way: str, tmp_path: Path) -> None:
+    loop = {"state": LOOP, "in place": IN_PLACE.replace("KEPT", "LAG"), "a function": FOLLOWS}[way]
+    source = SCRIPT.replace(LOOP, loop).replace(
+        "values, lagging", FOLLOW if way == "a function" else "values, lagging", 1
+    )
     told = []
     for name, text in (("original.py", source), ("converted.py", convert(source).source)):
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -160,3 +174,52 @@ def test_it_is_the_same_compiled(tmp_path: Path) -> None:
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"
+
+
+def helped(*changes: tuple[str, str]) -> Step:
+    source = SCRIPT.replace(LOOP, FOLLOWS).replace("values, lagging", FOLLOW, 1)
+    for old, new in changes:
+        assert old in source, old
+        source = source.replace(old, new, 1)
+    (found,) = (s for s in convert(source).steps if s.transform.name == "target-update")
+    return found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [(FOLLOWS, FOLLOWS + "        follow(source=values, target=lagging, rate=0.5)\n")],
+        [("        t.data.copy_((1 - rate) * t.data + rate * s.data)\n",
+          "        t.data.mul_(1 - rate)\n        t.data.add_(rate * s.data)\n")],
+        [(MADE, "import copy\nvalues = Values(4, 2)\nlagging = copy.deepcopy(values)")],
+    ],
+    ids=["as written", "called twice", "in place", "a copy"],
+)  # fmt: skip
+def test_a_function_moves_what_it_is_given(changes: list[tuple[str, str]]) -> None:
+    found = helped(*changes)
+    assert isinstance(found.outcome, Applied), found.outcome
+    body = found.after[found.after.index("def follow") : found.after.index("def choose")]
+    assert "    torch._foreach_mul_(targets, 1 - rate)\n" in body
+    assert "    for t, s in zip(" not in body
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [(FOLLOWS, FOLLOWS + "        follow(values, values, LAG)\n")],
+        [(FOLLOWS, FOLLOWS + "        follow(values.head, values.head, LAG)\n")],
+        [(MADE, MADE + "\nlagging.head = values.head")],
+        [(MADE, "values = Values(4, 2)\nlagging = unknown(values)")],
+        [(FOLLOWS, "        follow(lagging, values, torch.rand(1))\n")],
+        [(FOLLOWS, "        follow(lagging, values, optimizer.param_groups[0]['lr'])\n")],
+        [("    for t, s in zip(", "    target = target.body\n    for t, s in zip(")],
+        [("rate * s.data)\n", "rate * s.data)\n    print(t)\n")],
+        [("        t.data.copy_(", "        print(t)\n        t.data.copy_(")],
+    ],
+    ids=["one network", "parts of one", "a shared part", "not known", "a tensor", "what may be one", "another network",
+         "read below", "printed"],
+)  # fmt: skip
+def test_a_function_moves_as_it_did(changes: list[tuple[str, str]]) -> None:
+    found = helped(*changes)
+    assert isinstance(found.outcome, Skipped), found.after

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from transformer.dataflow.access import scope_access
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.liveness import Liveness
 from transformer.recognition.changes import Changes
@@ -13,13 +14,24 @@ from transformer.recognition.kept_optimizers import exchanged, grown
 from transformer.recognition.roles import Roles
 from transformer.state import State
 from transformer.syntax.options import holds_options
-from transformer.syntax.query import blocks, first_parameter, is_number, pairwise, statements, unparse
+from transformer.syntax.query import (
+    blocks,
+    first_parameter,
+    is_number,
+    names_in,
+    pairwise,
+    parameters,
+    statements,
+    unparse,
+    walk,
+)
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.transforms.base import Rewrite, Skip, Transform, TransformInfo, skipped
 from transformer.transforms.extraction import top_level
 from transformer.transforms.off_policy.kept_networks import Kept, changed_unseen, makes_new
 from transformer.transforms.off_policy.moved_parameters import ByState, of_state_dicts, parameter_of, scaled_in_place
+from transformer.values.effects.world import World
 from transformer.values.networks.attributes import NUMBER, Frame, Unknown, Values
 from transformer.values.networks.uses import Uses
 
@@ -32,7 +44,7 @@ INFO = TransformInfo(
         "multiply t by a number in place and add a multiple of p; or that do so with what both state_dict() hold, "
         "which is loaded again. The numbers stay the same for the whole run; both networks are made in the same way, "
         "once, above the training loop, or by the constructor of an object as copies, share nothing, and keep their "
-        "parameters"
+        "parameters. A function that is given both networks, which share nothing, asks for the parameters in each call"
     ),
     safety=(
         "The foreach functions of torch round each product and each sum as the loop did, element by element; only "
@@ -98,10 +110,57 @@ def apply(state: State) -> Rewrite:
         for other in (*(one.stmt for one in group[1:]), *(stmt for one in group for stmt in one.besides)):
             edits.remove(other)
         names.append(function)
-    if not names:
+    helped = [*_in_helpers(roles, reasons)]
+    for one in helped:
+        pairs, targets, sources = (tree.names.fresh(n) for n in ("pairs", "targets", "sources"))
+        loop = {"target": one.target, "network": one.network, "kept": one.kept, "rate": one.rate}
+        edits.replace(
+            one.stmt, render("move_targets", pairs=pairs, targets=targets, sources=sources, t="t", p="p", **loop)
+        )
+    if not names and not helped:
         raise skipped(reasons, "no loop in the training loop goes through the parameters of two networks")
     history = replace(state.history, target_updates=tuple(names))
     return Rewrite(edits, history, notes=tuple(map(str, reasons)))
+
+
+def _in_helpers(roles: Roles, reasons: list[Skip]) -> Iterator[_Loop]:
+    """Known loops over the parameters of two networks that a function of the file is given."""
+    functions = (f for f in roles.run_by_training if isinstance(f, ast.FunctionDef) and f is not roles.scope)
+    for function in functions:
+        for stmt in statements(function.body):
+            pair = _parameters_of_two(stmt) if isinstance(stmt, ast.For) else None
+            if pair is None or not isinstance(stmt, ast.For) or not _are_given(function, pair.values()):
+                continue
+            try:
+                one = _understood(roles, stmt, pair)
+                _check_given(roles, function, stmt, list(pair.values()))
+            except Skip as skip:
+                reasons.append(Skip(f"line {stmt.lineno}: {skip}"))
+            else:
+                yield one
+
+
+def _are_given(function: ast.FunctionDef, networks: Iterable[ast.expr]) -> bool:
+    """Whether both networks are parameters of a function, which it does not bind anew."""
+    bound, given = scope_access(function.body).binds, parameters(function)
+    return all(isinstance(n, ast.Name) and n.id in given and n.id not in bound for n in networks)
+
+
+def _check_given(roles: Roles, function: ast.FunctionDef, loop: ast.For, networks: Sequence[ast.expr]) -> None:
+    """Whatever a function is given shares nothing, and the loop's names are not read below.
+
+    Raises:
+        Skip: it may be otherwise.
+    """
+    world = roles.get(World)
+    moved, followed = (world.reach(world.of(network)) for network in networks)
+    if not moved or not followed or not (world.is_known(moved) and world.is_known(followed)):
+        raise Skip(f"it is not known which networks {function.name}() is given")
+    if moved & followed:
+        raise Skip(f"the networks that {function.name}() is given may share parameters")
+    names, inside = names_in([loop.target]), {*walk(loop)}
+    if any(isinstance(n, ast.Name) and n.id in names and n not in inside for n in walk(function)):
+        raise Skip("a parameter of its last turn may be read after it")
 
 
 def _all(networks: Sequence[str]) -> str:
@@ -275,6 +334,9 @@ def _is_number(roles: Roles, rate: ast.expr) -> bool:
         return isinstance(rate.value, (int, float))
     if isinstance(rate, ast.BinOp):
         return isinstance(rate.op, ast.Sub) and is_number(rate.left, 1) and _is_number(roles, rate.right)
+    scope = roles.tree.scope_of(rate)
+    if isinstance(rate, ast.Name) and isinstance(scope, ast.FunctionDef) and rate.id in parameters(scope):
+        return scope is not roles.scope and roles.get(World).are_numbers(rate)  # whichever each call gives
     if isinstance(rate, ast.Name):
         value = roles.only_value(rate.id)
         stored = [n for n in roles.tree.of(ast.Name) if n.id == rate.id and not isinstance(n.ctx, ast.Load)]

@@ -98,6 +98,10 @@ class World:
         """Whether objects are tensors, and there is one: None, numbers and texts are no objects here."""
         return not self._code.gave_up and bool(things) and all(t.kind == "tensor" for t in things)
 
+    def are_numbers(self, node: ast.expr) -> bool:
+        """Whether an expression is no object wherever it is evaluated: a number, a text or None."""
+        return not self._code.gave_up and node in self._values and not self._values[node]
+
     def is_module(self, node: ast.expr) -> bool:
         """Whether an expression is a module of torch, or of a class of this file that is derived from it."""
         found = self.of(node)
