@@ -202,6 +202,13 @@ def test_target_update_asks_what_the_networks_share(make: tuple[str, str], why: 
         ("print('%s' % loss)", False),
         ("print(loss.grad_fn)", False),
         ("print(loss.requires_grad)", False),
+        ("kept = []\nkept.append(loss)\nprint(sum(kept))", False),
+        ("other = loss\nprint(other)", False),
+        ("show(loss)", False),
+        ("kept = {}\nkept.update(loss=loss)\nprint(kept)", False),
+        ("kept = []\nkept.append(loss)\nprint(sum(kept).item())", False),  # as far as is known
+        ("other = loss\nprint(other.item())", True),
+        ("from torch.utils.tensorboard import SummaryWriter\nSummaryWriter().add_scalar('loss', loss, 1)", True),
     ],
 )
 def test_a_result_that_is_shown_keeps_its_graph(use: str, detached: bool) -> None:

@@ -303,7 +303,14 @@ NOOPS = [
         "line {line} reads it inside an f-string",
         at='print(f"{obs',
     ),
-]
+    NoOp(
+        "asked how often it was written",
+        {"report": "print([b for b in (obs._version, actions._version, logprobs._version)])\n"
+                   "print(rewards._version, dones._version, values._version)"},
+        "asks for its _version, which may tell which memory it is",
+        at="print([b for b",
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=str)

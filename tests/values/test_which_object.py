@@ -125,3 +125,19 @@ def test_what_a_library_makes() -> None:
         n.id: world.may_be_made_by(n, "torch.distributions.") for n in tree.of(ast.Name) if isinstance(n.ctx, ast.Load)
     }
     assert (found["d"], found["s"], found["both"]) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "import copy\nbody = nn.Sequential(nn.Linear(2, 2))\nwhile options.x: body = copy.deepcopy(body)",
+        "body = nn.Sequential(nn.Linear(2, 2))\nwhile options.x: body = nn.Sequential(body, nn.ReLU())",
+        "one = two = nn.Sequential(nn.Linear(2, 2))\nwhile options.x:\n    one = nn.Sequential(two)\n"
+        "    two = nn.Sequential(one)\nbody = one",
+        "body = nn.Sequential(nn.Linear(2, 2))\nbody.append(body)",
+    ],
+    ids=["copied", "grown", "each in the other", "in itself"],
+)
+def test_modules_may_hold_themselves(below: str) -> None:
+    tree, world = world_of(below=f"{below}\nbody(torch.zeros(2))")
+    assert world.of(next(n for n in tree.of(ast.Call) if ast.unparse(n) == "body(torch.zeros(2))"))

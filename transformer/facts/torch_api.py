@@ -260,6 +260,17 @@ def layers(**facts: object) -> frozenset[str]:
     return _named(LAYERS, facts)
 
 
+ATTRIBUTES = frozenset("shape dtype device ndim size itemsize nbytes layout is_cuda requires_grad is_leaf".split())
+"""Attributes of tensors and arrays that are numbers."""
+VIEWS_OF_IT = frozenset("T mT data grad real imag".split())
+"""Attributes that are memory: that of the tensor, or one of its own."""
+
+
+def tells_values(name: str) -> bool:
+    """Whether an attribute or a method of tensors is known, and tells values or their kind, not where they lie."""
+    return name in OF["tensor"].keys() | ATTRIBUTES | VIEWS_OF_IT and name != "data_ptr"
+
+
 @cache
 def optimizers(**facts: object) -> frozenset[str]:
     """The classes of torch.optim whose row says all of these facts, as for `names`."""

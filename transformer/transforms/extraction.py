@@ -283,7 +283,7 @@ def extract(
 
 
 def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> set[str]:
-    """Names that code outside of a region prints as they are, or asks for their graph."""
+    """Names that code outside of a region prints as they are, or keeps to do so later, or asks for their graph."""
     inside, found = {n for stmt in region for n in walk(stmt)}, set[str]()
     for read in (n for n in roles.tree.of(ast.Name) if n.id in names and n not in inside):
         shown: ast.AST = read
@@ -300,9 +300,18 @@ def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> 
             shows = isinstance(left, ast.JoinedStr) or (isinstance(left, ast.Constant) and isinstance(left.value, str))
         else:
             shows = isinstance(outer, ast.Attribute) and outer.attr in ASKING
+        shows = shows or (_is_kept(outer, shown) and roles.get(Graphs).seen({read.id}, region) is not None)
         if shows:
             found.add(read.id)
     return found
+
+
+def _is_kept(outer: ast.AST, value: ast.AST) -> bool:
+    """Whether a value is given another name, or to an object that may keep it."""
+    if isinstance(outer, ast.keyword):
+        return True
+    assigned = isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign)) and outer.value is value
+    return assigned or (isinstance(outer, ast.Call) and outer.func is not value)
 
 
 def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:

@@ -159,7 +159,7 @@ def inlined(state: State, only: OnlyCall) -> State:
     lines = _returning(parts[-1], _parsed(_assigned(state.tree, inlining, renamed)))
     for guarding, guard in reversed(list(zip(parts[:-1], inlining.guards, strict=True))):
         early = guard.body[0].value if isinstance(guard.body[0], ast.Return) else None
-        otherwise = f"{given} = {unparse(early) if early else None}" if given else ""
+        otherwise = f"{given} = {_renamed(state.tree, early, renamed) if early else None}" if given else ""
         lines = [*guarding[:-1], _under_the_opposite(guarding[-1], lines or _parsed("pass"), _parsed(otherwise))]
     lines = [*_parsed("\n".join(above)), *lines]
     if doc and lines:
@@ -311,13 +311,18 @@ def _assigned(tree: Tree, inlining: Inlining, renamed: _Rename) -> str:
     """The statement that does with the results what the call's statement did."""
 
     def text(value: ast.expr) -> str:
-        code = tree.text(value) if value in tree.parents else ast.unparse(value)
-        return cst.Module([]).code_for_node(cast(cst.BaseExpression, cst.parse_expression(code).visit(renamed)))
+        return _renamed(tree, value, renamed)
 
     if inlining.value is not None:
         return text(inlining.value)
     targets = ", ".join(tree.text(t) for t, _ in inlining.results)
     return f"{targets} = {', '.join(text(v) for _, v in inlining.results)}" if targets else ""
+
+
+def _renamed(tree: Tree, value: ast.expr, renamed: _Rename) -> str:
+    """The text of a function's expression, in the names that stand for its own."""
+    code = tree.text(value) if value in tree.parents else ast.unparse(value)
+    return cst.Module([]).code_for_node(cast(cst.BaseExpression, cst.parse_expression(code).visit(renamed)))
 
 
 def _parsed(code: str) -> list[Line]:

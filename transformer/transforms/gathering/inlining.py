@@ -133,7 +133,7 @@ class _Planner:
         if not (isinstance(outer, ast.Expr) or assigned) or self.function.decorator_list:
             return ()
         found = [s for s in self.function.body[:-1] if isinstance(s, ast.If) and len(s.body) == 1 and not s.orelse]
-        return tuple(s for s in found if _returns_nothing(s.body[0]))
+        return tuple(s for s in found if _returns_early(s.body[0], kept=assigned))
 
     def is_owner(self, declaration: ast.Global | ast.Nonlocal) -> bool:
         """Whether the variables that the function binds for others are those of the scope of its call."""
@@ -398,11 +398,10 @@ def _makes(scope: ast.Module | ast.FunctionDef) -> bool:
     return isinstance(scope, ast.Module) or scope.name in ("__init__", "__post_init__")
 
 
-def _returns_nothing(stmt: ast.stmt) -> bool:
-    """Whether a statement returns nothing, a constant, or something empty: `return {}`."""
-    value = stmt.value if isinstance(stmt, ast.Return) else None
-    empty = value is not None and ast.unparse(value) in ("{}", "[]", "()")
-    return isinstance(stmt, ast.Return) and (value is None or isinstance(value, ast.Constant) or empty)
+def _returns_early(stmt: ast.stmt, *, kept: bool) -> bool:
+    """Whether a statement returns what can be left out, or, where it is `kept`, evaluated in its place."""
+    does = (ast.NamedExpr, ast.Lambda, *(() if kept else (ast.Call, ast.Attribute, ast.Subscript)))
+    return isinstance(stmt, ast.Return) and not any(isinstance(n, does) for n in walk(stmt))
 
 
 def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:

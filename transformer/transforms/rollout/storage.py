@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from transformer.dataflow.access import access
 from transformer.dataflow.liveness import Liveness
 from transformer.dataflow.memory import roots
-from transformer.facts.torch_api import OF, methods, names
+from transformer.facts.torch_api import OF, methods, names, tells_values
 from transformer.recognition.buffers import (
     ALLOCATIONS,
     Buffer,
@@ -214,6 +214,9 @@ def _obstacle(
         where = tree.ancestors(use)
         if any(isinstance(n, ast.JoinedStr) for n in tree.ancestors(use)):
             return f"line {use.lineno} reads it inside an f-string"
+        asked = tree.parents[use]
+        if isinstance(asked, ast.Attribute) and asked.value is use and not tells_values(asked.attr):
+            return f"line {use.lineno} asks for its {asked.attr}, which may tell which memory it is"
         if tree.scope_of(use) is not roles.scope or any(isinstance(n, (ast.Lambda, ast.ClassDef)) for n in where):
             return f"a function reads it on line {use.lineno}"
         if _read_back(roles, rollout, buffer, use):

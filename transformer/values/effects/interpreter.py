@@ -632,7 +632,7 @@ class Interpreter:
                 if self._foreign_bases(thing) or name.startswith("__"):
                     found.add(self.heap.thing("method", name=name, of=(thing,)))
             elif thing.kind in MEMORY:
-                if name in _OF_MEMORY:
+                if name in torch_api.ATTRIBUTES:
                     continue
                 found.add(self.heap.thing("method", name=name, of=(thing,)))
                 if torch_api.OF["tensor" if thing.kind == "tensor" else "array"].get(name) is None:
@@ -1362,26 +1362,37 @@ class Interpreter:
             return frozenset([made])
         return frozenset([made, *(t for t in things if t.kind in (*MEMORY, "unknown"))])
 
-    def _computes_anew(self, layer: Thing) -> bool:
-        """Whether what a module of torch.nn returns is never what it is given."""
+    def _computes_anew(self, layer: Thing, around: frozenset[Thing] = frozenset()) -> bool:
+        """Whether what a module of torch.nn returns is never what it is given; `around`: the modules that hold it."""
         last = layer.name.removeprefix("torch.nn.")
         if last in torch_api.layers(memory="new"):
             return True
         call = layer.node
-        if last != "Sequential" or not isinstance(call, ast.Call):
+        if last != "Sequential" or not isinstance(call, ast.Call) or layer in around:
             return False
+        around |= {layer}
         inside = [self.values.get((a, layer.context), NOTHING) for a in call.args if not isinstance(a, ast.Starred)]
-        return any(things and all(t.kind == "made" and self._computes_anew(t) for t in things) for things in inside)
+        return any(
+            things and all(t.kind == "made" and self._computes_anew(t, around) for t in things) for things in inside
+        )
 
     def _changes_nothing(self, layer: Thing) -> bool:
         """Whether a module of torch.nn is known to change neither itself nor what it is given."""
-        last, call = layer.name.removeprefix("torch.nn."), layer.node
-        if last in torch_api.layers(memory="new") or last in _SHAPING:
-            return True
-        if last in torch_api.layers(memory="shared"):  # but for those that are told to work in place
-            return isinstance(call, ast.Call) and not call.args and not call.keywords
-        inside = [t for t in self.heap.get((layer, INSIDE)) if t.kind not in python.CONTAINERS]
-        return last == "Sequential" and all(t.kind == "made" and self._changes_nothing(t) for t in inside)
+        seen, stack = set[Thing](), [layer]
+        while stack:
+            one = stack.pop()
+            last, call = one.name.removeprefix("torch.nn."), one.node
+            if one in seen or (one.kind == "made" and (last in torch_api.layers(memory="new") or last in _SHAPING)):
+                continue
+            seen.add(one)
+            if one.kind == "made" and last in torch_api.layers(memory="shared"):
+                if not isinstance(call, ast.Call) or call.args or call.keywords:  # it may be told to work in place
+                    return False
+            elif one.kind != "made" or last != "Sequential":
+                return False
+            else:  # a copy may hold the layers of what it was copied from, and so itself
+                stack += (t for t in self.heap.get((one, INSIDE)) if t.kind not in python.CONTAINERS)
+        return True
 
     def _call_layer(self, layer: Thing, arguments: list[Thing], node: ast.AST) -> Things:
         """A module of torch.nn is called: what it computes is new, or what it is given (`Identity`, in place)."""
@@ -1403,8 +1414,6 @@ _SIDES = ("", "r")
 _ARITHMETIC = "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
 _COMPARISONS = "eq ne lt le gt ge contains".split()
 _OPERATORS = tuple(f"__{name}__" for name in (*(s + n for s in _SIDES for n in _ARITHMETIC), *_COMPARISONS))
-_OF_MEMORY = frozenset("shape dtype device ndim size itemsize nbytes layout is_cuda requires_grad is_leaf".split())
-"""Attributes of tensors and arrays that are numbers."""
 _CONTEXTS = frozenset("torch.no_grad torch.inference_mode torch.enable_grad torch.compile torch.jit.script".split())
 """What gives back the function that it is given, or is entered."""
 _VALUES = frozenset("torch.device torch.Size torch.finfo torch.iinfo torch.manual_seed torch.is_tensor".split())
