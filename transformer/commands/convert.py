@@ -106,7 +106,7 @@ def convert(
                 why = str(error) if isinstance(error, SettingsError) else f"{error!r}; `{alone}` shows where that is"
                 results.append(Result(script, Conversion(""), failure=f"{script}: {why}"))
     quiet = quiet or (check and form == "text")
-    _report(results, form=form, quiet=quiet, verbose=verbose, to_stderr=diff or targets == [None])
+    _report(results, form=form, quiet=quiet, verbose=verbose, to_stderr=diff or targets == [None], alone=not together)
     if any(r.failure is not None for r in results):
         sys.exit(2)
     if not all(r.done for r in results):
@@ -192,7 +192,7 @@ def _with_progress(work: Sequence[Work], *, shown: bool) -> Iterator[Work]:
     yield from track(work, description="Converting", console=screen(to_stderr=True), transient=True)
 
 
-def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool, to_stderr: bool) -> None:
+def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool, to_stderr: bool, alone: bool) -> None:
     """Print the report where the converted script did not go, and in text form the errors on standard error."""
     if form == "json":
         if not quiet:
@@ -201,6 +201,6 @@ def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool,
     if not quiet:
         print_report(screen(to_stderr=to_stderr), results, verbose=verbose)
     if not all(r.done for r in results):
-        print_errors(screen(to_stderr=True), results)
+        print_errors(screen(to_stderr=True), results, alone=alone)
     if len(results) > 1 and not quiet:
         click.echo(summary(results), err=to_stderr or not all(r.done for r in results))

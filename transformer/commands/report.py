@@ -17,6 +17,7 @@ from transformer.conversion.result import Applied, Conversion, Refused, Skipped,
 from transformer.conversion.told import depending, left_as_it_was, warnings_told
 from transformer.diff.compare import Stats, compare
 from transformer.recognition.arguments import cuda_arguments
+from transformer.recognition.refusals import unparsable
 from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpt, excerpts
 from transformer.syntax.tree import Tree
 
@@ -71,6 +72,13 @@ class Result:
         """The files beside the script that it imports, and that may hold what trains; told where it is a file."""
         path = Path(self.script)
         return list(map(str, not_looked_into(self.conversion.source, path.parent))) if path.is_file() else []
+
+    @property
+    def beside(self) -> list[str]:
+        """The same of a script that was refused."""
+        path, code = Path(self.script), self.conversion.original
+        known = path.is_file() and unparsable(code) is None
+        return list(map(str, not_looked_into(code, path.parent))) if known else []
 
     @property
     def stats(self) -> Stats:
@@ -203,9 +211,7 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
         for hardware, command in only.commands.items():
             print_line(console, (f"{hardware.upper():<6}", "dim"), (command, "bold"))
         if files := only.not_looked_into:
-            given = shlex.join(part for file in files for part in ("--with", file))
-            beside = " and ".join(files)
-            print_line(console, (f"the script imports {beside}, not looked into: convert with {given}", "bold yellow"))
+            print_line(console, (_imports(files, "convert with"), "bold yellow"))
         if not only.compiles:
             print_line(console, ("update() is not compiled: expect hardly more speed than the original has", "dim"))
         if _imports_tensordict(only.conversion.source) and importlib.util.find_spec("tensordict") is None:
@@ -214,14 +220,22 @@ def print_report(console: Console, results: Sequence[Result], *, verbose: bool =
             print_line(console, ("next  ", "dim"), shlex.join(["lean-convert", "verify", only.script, only.output]))
 
 
+def _imports(files: Sequence[str], advice: str) -> str:
+    """What to do about files that a script imports and that were not given."""
+    given = shlex.join(part for file in files for part in ("--with", file))
+    return f"the script imports {' and '.join(files)}, not looked into: {advice} {given}"
+
+
 def _imports_tensordict(source: str) -> bool:
     return re.search(r"^\s*(from|import) tensordict\b", source, re.MULTILINE) is not None
 
 
-def print_errors(console: Console, results: Sequence[Result]) -> None:
-    """Print, of the scripts that were not converted or not written, all reasons."""
+def print_errors(console: Console, results: Sequence[Result], *, alone: bool = True) -> None:
+    """Print, of the scripts that were not converted or not written, all reasons; `alone`: without files given along."""
     for result in results:
         print_diagnostics(console, result.script, result.conversion.errors, result.conversion.original)
+        if alone and result.conversion.errors and (beside := result.beside):
+            print_line(console, (_imports(beside, "try"), "bold yellow"))
         for why in filter(None, (result.failure, result.stale)):
             print_line(console, ("Error: ", "red"), why)
 

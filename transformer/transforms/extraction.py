@@ -19,7 +19,7 @@ from transformer.dataflow.assignment import Assignment
 from transformer.dataflow.closures import Nested, is_used_up, kept_for_later, late_reads
 from transformer.dataflow.grad_mode import without_gradients
 from transformer.dataflow.liveness import Liveness, exposed
-from transformer.facts.python import SHOWS
+from transformer.facts.torch_api import ATTRIBUTES
 from transformer.recognition.history import Function
 from transformer.recognition.roles import Roles
 from transformer.state import State
@@ -28,7 +28,7 @@ from transformer.syntax.query import children, parameters, statements, walk
 from transformer.syntax.rewrite import Edits, Line, without_blank_lines
 from transformer.syntax.tree import Scope, Tree
 from transformer.transforms.base import Skip
-from transformer.values.effects.graphs import Graphs
+from transformer.values.effects.graphs import LEAVES, STAYS, Graphs
 from transformer.values.effects.world import World
 from transformer.values.networks.without_gradients import ASKING
 from transformer.values.shapes import Shapes
@@ -283,35 +283,28 @@ def extract(
 
 
 def _shown(roles: Roles, region: Sequence[ast.stmt], names: Collection[str]) -> set[str]:
-    """Names that code outside of a region prints as they are, or keeps to do so later, or asks for their graph."""
+    """Names of which code outside of a region may tell whether they have a graph."""
     inside, found = {n for stmt in region for n in walk(stmt)}, set[str]()
     for read in (n for n in roles.tree.of(ast.Name) if n.id in names and n not in inside):
-        shown: ast.AST = read
-        while isinstance(roles.tree.parents[shown], (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.IfExp)):
-            shown = roles.tree.parents[shown]
-        outer = roles.tree.parents[shown]
-        if isinstance(outer, ast.Call) and shown in outer.args:
-            shows = roles.tree.names.builtin(outer.func) in SHOWS
-        elif isinstance(outer, ast.FormattedValue):
-            plain = shown is read and outer.conversion == -1
-            shows = not plain or (outer.format_spec is None and roles.get(Shapes).rank(read) != 0)
-        elif isinstance(outer, ast.BinOp):
-            left = outer.left
-            shows = isinstance(left, ast.JoinedStr) or (isinstance(left, ast.Constant) and isinstance(left.value, str))
-        else:
-            shows = isinstance(outer, ast.Attribute) and outer.attr in ASKING
-        shows = shows or (_is_kept(outer, shown) and roles.get(Graphs).seen({read.id}, region) is not None)
-        if shows:
-            found.add(read.id)
+        ours = read.id not in found and isinstance(read.ctx, ast.Load) and roles.is_ours(read)
+        if ours and not _takes_values(roles, read):
+            if roles.get(Graphs).seen({read.id}, region) is not None:
+                found.add(read.id)
     return found
 
 
-def _is_kept(outer: ast.AST, value: ast.AST) -> bool:
-    """Whether a value is given another name, or to an object that may keep it."""
-    if isinstance(outer, ast.keyword):
-        return True
-    assigned = isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign)) and outer.value is value
-    return assigned or (isinstance(outer, ast.Call) and outer.func is not value)
+def _takes_values(roles: Roles, read: ast.Name) -> bool:
+    """Whether nothing but values are taken of a tensor where it is read: `x.mean().item()`, `f"{x:.3f}"`."""
+    node: ast.AST = read
+    outer = roles.tree.parents[read]
+    if isinstance(outer, ast.FormattedValue):
+        return outer.conversion == -1 and (outer.format_spec is not None or roles.get(Shapes).rank(read) == 0)
+    while isinstance(outer, ast.Attribute) and outer.attr in STAYS - LEAVES and outer.value is node:
+        node = roles.tree.parents[outer]
+        if not isinstance(node, ast.Call) or node.func is not outer:
+            return False
+        outer = roles.tree.parents[node]
+    return isinstance(outer, ast.Attribute) and outer.attr in (LEAVES | ATTRIBUTES) - ASKING
 
 
 def _is_tensor(param: str, tensors: Tensors, given: Mapping[str, ast.stmt], begin: ast.stmt) -> bool:

@@ -15,6 +15,7 @@ from transformer.recognition.roles import Roles
 from transformer.syntax.query import names_in, parameters, root, statements, unparse, walk
 from transformer.transforms.base import Skip
 from transformer.transforms.compiling.frozen import given
+from transformer.values.effects.graphs import LEAVES
 from transformer.values.effects.recorded import Recorded
 from transformer.values.effects.world import World
 
@@ -47,7 +48,7 @@ def read_with_graph(
             continue
         text = unparse(node)
         found.setdefault(text, []).append(node)
-        if without_gradients(roles.tree, node):
+        if without_gradients(roles.tree, node) or (isinstance(outer, ast.Attribute) and outer.attr in LEAVES):
             continue
         recorded_reads.add(text)
         leaves = {t for thing in computed for t in recorded.leaves(thing)}

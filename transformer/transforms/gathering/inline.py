@@ -204,8 +204,14 @@ def _steps(loop: cst.For) -> bool:
 def _by_itself(state: State, only: OnlyCall) -> State | None:
     """The state in which `losses.append(learn(x))` is `result = learn(x)` and `losses.append(result)`.
 
-    None where the call stands in a statement otherwise than as the only argument of a plain call.
+    So it is where the call is what a loop, an assignment or a statement begins with, `for k, v in learn(x).items():`.
+    None where the call stands in a statement otherwise.
     """
+    if (begins := _begun_with(state.tree, only.call)) is not None:
+        edits, result = Edits(state.source), state.tree.names.fresh("result")
+        edits.before(begins, f"{result} = {state.tree.text(only.call)}")
+        edits.substitute(only.call, result)
+        return state.after(edits)
     outer = state.tree.parents[only.call]
     plain = isinstance(outer, ast.Call) and outer.args == [only.call] and not outer.keywords
     statement = state.tree.parents[outer] if plain else None
@@ -218,6 +224,25 @@ def _by_itself(state: State, only: OnlyCall) -> State | None:
     edits.before(statement, f"{result} = {state.tree.text(only.call)}")
     edits.substitute(only.call, result)
     return state.after(edits)
+
+
+def _begun_with(tree: Tree, call: ast.Call) -> ast.stmt | None:
+    """The statement that evaluates a call first, and then asks its result for something; None for another place."""
+    node: ast.AST = call
+    outer = tree.parents[node]
+    while isinstance(outer, (ast.Attribute, ast.Subscript, ast.Call)):
+        given = [*outer.args, *outer.keywords] if isinstance(outer, ast.Call) else []
+        first = outer.func if isinstance(outer, ast.Call) else outer.value
+        index = outer.slice if isinstance(outer, ast.Subscript) else ast.Constant(0)
+        if first is not node or given or not isinstance(index, ast.Constant):
+            return None
+        node, outer = outer, tree.parents[outer]
+    if node is call:
+        return None
+    if isinstance(outer, ast.For):
+        return outer if outer.iter is node else None
+    plain = isinstance(outer, ast.Assign) and all(isinstance(t, ast.Name) for t in outer.targets)
+    return outer if plain or isinstance(outer, ast.Expr) else None  # type: ignore[return-value]
 
 
 def _unpacked(state: State, only: OnlyCall) -> State | None:

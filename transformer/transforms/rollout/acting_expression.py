@@ -65,7 +65,7 @@ def _functions(roles: Roles) -> Iterator[tuple[ast.FunctionDef, ast.ClassDef | N
     """Functions and methods, with their classes, that decide on the actions and are not part of the learning."""
     tree = roles.tree
     deciding = [n for v in deciding_values(roles) for n in roles.reached([v]) if isinstance(n, ast.FunctionDef)]
-    left_out = {*roles.reached(roles.phases.updates[:1]), *roles.called_unseen, roles.scope}
+    left_out = {*roles.reached(roles.phases.updates[:1]), roles.scope}
     for function in dict.fromkeys(f for f in deciding if f not in left_out and f.name != "forward"):
         owner = tree.parents[function]
         own, plain = first_parameter(function), all(tree.calls(d, *NO_GRAD) for d in function.decorator_list)

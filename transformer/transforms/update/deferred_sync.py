@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from functools import cached_property
-from itertools import takewhile
+from itertools import count, takewhile
 
 from transformer.dataflow.access import access
 from transformer.dataflow.grad_mode import without_gradients
@@ -85,7 +85,9 @@ def _each_region(state: State) -> Rewrite:
     reasons: list[str] = []
     warnings: list[Diagnostic] = []
     before = state
-    for place in range(len(state.roles.phases.regions)):
+    for place in count():
+        if place >= len(state.roles.phases.regions):
+            break
         region = state.roles.phases.regions[place]
         work = Deferral(state, state.roles.phases.loop, region.block, region.last)
         for stmt in region.statements:

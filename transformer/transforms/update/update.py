@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import count
 
 from transformer.dataflow.access import access
 from transformer.recognition.history import Function
@@ -76,7 +77,9 @@ def _each_region(state: State) -> Rewrite:
         Skip: none can be moved.
     """
     reasons: list[Skip] = []
-    for place in range(len(state.roles.phases.regions)):
+    for place in count():  # what is extracted may leave fewer
+        if place >= len(state.roles.phases.regions):
+            break
         region = state.roles.phases.regions[place]
         if state.roles.is_update(region.steps[0]):
             continue

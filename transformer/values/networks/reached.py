@@ -56,6 +56,8 @@ _METHODS = names("tensor", "array", "distribution") | frozenset(dir(list)) | fro
 """Methods of tensors, arrays, distributions and containers."""
 TENSORS = ("torch.tensor", "torch.zeros", "torch.ones", "torch.nn.Parameter", "torch.full")
 """What makes a tensor that an optimizer may be given by its name."""
+COMPILED = ("torch.compiler.is_compiling", "torch.is_tensor")
+"""Conditions that hold where an update is compiled, or whose other side has no gradients: what is no tensor."""
 _NUMBERS = frozenset("shape device dtype ndim grad data is_cuda requires_grad training".split())
 _SPREADING = frozenset("list tuple sorted reversed iter set".split())
 _PASSING = frozenset("sum".split())
@@ -421,6 +423,8 @@ class _Way:
                 known = frame.values.get(test.left.id)
                 if known is not None and frame.key and test.left.id in parameters(frame.function):
                     return known.none == isinstance(test.ops[0], ast.Is)
+        if self._tree.calls(test, *COMPILED):
+            return True
         used = {n.id for n in walk(test) if isinstance(n, ast.Name)}
         calls = any(isinstance(n, (ast.Call, ast.Await)) for n in walk(test))
         same = not calls and not used & frame.bound
