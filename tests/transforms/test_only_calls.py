@@ -103,6 +103,7 @@ def test_a_method_of_another_class_is_another(above: str, below: str, edits: tup
         ("", "def f(mean):\n    mean.update(3)\nmean = Mean()\nf(agent)", ()),
         ("", "def f(mean):\n    def g():\n        mean.update(3)\n    g()\nmean = Mean()\nf(agent)", ()),
         ("", "Mean.update(agent, 3)", ()),
+        ("", "class Both(Agent, Mean):\n    pass\nboth = Both()\nboth.update(3)", ()),
         ("", "class Both(Mean, Agent):\n    pass\nboth = Both()\nboth.update(3)", ()),
         ("", "", (("class Agent:", "class Agent(Mean):"),)),
         ("", "", (("class Mean:", "class Mean(Agent):"), ("class Agent:", "class Agent(object):"))),

@@ -1,43 +1,86 @@
-"""Two critics with an optimizer each, whose passes follow each other in a method of the agent."""
+"""Two critics with an optimizer each, whose passes follow each other; a method of the agent stores the steps."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from agent_script import agent_script
 
 from transformer import convert
 
-CHANGES = {
-    "        self.critic = Net(n_obs + n_act, 1, False)\n": "        self.critic = Net(n_obs + n_act, 1, False)\n"
-    "        self.other = Net(n_obs + n_act, 1, False)\n        self.seen = []\n"
-    "        self.other_optimizer = torch.optim.Adam(self.other.parameters(), lr=1e-3)\n",
-    "    def learn(self, replay):\n        obs, action, reward, next_obs = replay.sample(64)\n": ""
-    "    def keep(self, *step):\n        self.seen.append(step)\n\n    def learn(self, replay):\n"
-    "        drawn = [self.seen[i] for i in np.random.randint(len(self.seen), size=64)]\n"
-    "        obs = torch.tensor(np.array([x[0] for x in drawn]))\n"
-    "        action = torch.tensor(np.array([x[1] for x in drawn]))\n"
-    "        reward = torch.tensor([[x[2]] for x in drawn])\n"
-    "        next_obs = torch.tensor(np.array([x[3] for x in drawn]))\n",
-    "        self.critic_optimizer.step()\n": "        self.critic_optimizer.step()\n"
-    "        other_loss = F.mse_loss(self.other(torch.cat([obs, action], 1)), target)\n"
-    "        self.other_optimizer.zero_grad()\n        other_loss.backward()\n        self.other_optimizer.step()\n",
-    "        replay.store(obs, action, reward, next_obs)\n": "        agent.keep(obs, action, reward, next_obs)\n",
-    "<freeze>": "",
-    "<thaw>": "",
-}
+MADE = "walk, learner = Walk(), Learner()"
+
+SCRIPT = """
+import random
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
 
 
-@pytest.mark.parametrize("last", [True, False], ids=["critics alone", "and the actor"])
-def test_steps_that_a_method_stores(last: bool, tmp_path: Path) -> None:
-    source = agent_script(CHANGES)
-    if last:
-        actor = source[source.index("        actor_loss") : source.index("def evaluate")]
-        source = source.replace(actor, "\n\n")
-    converted, told = convert(source), []
-    assert converted.converted, converted.errors
-    for name, text in (("original.py", source), ("converted.py", converted.source)):
+class Walk:
+    def reset(self):
+        self.at, self.t = np.zeros(4, np.float32), 0
+        return self.at
+
+    def step(self, push):
+        self.at, self.t = (0.9 * self.at + 0.1 * push + 0.01).astype(np.float32), self.t + 1
+        return self.at, -float(np.abs(self.at).sum()), self.t > 15
+
+
+class Learner:
+    def __init__(self):
+        self.actor, self.one, self.two = nn.Linear(4, 1), nn.Linear(5, 1), nn.Linear(5, 1)
+        self.adam_one = torch.optim.Adam(self.one.parameters(), lr=1e-3)
+        self.adam_two = torch.optim.Adam(self.two.parameters(), lr=1e-3)
+        self.past, self.count = [], 0
+
+    def act(self, x):
+        with torch.no_grad():
+            return self.actor(torch.from_numpy(x)).item()
+
+    def keep(self, x, push, gain):
+        self.past.append((x, push, gain))
+
+    def learn(self):
+        drawn = random.sample(self.past, 8)
+        x = torch.tensor(np.array([d[0] for d in drawn]))
+        push = torch.tensor([[d[1]] for d in drawn])
+        gain = torch.tensor([d[2] for d in drawn])
+        both = torch.cat([x, push], 1)
+        loss_one = F.mse_loss(self.one(both).squeeze(1), gain)
+        loss_two = F.mse_loss(self.two(both).squeeze(1), gain)
+        self.adam_one.zero_grad()
+        loss_one.backward()
+        self.adam_one.step()
+        self.adam_two.zero_grad()
+        loss_two.backward()
+        self.adam_two.step()
+        self.count += 1
+
+
+random.seed(1)
+torch.manual_seed(1)
+walk, learner = Walk(), Learner()
+x = walk.reset()
+for step in range(60):
+    push = learner.act(x)
+    after, gain, over = walk.step(push)
+    learner.keep(x, push, gain)
+    x = walk.reset() if over else after
+    if step > 16:
+        learner.learn()
+print(learner.count, [p.sum().item() for net in (learner.one, learner.two) for p in net.parameters()])
+"""
+
+
+@pytest.mark.parametrize("made", [MADE, "walk = Walk()\nlearner = Learner()"], ids=["at once", "one by one"])
+def test_both_passes_are_one_update(made: str, tmp_path: Path) -> None:
+    script = SCRIPT.replace(MADE, made)
+    converted, told = convert(script), []
+    assert converted.source.count("def update(") == 1
+    for name, text in (("original.py", script), ("converted.py", converted.source)):
         (tmp_path / name).write_text(text, encoding="utf-8")
         run = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, check=True)
         told.append(run.stdout)

@@ -100,13 +100,24 @@ def test_what_texts_format_is_not_given_away() -> None:
     assert world.is_known(world.of(call_of(tree, "agent.train()").value))  # type: ignore[attr-defined]
 
 
-def test_objects_of_one_class() -> None:
-    tree, world = world_of()
-    agent, cls = call_of(tree, "agent.train()").value, tree.classes["Agent"]  # type: ignore[attr-defined]
-    assert world.is_instance(agent, cls)
-    assert not world.is_instance(agent, tree.classes["Other"])
-    tree, world = world_of(below="agent = agent if options.x else other")
-    assert not world.is_instance(call_of(tree, "agent.train()").value, cls)  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("below", "known"),
+    [
+        ("pass", True),
+        ("class Sub(Agent):\n    pass\nagent = Sub()", True),
+        ("other, agent = Other(), Agent()", True),
+        ("class Sub(Agent):\n    def train(self):\n        pass\nagent = Sub()", False),
+        ("agent = agent if options.x else other", True),  # which has no such method
+        ("Other.train = print\nagent = agent if options.x else other", False),
+        ("Agent.train = print", False),
+        ("agent.train = print", False),
+        ("agent = unknown(agent)", False),
+    ],
+)
+def test_the_method_that_a_call_runs(below: str, known: bool) -> None:
+    tree, world = world_of(below=below)
+    train = tree.classes["Agent"].body[1]
+    assert world.only_runs(call_of(tree, "agent.train()"), train) == known  # type: ignore[arg-type]
 
 
 def test_modules_and_tensors() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from transformer.dataflow.access import access, scope_access
 from transformer.facts.torch_api import OF_HOST
-from transformer.syntax.query import names_in, statements, unparse, walk
+from transformer.syntax.query import names_in, parameters, statements, unparse, walk
 from transformer.syntax.tree import Loop, Tree
 
 ON_HOST = ("numpy.", "random.")
@@ -39,7 +39,7 @@ class Region:
 
 def regions(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[ast.Call], replay: str) -> tuple[Region, ...]:
     """The update regions of a training loop, one for each block that steps optimizers, in the order of the text."""
-    kept = _kept_in(tree, loop, env_step, replay)
+    kept = _kept_in(tree, loop, env_step, replay, steps)
     by_block: dict[ast.stmt, tuple[list[ast.stmt], list[ast.Call]]] = {}
     for step in steps:
         if loop in tree.ancestors(step):
@@ -169,13 +169,27 @@ def replay_buffer(tree: Tree, loop: Loop, env_step: ast.Call, steps: Sequence[as
     return None
 
 
-def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str) -> set[str]:
+def _kept_in(tree: Tree, loop: Loop, env_step: ast.Call, replay: str, steps: Sequence[ast.Call]) -> set[str]:
     """Where an object keeps steps: `agent.memory` for an agent that learns too, or the object itself."""
     observed = _from_step(tree, loop, env_step)
-    stores = (place for stmt in statements(loop.body) for place in _stored_in(stmt, observed))
-    plain = (s for s in stores if all(isinstance(n, (ast.Name, ast.Attribute, ast.expr_context)) for n in walk(s)))
-    paths = (unparse(s).split(".") for s in plain)
+    stores = [(stmt, place) for stmt in statements(loop.body) for place in _stored_in(stmt, observed)]
+    parts = (ast.Name, ast.Attribute, ast.expr_context)
+    plain = [(stmt, place) for stmt, place in stores if all(isinstance(n, parts) for n in walk(place))]
+    learning = {unparse(step.func).partition(".")[0] for step in steps}
+    paths = [path.split(".") for stmt, place in plain for path in _places(tree, stmt, place, learning)]
     return {".".join(path[:2]) for path in paths if path[0] == replay} or {replay}
+
+
+def _places(tree: Tree, stmt: ast.stmt, place: ast.expr, learning: Set[str]) -> list[str]:
+    """Where `agent.remember(step)` keeps a step, by its methods: `agent.memory`, for an agent that learns, too."""
+    call, found = stmt.value if isinstance(stmt, ast.Expr) else None, list[str]()
+    if isinstance(place, ast.Name) and place.id in learning and isinstance(call, ast.Call):
+        named = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        for method in tree.methods(named):
+            own, *given = parameters(method) or [""]
+            inside = (unparse(p) for s in statements(method.body) for p in _stored_in(s, {*given}))
+            found += [f"{place.id}{path.removeprefix(own)}" for path in inside if path.startswith(f"{own}.")]
+    return found or [unparse(place)]
 
 
 def _handed_on(tree: Tree, inside: Sequence[ast.stmt], observed: Set[str]) -> dict[str, None]:

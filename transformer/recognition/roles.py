@@ -138,11 +138,10 @@ class Roles:
     def _objects(self) -> dict[str, list[str]]:
         """For each class of the file, the names that its objects are assigned to."""
         found: dict[str, list[str]] = {}
-        for stmt in self.tree.of(ast.Assign):
-            if isinstance(stmt.targets[0], ast.Name) and len(stmt.targets) == 1:
-                made = self.tree.constructor(stmt.value)
-                if made is not None:
-                    found.setdefault(unparse(made.func), []).append(stmt.targets[0].id)
+        for target, value in (pair for stmt in self.tree.of(ast.Assign) for pair in pairwise(stmt)):
+            made = self.tree.constructor(value) if isinstance(target, ast.Name) else None
+            if made is not None and isinstance(target, ast.Name):
+                found.setdefault(unparse(made.func), []).append(target.id)
         return found
 
     @cached_property

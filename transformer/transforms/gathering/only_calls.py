@@ -78,7 +78,10 @@ def only_calls(roles: Roles, *, by_name: bool = True) -> dict[ast.FunctionDef, O
             continue  # `act = method` below it
         if isinstance(owner, ast.ClassDef):
             receiver = uses[0].value if isinstance(uses[0], ast.Attribute) else None
-            if receiver is None or not _is_instance(roles, receiver, owner, by_name) or _is_called_unseen(tree, name):
+            if receiver is None or _is_called_unseen(tree, name):
+                continue
+            shown = not by_name and roles.get(World).only_runs(uses[0], function)
+            if not shown and not _is_instance(tree, receiver, owner):
                 continue
             if looks_at_methods(tree, owner) is not None:
                 continue
@@ -178,13 +181,10 @@ def _in_class_body(tree: Tree, name: ast.AST, owner: ast.ClassDef) -> bool:
     return False
 
 
-def _is_instance(roles: Roles, value: ast.expr, owner: ast.ClassDef, by_name: bool) -> bool:
-    """Whether an expression is an object of just this class: `self` in its methods, or what its call has made."""
-    tree = roles.tree
-    if any(owner.name in map(ast.unparse, c.bases) for c in tree.classes.values()):
+def _is_instance(tree: Tree, value: ast.expr, owner: ast.ClassDef) -> bool:
+    """Whether a name stands for an object of just this class: `self` in its methods, or what its call has made."""
+    if not isinstance(value, ast.Name) or any(owner.name in map(ast.unparse, c.bases) for c in tree.classes.values()):
         return False
-    if not isinstance(value, ast.Name):
-        return isinstance(value, ast.Attribute) and not by_name and roles.get(World).is_instance(value, owner)
     scope = tree.scope_of(value)
     if isinstance(scope, ast.FunctionDef) and value.id in parameters(scope):
         return tree.class_of_self(value, scope) is owner and not scope.decorator_list

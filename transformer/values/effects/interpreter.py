@@ -425,11 +425,22 @@ class Interpreter:
         return sorted((b for b in bases if b.kind != "class" and b.name != "builtins.object"), key=in_order)
 
     def _found_in_class(self, instance: Thing, name: str) -> Things:
-        for cls in self._classes(instance.of[0]):
-            found = self.heap.get((cls, name))
-            if found:
-                return found
-        return NOTHING
+        return self._nearest(self._classes(instance.of[0]), name)
+
+    def _nearest(self, classes: Sequence[Thing], name: str) -> Things:
+        """What the first of some classes that has an attribute holds; any of them where one has several bases."""
+        found: set[Thing] = set()
+        several = self._branches(classes)
+        for cls in classes:
+            held = self.heap.get((cls, name))
+            found |= held
+            if held and not several:
+                break
+        return frozenset(found)
+
+    def _branches(self, classes: Iterable[Thing]) -> bool:
+        """Whether one of some classes is derived from several of this file."""
+        return any(sum(b.kind == "class" for b in self.heap.get((one, "bases"))) > 1 for one in classes)
 
     # --- expressions -----------------------------------------------------------------------------------------
 
@@ -994,13 +1005,15 @@ class Interpreter:
     ) -> Things:
         instance, cls = receiver.of
         found: set[Thing] = set()
-        for base in self._classes(cls)[1:]:
-            members = self.heap.get((base, name))
-            for member in members:
-                if member.kind == "function":
-                    found |= self._apply(self.heap.thing("bound", of=(member, instance)), given, named, node, spread)
-            if members:
-                return frozenset(found)
+        members = self._nearest(self._classes(cls)[1:], name)
+        if instance.kind == "instance" and self._branches(self._classes(instance.of[0])):  # any may be the next one
+            others = [c for c in self._classes(instance.of[0]) if c is not cls]
+            members |= frozenset(t for c in others for t in self.heap.get((c, name)))
+        for member in members:
+            if member.kind == "function":
+                found |= self._apply(self.heap.thing("bound", of=(member, instance)), given, named, node, spread)
+        if members:
+            return frozenset(found)
         arguments = [t for a in (*given, *named.values(), spread) for t in a]
         if instance.kind != "instance":
             return self._unknown([instance, *arguments], node)

@@ -83,12 +83,11 @@ class World:
             for thing in found
         )
 
-    def is_instance(self, node: ast.expr, cls: ast.ClassDef) -> bool:
-        """Whether an expression is an object of just this class of the file, whatever happened before."""
+    def only_runs(self, node: ast.expr, function: ast.FunctionDef) -> bool:
+        """Whether an expression is one method of this file, of whichever object, whatever happened before."""
         found = self.of(node)
-        return (
-            not self._code.gave_up and bool(found) and all(t.kind == "instance" and t.of[0].node is cls for t in found)
-        )
+        same = all(t.kind == "bound" and t.of[0].node is function for t in found)
+        return not self._code.gave_up and bool(found) and same
 
     def is_tensor(self, name: str) -> bool:
         """Whether a variable of the training scope is a tensor wherever it is not None, a number or a text."""
