@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from agent_script import THAW, agent_script
+from cases import turn
 
 from transformer import Applied, Skipped, convert
 
@@ -31,10 +32,9 @@ def one_graph(*changes: tuple[str, str]) -> tuple[Applied | Skipped, str]:
     for old, new in changes:
         assert old in source, old
         source = source.replace(old, new)
-    conversion = convert(source)
-    (step,) = (s for s in conversion.steps if s.transform.name == "one-graph")
+    step = turn("one-graph", source, ("inline", "tensor-lr"))
     assert isinstance(step.outcome, (Applied, Skipped))
-    return step.outcome, conversion.source
+    return step.outcome, step.after
 
 
 def test_it_is_read_without_its_graph_where_the_gradients_are_cleared_unused() -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import turn
 from replayed_tuples import SCRIPT
 
 from transformer import Applied, Skipped, Step, convert
@@ -39,8 +40,7 @@ def step(name: str, *changes: tuple[str, str]) -> Step:
     for old, new in changes:
         assert old in source, old
         source = source.replace(old, new)
-    (found,) = (s for s in convert(source).steps if s.transform.name == name)
-    return found
+    return turn(name, source, ("inline",))
 
 
 def test_lists_of_parts_are_collated_above_the_update() -> None:
@@ -151,7 +151,10 @@ def test_targets_are_moved_in_place_as_they_were(old: str, new: str) -> None:
     assert isinstance(found.outcome, Skipped), found.after
 
 
-@pytest.mark.parametrize("way", ["state", "in place", "a function"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("way", ["state", pytest.param("in place", marks=SLOW), pytest.param("a function", marks=SLOW)])
 def test_it_is_the_same(way: str, tmp_path: Path) -> None:
     loop = {"state": LOOP, "in place": IN_PLACE.replace("KEPT", "LAG"), "a function": FOLLOWS}[way]
     source = SCRIPT.replace(LOOP, loop).replace(
@@ -181,8 +184,7 @@ def helped(*changes: tuple[str, str]) -> Step:
     for old, new in changes:
         assert old in source, old
         source = source.replace(old, new, 1)
-    (found,) = (s for s in convert(source).steps if s.transform.name == "target-update")
-    return found
+    return turn("target-update", source, ("inline",))
 
 
 @pytest.mark.parametrize(

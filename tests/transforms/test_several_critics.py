@@ -78,7 +78,7 @@ print(learner.count, [p.sum().item() for net in (learner.one, learner.two) for p
 @pytest.mark.parametrize("made", [MADE, "walk = Walk()\nlearner = Learner()"], ids=["at once", "one by one"])
 def test_both_passes_are_one_update(made: str, tmp_path: Path) -> None:
     script = SCRIPT.replace(MADE, made)
-    converted, told = convert(script), []
+    converted, told = convert(script, select=("dissolve", "inline", "update")), []
     assert converted.source.count("def update(") == 1
     for name, text in (("original.py", script), ("converted.py", converted.source)):
         (tmp_path / name).write_text(text, encoding="utf-8")
