@@ -208,6 +208,9 @@ def test_target_update_asks_what_the_networks_share(make: tuple[str, str], why: 
         ("kept = {}\nkept.update(loss=loss)\nprint(kept)", False),
         ("kept = []\nkept.append(loss)\nprint(sum(kept).item())", False),  # as far as is known
         ("other = loss\nprint(other.item())", True),
+        ("with torch.no_grad():\n    other = loss * 2\nprint(other)", True),
+        ("other = loss * 2\nprint(other)", False),
+        ("with torch.no_grad():\n    print('%s' % loss)", False),
         ("from torch.utils.tensorboard import SummaryWriter\nSummaryWriter().add_scalar('loss', loss, 1)", True),
     ],
 )

@@ -299,6 +299,9 @@ def _takes_values(roles: Roles, read: ast.Name) -> bool:
     outer = roles.tree.parents[read]
     if isinstance(outer, ast.FormattedValue):
         return outer.conversion == -1 and (outer.format_spec is not None or roles.get(Shapes).rank(read) == 0)
+    computed = isinstance(outer, (ast.BinOp, ast.UnaryOp)) and not isinstance(outer.op, ast.Mod)  # "%s" % x
+    if computed and without_gradients(roles.tree, read):
+        return True  # what is computed of it has none
     while isinstance(outer, ast.Attribute) and outer.attr in STAYS - LEAVES and outer.value is node:
         node = roles.tree.parents[outer]
         if not isinstance(node, ast.Call) or node.func is not outer:
