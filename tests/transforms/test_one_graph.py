@@ -1,11 +1,9 @@
-import json
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 from cases import NoOp, turn
+from compiled import compiled_check
 from scripts import PARTS, edited, script
 
 from transformer import Applied, Skipped, convert
@@ -615,34 +613,18 @@ def test_an_objects_optimizer_of_unknown_parameters_clips() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, CRITIC], ids=["one optimizer", "two"])
 def test_an_objects_optimizers_compiled(changes: dict[str, str], tmp_path: Path) -> None:
-    original, converted = tmp_path / "ppo.py", tmp_path / "out.py"
-    original.write_text(in_methods(changes), encoding="utf-8")
     conversion = convert(in_methods(changes), select={*CLASSY, "compile"})
     assert "traceable(self.optimizer)" in conversion.source
-    converted.write_text(conversion.source, encoding="utf-8")
-    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
-    result = subprocess.run(
-        [*command, "--", "--iterations", "2", "--horizon", "16"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"
+    flags = ("--iterations", "2", "--horizon", "16")
+    assert compiled_check(tmp_path, in_methods(changes), conversion.source, *flags)["status"] == "equal"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [LATER, SOONER], ids=["later", "sooner"])
 def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path) -> None:
     """The actor has no gradient in one of the phases: its moments and its count of steps stay what they were."""
-    original, converted = tmp_path / "ppo.py", tmp_path / "out.py"
-    original.write_text(script(parts), encoding="utf-8")
-    converted.write_text(convert(original.read_text(encoding="utf-8")).source, encoding="utf-8")
-    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    compiled = next(r for r in json.loads(result.stdout)["checks"] if r["name"] == "compiled")
+    source = script(parts)
+    compiled = compiled_check(tmp_path, source, convert(source).source)
     assert compiled["status"] == "equal"
     assert {c["what"].partition(":")[0] for c in compiled["compared"]} >= {"update", "update_auxiliary"}
 
@@ -660,12 +642,7 @@ def test_phases_of_one_optimizer_compiled(parts: dict[str, str], tmp_path: Path)
 )
 def test_gradients_of_several_optimizers_compiled(optimize: str, tmp_path: Path) -> None:
     """The parameters that nobody holds keep their gradients, which grow and are clipped along."""
-    original, converted = tmp_path / "ppo.py", tmp_path / "out.py"
-    original.write_text(script({**PLAIN, "optimizer": TWO["optimizer"], "optimize": optimize}), encoding="utf-8")
-    conversion = convert(original.read_text(encoding="utf-8"))
+    source = script({**PLAIN, "optimizer": TWO["optimizer"], "optimize": optimize})
+    conversion = convert(source)
     assert "traceable(first" in conversion.source
-    converted.write_text(conversion.source, encoding="utf-8")
-    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"
+    assert compiled_check(tmp_path, source, conversion.source)["status"] == "equal"

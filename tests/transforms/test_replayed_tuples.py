@@ -1,12 +1,12 @@
 """Steps that are kept as tuples, collated by hand; a function that acts and counts; targets moved by their state."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from cases import turn
+from compiled import compiled_check
 from replayed_tuples import SCRIPT
 
 from transformer import Applied, Skipped, Step, convert
@@ -170,13 +170,7 @@ def test_it_is_the_same(way: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_is_the_same_compiled(tmp_path: Path) -> None:
-    original, converted = tmp_path / "original.py", tmp_path / "converted.py"
-    original.write_text(SCRIPT, encoding="utf-8")
-    converted.write_text(convert(SCRIPT).source, encoding="utf-8")
-    command = [sys.executable, "-m", "transformer", "verify", str(original), str(converted), "--format", "json"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    assert {r["name"]: r["status"] for r in json.loads(result.stdout)["checks"]}["compiled"] == "equal"
+    assert compiled_check(tmp_path, SCRIPT, convert(SCRIPT).source)["status"] == "equal"
 
 
 def helped(*changes: tuple[str, str]) -> Step:

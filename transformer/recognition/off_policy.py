@@ -87,21 +87,21 @@ def _region(
 def _transposes(stmt: ast.stmt) -> bool:
     """Whether a statement makes lists, one for each part of a step, of a list of steps: `Step(*zip(*sampled))`."""
     made = stmt.value if isinstance(stmt, ast.Assign) else None
-    spread = (
-        made.args[0].value
-        if isinstance(made, ast.Call) and made.args and isinstance(made.args[0], ast.Starred)
-        else made
-    )
-    plain = isinstance(spread, ast.Call) and isinstance(spread.func, ast.Name) and spread.func.id == "zip"
-    return plain and isinstance(spread, ast.Call) and any(isinstance(a, ast.Starred) for a in spread.args)
+    if isinstance(made, ast.Call) and made.args and isinstance(made.args[0], ast.Starred):
+        made = made.args[0].value
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name) or made.func.id != "zip":
+        return False
+    return any(isinstance(a, ast.Starred) for a in made.args)
 
 
 def _collates(tree: Tree, stmt: ast.stmt, lists: Set[str]) -> bool:
     """Whether a statement makes a tensor of lists of parts of steps, and calls no network."""
-    if not isinstance(stmt, ast.Assign) or not (_transposes(stmt) or names_in([stmt.value]) & lists):
-        return _transposes(stmt)
+    if _transposes(stmt):
+        return True
+    if not isinstance(stmt, ast.Assign) or not names_in([stmt.value]) & lists:
+        return False
     calls = [n for n in walk(stmt.value) if isinstance(n, ast.Call)]
-    return _transposes(stmt) or all(
+    return all(
         (tree.qualified(call.func) or "").startswith(("torch.", *ON_HOST))
         or tree.names.builtin(call.func) is not None
         or (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call))

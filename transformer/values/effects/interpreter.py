@@ -627,11 +627,12 @@ class Interpreter:
         found: set[Thing] = set()
         for thing in things:
             found |= self.heap.attribute(thing, name)
-            plain = thing.kind == "instance" and not self._foreign_bases(thing.of[0])
-            if name == NAMESPACE and (plain or thing.kind == "options"):
-                found.add(self.heap.thing("dict", name=NAMESPACE, of=(thing,)))
-            elif name == NAMESPACE:  # what is put into it is put into the thing
-                found |= self._unknown([thing], node) | {thing}
+            if name == NAMESPACE:
+                plain = thing.kind == "instance" and not self._foreign_bases(thing.of[0])
+                if plain or thing.kind == "options":
+                    found.add(self.heap.thing("dict", name=NAMESPACE, of=(thing,)))
+                else:  # what is put into it is put into the thing
+                    found |= self._unknown([thing], node) | {thing}
             elif thing.kind == "library":
                 longer = f"{thing.name}.{name}"  # in a loop, `x = x.parent` has no end
                 found.add(UNKNOWN if longer.count(".") > _DEEPEST else self.heap.thing("library", name=longer))
