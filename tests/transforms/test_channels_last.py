@@ -17,7 +17,7 @@ CONVOLUTIONS = {
 }
 OF_THE_WEIGHTS = """\
     agent = Agent().to(device)
-    channels_last = args.compile and torch.device(device).type == "cpu"
+    channels_last = args.compile and device.type == "cpu"
     if channels_last:  # compiled convolutions then need no copies
         agent.to(memory_format=torch.channels_last)
 """

@@ -16,7 +16,7 @@ def captured(*lines: str, checks: str = CHECKS) -> str:
     return """\
 
 if args.cudagraphs:
-    assert torch.device(device).type == "cuda", f"--cudagraphs needs a CUDA device, not {device}"
+    assert device.type == "cuda", f"--cudagraphs needs a CUDA device, not {device}"
 """ + "".join([checks, *(f"    {line}\n" for line in lines)])
 
 

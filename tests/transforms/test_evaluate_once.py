@@ -13,7 +13,7 @@ from scripts import PARTS, edited, script
 from transformer import Applied, Skipped, convert
 
 EVALUATED = """\
-        if "logprobs" not in transition:  # for all steps in one call
+        if args.compile:  # for all steps in one call
             with torch.no_grad():
                 _, logprob, _, value = agent.get_action_and_value(
                     torch.cat([t["obs"] for t in transitions]), action=torch.cat([t["actions"] for t in transitions])

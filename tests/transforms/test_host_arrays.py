@@ -1,12 +1,12 @@
 import pytest
 from cases import NoOp, turn
-from scripts import edited, script
+from scripts import PARTS, edited, script
 
 from transformer import Applied
 
 BEFORE = """\
         transitions = []
-        next_done = next_done.cpu().numpy().copy()
+        next_done = next_done.cpu().numpy()
         for step in range(0, args.num_steps):
 """
 RECORDED = '            transition["dones"] = torch.as_tensor(next_done.ravel())\n'
@@ -15,7 +15,7 @@ MADE = "            next_obs, next_done = torch.Tensor(next_obs).to(device), np.
 AFTER = """\
         next_done = torch.Tensor(next_done).to(device)
         storage = TensorDict(
-            {key: torch.stack([t[key] for t in transitions]) for key in transition}, batch_size=[args.num_steps, args.num_envs]
+            {k: torch.stack([t[k] for t in transitions]) for k in transitions[0]}, batch_size=[args.num_steps, args.num_envs]
         ).to(device, torch.float32)
 """  # noqa: E501
 
@@ -33,6 +33,13 @@ def test_rewards_and_dones() -> None:
     assert AFTER in after
     ends = after.index("        next_done = torch.Tensor(next_done)"), after.index("        storage = TensorDict(")
     assert ends[0] < ends[1], "the last dones are a tensor before anything else reads them"
+
+
+def test_dones_that_another_name_changes_are_copied() -> None:
+    begin = f"{PARTS['begin']}\nfirst = next_done"
+    changing = applied({"begin": begin, "step": f"{PARTS['step']}\nfirst.add_(1)"})
+    assert BEFORE.replace(".numpy()", ".numpy().copy()") in changing
+    assert BEFORE in applied({"begin": begin})
 
 
 @pytest.mark.parametrize(("dtype", "cast"), [("long", "float32"), ("float64", "float32"), ("float32", None)])

@@ -31,7 +31,7 @@ def test_images_stay_bytes() -> None:
     after = applied(DIVIDING)
     for piece in (BEGIN, STEP, STACKED):
         assert piece in after
-    assert 'for key in ("actions", "logprobs", "rewards", "dones", "values")' in after
+    assert 'for k in ("actions", "logprobs", "rewards", "dones", "values")' in after
 
 
 def agent(old: str, new: str) -> dict[str, str]:

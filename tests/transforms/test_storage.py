@@ -19,7 +19,7 @@ COLLECT = """
 """
 STACK = """
 storage = TensorDict(
-    {key: torch.stack([t[key] for t in transitions]) for key in transition}, batch_size=[args.num_steps, args.num_envs]
+    {k: torch.stack([t[k] for t in transitions]) for k in transitions[0]}, batch_size=[args.num_steps, args.num_envs]
 ).to(device, torch.float32)
 """
 STORES = {
@@ -171,8 +171,6 @@ REWRITES = [
             name: text.replace("transition[", "transition_1[")
             .replace("transition =", "transition_1 =")
             .replace("transition)", "transition_1)")
-            .replace("in transition}, ", "in transition_1},\n    ")
-            .replace("num_envs]\n", "num_envs],\n")
             .replace("storage[", "storage_1[")
             .replace("storage =", "storage_1 =")
             for name, text in ALL.items()

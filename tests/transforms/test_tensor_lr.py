@@ -21,6 +21,8 @@ TENSORS = """
 def filled(target: str, value: str) -> str:
     short = target.startswith("g[")
     name = target if short else "lr"
+    if not value.isidentifier():
+        return f"lrnow = {value}\n{filled(target, 'lrnow')}"
     made = f"{name}.fill_({value}) if torch.is_tensor({name}) else {value}"
     written = f"{target} = {made}" if len(f"{target} = {made}") < 112 else f"{target} = (\n    {made}\n)"
     return written if short else f"{name} = {target}\n{written}"
@@ -485,7 +487,7 @@ def test_an_objects_optimizer_whose_rate_the_training_sets() -> None:
     assert isinstance(step.outcome, Applied), step.outcome
     above, _, loop = conversion.source.partition("        for iteration in ")
     assert 'group["lr"] = torch.tensor(float(group["lr"]), dtype=torch.float64)' in above.rpartition("def run(")[2]
-    assert "lr_1.fill_(1e-3 / (iteration + 1)) if torch.is_tensor(lr_1)" in loop
+    assert "lr_1.fill_(lrnow) if torch.is_tensor(lr_1) else lrnow" in loop
     assert "print(float(self.optimizer.param_groups[0]['lr']))" in loop
     kept = f"            self.kept = self.optimizer\n{COLLECTED}"
     conversion = convert(source.replace(COLLECTED, kept), select={"inline", "flags", "tensor-lr"})

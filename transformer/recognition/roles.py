@@ -727,6 +727,15 @@ class Roles:
                         counts[text] = counts.get(text, 0) + 1
         return max(counts, key=lambda k: counts[k]) if counts else None
 
+    @property
+    def device_type(self) -> str:
+        """The expression for the kind of that device, as "cuda"."""
+        if self.device is None:
+            return '"cpu"'
+        made = self.only_value(self.device)
+        is_device = made is not None and self.tree.calls(made, "torch.device")
+        return f"{self.device}.type" if is_device else f"torch.device({self.device}).type"
+
 
 @dataclass(frozen=True)
 class Phases:

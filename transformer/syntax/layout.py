@@ -44,9 +44,26 @@ def fit_all(pieces: tuple[tuple[str, int], ...], width: int) -> tuple[str, ...]:
 
 
 def joined(code: str) -> str:
-    """A statement without the commas behind which a formatter goes on breaking it, where none of them makes a tuple."""
-    without = code if "#" in code else re.sub(r",(\s*[)\]}])", r"\1", code)
-    return without if without == code or ast.dump(ast.parse(without)) == ast.dump(ast.parse(code)) else code
+    """A statement without what keeps a formatter from joining it again.
+
+    These are the commas behind which it goes on breaking, where none of them makes a tuple, and the brackets of a
+    broken tuple that is assigned.
+    """
+    if "#" in code:
+        return code
+    without = re.sub(r",(\s*[)\]}])", r"\1", code)
+    without = without if _are_same(without, code) else code
+    one_line = re.sub(r"\s*\n\s*", " ", without.strip())
+    bare = re.sub(r"^([\w ,.]+ = )\( (.*[^,]) \)$", r"\1\2", one_line)
+    return bare if bare != one_line and _are_same(bare, code) else without
+
+
+def _are_same(one: str, other: str) -> bool:
+    """Whether two texts are the same code."""
+    try:
+        return one == other or ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+    except SyntaxError:
+        return False
 
 
 def _inside(code: str, column: int) -> str:

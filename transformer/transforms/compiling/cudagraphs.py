@@ -76,6 +76,7 @@ def apply(state: State) -> Rewrite:
             flag=facts.flags["cudagraphs"],
             checked=not facts.unchecked,
             device=roles.device if facts.asked.target == "any" else None,
+            device_type=roles.device_type,
             act=act,
             policy=facts.policy,
             compile=facts.flags["compile"],

@@ -56,7 +56,7 @@ INFO = TransformInfo(
         "    h, state = lstm_cells(self.lstm, hidden, done, state)\n    new_hidden += [h]\nelse:\n"
         "    for h, d in zip(hidden, done):\n        ...\n"
         "new_hidden = torch.flatten(torch.cat(new_hidden), 0, 1)\n...\n"
-        'if args.compile:\n    ...\n    torch._dynamo.config.allow_rnn = torch.device(device).type == "cpu"'
+        'if args.compile:\n    ...\n    torch._dynamo.config.allow_rnn = device.type == "cpu"'
     ),
     regroups="an LSTM's gates add up the parts of inputs, state and biases in another order than torch's own LSTM",
 )
@@ -132,7 +132,7 @@ def apply(state: State) -> Rewrite:
     )
     if not isinstance(compiled, ast.If):
         raise Skip("nothing is compiled right above the training loop")
-    cpu = "True" if asked == "cpu" else f'torch.device({roles.device}).type == "cpu"'
+    cpu = "True" if asked == "cpu" else f'{roles.device_type} == "cpu"'
     edits.after(compiled.body[-1], render("lstm_sizes", cpu=cpu))
     return Rewrite(edits)
 

@@ -81,7 +81,7 @@ def apply(state: State) -> Rewrite:
         if tree.names.taken("Literal") and tree.imports.get("Literal") != "typing.Literal":
             raise Skip("the name Literal stands for something else")
         add_imports(tree.root, edits, "from typing import Literal")
-    device = _device_type(roles)
+    device = roles.device_type
     for stmt in calling:
         inner = textwrap.indent(tree.text(stmt), "    ")
         context = f'torch.autocast({device}, torch.bfloat16, enabled={flag} == "bf16")'
@@ -132,15 +132,6 @@ def _keeps_it(tree: Tree, call: ast.Call) -> bool:
     """Whether a function neither prints nor saves what it is given."""
     name = tree.qualified(call.func) or ""
     return (name.startswith("torch.") and name != "torch.save") or name == "copy.deepcopy"
-
-
-def _device_type(roles: Roles) -> str:
-    """The expression for the kind of device that the networks are on."""
-    if roles.device is None:
-        return '"cpu"'
-    made = roles.only_value(roles.device)
-    is_device = made is not None and roles.tree.calls(made, "torch.device")
-    return f"{roles.device}.type" if is_device else f"torch.device({roles.device}).type"
 
 
 TRANSFORM = Transform(INFO, apply)

@@ -526,7 +526,7 @@ def _rewrite(
         rollout,
         render(
             "evaluate_once",
-            first=recorded_late[0],
+            flag=flag,
             policy=bool(late),
             values=[(value.name, text(value.call.func)) for value in values],
             targets=", ".join(name if name in kept else "_" for name in step.targets),

@@ -13,6 +13,7 @@ from transformer.syntax.query import calls_method, is_read, names_in, pairwise, 
 from transformer.syntax.rewrite import Edits
 from transformer.transforms.base import NotNeeded, Rewrite, Skip, Transform, TransformInfo
 from transformer.values.device.on_host import OnHost, find_chain, flattens, names_entry, recorded, unwrapped
+from transformer.values.effects.world import World
 from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
@@ -87,7 +88,8 @@ def apply(state: State) -> Rewrite:
             made, flat = f"{numpy}.array({tree.text(chain.base)})", chain.flat
         elif (carried := _carried(roles, tensors, rollout, value, stmt)) is not None:
             made, flat = carried.name, carried.flat
-            edits.before(rollout, f"{carried.name} = {carried.name}.cpu().numpy().copy()")
+            own = "" if _stays(roles, carried.name, rollout) else ".copy()"
+            edits.before(rollout, f"{carried.name} = {carried.name}.cpu().numpy(){own}")
             _keep_array(roles, tensors, edits, carried, rollout, numpy)
             again = tree.splice(carried.made, [(carried.base, carried.name)])
             edits.after(rollout, f"{carried.name} = {again}")
@@ -100,6 +102,14 @@ def apply(state: State) -> Rewrite:
         none = "nothing that the rollout records is known to be an array that no network sees"
         raise (Skip if moved else NotNeeded)(none)
     return Rewrite(edits)
+
+
+def _stays(roles: Roles, name: str, rollout: ast.For) -> bool:
+    """Whether the tensor that a name has before the rollout is changed by nothing in it."""
+    inside, world = set(walk(rollout)), roles.get(World)
+    before = [value for stmt, value in roles.assignments(name) if stmt not in inside]
+    things = frozenset(thing for value in before for thing in world.of(value))
+    return world.are_tensors(things) and world.changes(things, rollout.body) is None
 
 
 def _keep_array(roles: Roles, tensors: Tensors, edits: Edits, carried: Carried, rollout: ast.For, numpy: str) -> None:

@@ -70,7 +70,7 @@ def apply(state: State) -> Rewrite:
     if not edits:
         none = "; ".join(dict.fromkeys(reasons)) or "the rollout records no observation as it is"
         raise (Skip if images else NotNeeded)(none)
-    stacked = next(n for n in state.tree.of(ast.DictComp) if _goes_through(n, facts.transition))
+    stacked = next(n for n in state.tree.of(ast.DictComp) if _goes_through(n, facts.transitions))
     edits.substitute(stacked.generators[0].iter, tuple_of([key for key in dtypes if key not in narrowed]))
     for key in narrowed:
         rows = f'[t["{key}"] for t in {facts.transitions}]'
@@ -78,10 +78,9 @@ def apply(state: State) -> Rewrite:
     return Rewrite(edits, replace(facts, storage_dtypes=dtypes))
 
 
-def _goes_through(comprehension: ast.DictComp, transition: str | None) -> bool:
-    """Whether a comprehension stacks the entries that the last step recorded."""
-    over = comprehension.generators[0].iter
-    return isinstance(over, ast.Name) and over.id == transition
+def _goes_through(comprehension: ast.DictComp, transitions: str | None) -> bool:
+    """Whether a comprehension stacks the entries that the first step recorded."""
+    return ast.unparse(comprehension.generators[0].iter) == f"{transitions}[0]"
 
 
 def _observation(roles: Roles, rollout: ast.For, value: ast.expr) -> ast.Name | None:

@@ -62,7 +62,7 @@ INFO = TransformInfo(
         "transitions = []\nfor step in range(args.num_steps):\n    transition = {}\n"
         "    transitions.append(transition)\n"
         '    transition["values"] = value.flatten()\nstorage = TensorDict(\n'
-        "    {key: torch.stack([t[key] for t in transitions]) for key in transition}, batch_size=[args.num_steps]\n"
+        "    {k: torch.stack([t[k] for t in transitions]) for k in transitions[0]}, batch_size=[args.num_steps]\n"
         ').to(device, torch.float32)\nreturns = advantages + storage["values"]'
     ),
 )

@@ -30,7 +30,7 @@ INFO = TransformInfo(
     needs=("flags", "update", "compile"),
     before='agent = Agent(envs).to(device)\n...\nb_obs = storage["obs"].flatten(0, 1)',
     after=(
-        'agent = Agent(envs).to(device)\nchannels_last = args.compile and torch.device(device).type == "cpu"\n'
+        'agent = Agent(envs).to(device)\nchannels_last = args.compile and device.type == "cpu"\n'
         "if channels_last:\n    agent.to(memory_format=torch.channels_last)\n...\n"
         'b_obs = storage["obs"].flatten(0, 1)\n'
         "if channels_last and b_obs.dim() == 4:\n"
@@ -66,7 +66,7 @@ def apply(state: State) -> Rewrite:
     _check_weights(state.tree)
     edits = Edits(state.source)
     compiled, flag = state.history.flags["compile"], state.tree.names.fresh("channels_last")
-    condition = compiled if cpu else f'{compiled} and torch.device({roles.device}).type == "cpu"'
+    condition = compiled if cpu else f'{compiled} and {roles.device_type} == "cpu"'
     for name, (stmt, _) in sorted(made.items(), key=lambda m: m[1][0].lineno):
         edits.after(stmt, render("channels_last_weights", flag=flag, condition=condition, network=name))
         condition = ""  # it is asked once, at the first network

@@ -14,7 +14,7 @@ from transformer.recognition.arguments import plain_option
 from transformer.recognition.learning_rate import Uses
 from transformer.recognition.roles import Optimizer, Roles
 from transformer.state import State
-from transformer.syntax.query import calls_method, children, walk
+from transformer.syntax.query import calls_method, children, root, walk
 from transformer.syntax.rewrite import Edits
 from transformer.syntax.templates import render
 from transformer.syntax.tree import Tree
@@ -191,8 +191,10 @@ def _edit(
         notes.append(f"{optimizer.name}: a checkpoint's rates become tensors")
     for stmt, target in (*uses.writes, *uses.others):
         if stmt not in shared:
+            plain = root(stmt.value) or isinstance(stmt.value, ast.Constant)
+            now = None if plain else tree.names.fresh("lrnow")  # it is written twice
             rate = None if isinstance(target.value, ast.Name) else tree.names.fresh("lr")
-            write = {"target": tree.text(target), "value": tree.text(stmt.value), "rate": rate}
+            write = {"target": tree.text(target), "value": tree.text(stmt.value), "now": now, "rate": rate}
             # Compiled code must not set the group: with it dynamo would keep the `capturable` that it traces with
             edits.replace(stmt, render("tensor_lr_fill", **write, compiled=stmt in in_update))
     for read in uses.reads:
