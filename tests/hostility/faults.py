@@ -127,6 +127,15 @@ CALLED_BACK = {
         "callbacks = []\ncallbacks.append(lambda: cool(agent))",
         "for callback in callbacks:\n    callback()",
     ),
+    "a callback that keeps its network": (
+        "class Cooling:\n    def __init__(self, net):\n        self.net = net\n\n    def __call__(self):\n"
+        "        cool(self.net)\n\ncallbacks = {0: Cooling(agent)}",
+        "for callback in callbacks.values():\n    callback()",
+    ),
+    "a callback with a layer": (
+        "layers = [agent.critic[0]]\ncallbacks = [lambda: layers[0].weight.data.mul_(0.9)]",
+        "callbacks[-1]()",
+    ),
     "a partial of a list": (
         "callbacks = [functools.partial(cool, agent)]",
         "for callback in callbacks:\n    callback()",
@@ -298,6 +307,9 @@ def asked() -> Iterator[tuple[str, str]]:
         "requires_grad = True": "mb_obs = b_obs[mb_inds]\nmb_obs.requires_grad = True",
         "detach() with requires_grad_()": "mb_obs = b_obs[mb_inds].detach().requires_grad_()",
         "a new tensor": "mb_obs = b_obs[mb_inds].clone().requires_grad_()",
+        "setattr()": 'mb_obs = b_obs[mb_inds]\nsetattr(mb_obs, "requires_grad", True)',
+        "a loop": "mb_obs = b_obs[mb_inds]\nfor t in (mb_obs,):\n    t.requires_grad_()",
+        "a method of the class": "mb_obs = b_obs[mb_inds]\ntorch.Tensor.requires_grad_(mb_obs)",
         "a Variable": "mb_obs = torch.autograd.Variable(b_obs[mb_inds], requires_grad=True)",
         "a parameter": "mb_obs = nn.Parameter(b_obs[mb_inds])",
     }.items():

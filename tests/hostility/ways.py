@@ -290,6 +290,11 @@ HOLDS = {
         "try:\n    raise LookupError(X)\nexcept LookupError as error:\n    KEPT.append(error.args[0])", "KEPT"
     ),
     "a bound method": Hold("CALLED.append(X.sum)", "[f() for f in CALLED]"),
+    "a bound method of a dictionary": Hold('HELD["read"] = X.clone', '[HELD["read"]() if "read" in HELD else 0.0]'),
+    "a partial of a bound method": Hold("CALLED.append(functools.partial(X.add, 0.0))", "[f() for f in CALLED]"),
+    "a buffer by the class": Hold(
+        'nn.Module.register_buffer(agent, "kept", X, persistent=False)', '[getattr(agent, "kept", 0.0)]'
+    ),
     "a nested list": Hold("KEPT.append([[X]])", "[t[0][0] for t in KEPT]"),
     "a namedtuple": Hold('KEPT.append(collections.namedtuple("Row", "v")(X))', "[t.v for t in KEPT]"),
     "a namespace in a list": Hold("KEPT.append(types.SimpleNamespace(v=X))", "[t.v for t in KEPT]"),

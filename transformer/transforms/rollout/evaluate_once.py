@@ -446,6 +446,10 @@ def _check_untouched(
     held = world.changes(world.named(step.observation) | world.named(action), rollout.body, [step.stmt])
     if held is not None:
         raise Skip(f"line {held.lineno} {held.what}: the observations or the actions of a step")
+    networks = world.reach({thing for name in roles.modules for thing in world.named(name)})
+    held = world.changes(networks, rollout.body, [step.stmt, *evaluated])
+    if held is not None:
+        raise Skip(f"line {held.lineno} {held.what}: a network that is asked once for all steps")
 
 
 PURE_METHODS = names("tensor", memory="new") | names("tensor", memory="shared") | names("tensor", memory="number")

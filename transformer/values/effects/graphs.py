@@ -88,8 +88,9 @@ class Graphs:
             return Held(next((n for n in reads if not self._is_plain(n)), region[0]), "may do anything with it")
         self._frames = self._reached()
         held = {t for name in names for t in self._named(name)}
-        things = {t for t in held if t.name != WITHOUT and self._made_in(t)}
-        changed = self._changed()
+        done = self._changed()
+        things = {t for t in held if t.name != WITHOUT and (self._made_in(t) or t in done)}
+        changed = {t for t in done if t is UNKNOWN or t.kind in MEMORY}
         things |= {t for t in changed if t.name == WITHOUT and self._made_in(t)}  # then it has one
         if UNKNOWN in held or (in_place and UNKNOWN in changed):
             return Held(region[0], "makes, or changes in place, what cannot be followed")
@@ -132,12 +133,11 @@ class Graphs:
         return thing.node in self._inside or any(f.context == thing.context and f.owner in around for f in self._frames)
 
     def _changed(self) -> set[Thing]:
-        """The tensors that the region changes in place; UNKNOWN among them where that is not known."""
+        """What the region changes in place; UNKNOWN among it where that is not known."""
         effects = self._flow.effects
         done = [e for by_node in effects.values() for node, es in by_node.items() if node in self._inside for e in es]
         done += [e for frame in self._frames for es in effects.get(frame, {}).values() for e in es]
-        things = {e.thing for e in done if e.kind in ("changes", "changes all") and e.thing is not None}
-        return {t for t in things if t is UNKNOWN or t.kind in MEMORY}
+        return {e.thing for e in done if e.kind in ("changes", "changes all", "stores") and e.thing is not None}
 
     def _uses(self, things: Collection[Thing]) -> Iterator[tuple[ast.expr, Context, bool]]:
         """The expressions outside that may be one of the things, or (not directly) containers that hold one."""

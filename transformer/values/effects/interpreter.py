@@ -1204,7 +1204,8 @@ class Interpreter:
             self.heap.put((made, INSIDE), [t for t in arguments if t.kind != "library"], node)
             return frozenset([made])
         if role == "tensors":
-            return self._call_of_tensors(name, given, named, node, spread)
+            found = self._call_of_tensors(name, given, named, node, spread)
+            return found | self._call_by_class(name, given, named, node, spread)
         if name in ("copy.deepcopy",):
             return self._deep_copy(frozenset(arguments), node)
         if name == "copy.copy":
@@ -1220,6 +1221,22 @@ class Interpreter:
         if name in ("collections.deque", "collections.OrderedDict", "collections.defaultdict", "collections.Counter"):
             return self._collection(name, arguments, node)
         return self._unknown(arguments, node)
+
+    def _call_by_class(
+        self, name: str, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
+    ) -> Things:
+        """What a method does if a library's class is asked for it: `torch.nn.Module.train(network)`."""
+        owner, _, method = name.rpartition(".")
+        if not is_class(owner) or not given:
+            return NOTHING
+        found: set[Thing] = set()
+        for receiver in sorted(given[0], key=in_order):
+            if receiver.kind == "instance" and method == "__init__":
+                self._foreign_constructor(receiver, [t for a in (*given[1:], *named.values(), spread) for t in a], node)
+            elif receiver.kind in ("instance", "made", *MEMORY):
+                called = self.heap.thing("method", name=method, of=(receiver,))
+                found |= self._call_method(receiver, called, given[1:], named, node, spread)
+        return frozenset(found)
 
     def _collection(self, name: str, arguments: list[Thing], node: ast.AST) -> Things:
         made = self.heap.thing("deque" if name.endswith("deque") else "dict", node, self._frame.context)

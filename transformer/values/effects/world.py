@@ -241,6 +241,16 @@ class World:
         return found
 
     @cached_property
+    def _methods(self) -> Mapping[Thing, list[Thing]]:
+        """The methods of each thing that some place may hold: they hold the thing (`read = x.sum`)."""
+        found: dict[Thing, list[Thing]] = {}
+        for holder in self._places:
+            if holder.kind in ("method", "bound"):
+                for thing in holder.of:
+                    found.setdefault(thing, []).append(holder)
+        return found
+
+    @cached_property
     def _read_elsewhere(self) -> frozenset[Variable]:
         """Variables that are read in a function inside their scope, whenever that is called."""
         comprehensions = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -286,6 +296,7 @@ class World:
         holding, stack = {*things}, sorted(things, key=in_order)
         while stack:
             thing = stack.pop()
+            stack += self._methods.get(thing, ())
             for place in self._places.get(thing, ()):
                 since = self._heap.since[place, thing]
                 if isinstance(place, Variable):
