@@ -58,7 +58,7 @@ UPDATE = {
     "learn": CALL,
     "before_loop": compiled("update") + captured("update = CudaGraphModule(update, warmup=20)") + "\n",
 }
-ONE_SIZE = "# a graph holds one size: not with a smaller last minibatch"
+ONE_SIZE = "# a graph holds minibatches of one size"
 UPDATED = ("tensor-lr", "update")
 POLICY_AND_UPDATE = compiled("policy", "update", steady=True) + POLICY["before_loop"].removeprefix(
     compiled("policy", steady=True)
@@ -76,8 +76,8 @@ REWRITES = [
             "minibatches": ON_DEVICE["minibatches"],
             "before_loop": compiled("update")
             + captured(
-                f"if args.batch_size % args.minibatch_size == 0:  {ONE_SIZE}",
-                "    update = CudaGraphModule(update, warmup=20)",
+                "if args.batch_size % args.minibatch_size == 0:",
+                f"    update = CudaGraphModule(update, warmup=20)  {ONE_SIZE}",
             )
             + "\n",
         },
@@ -138,7 +138,8 @@ def test_the_size_of_minibatches_is_told_above_the_loop(minibatches: str, condit
     told = any("smaller cannot be told above the training loop" in note for note in step.outcome.notes)
     assert told == (condition is None)
     assert ("update = CudaGraphModule" in step.after) == (condition is not None)
-    assert condition is None or f"        if {condition}:  {ONE_SIZE}\n            update = Cuda" in step.after
+    captured_under = f"        if {condition}:\n            update = CudaGraphModule(update, warmup=20)  {ONE_SIZE}"
+    assert condition is None or captured_under in step.after
 
 
 NOT_A_TENSOR = "update() is not captured: {}, which it is given, is not known to be a tensor"
