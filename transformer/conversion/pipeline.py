@@ -206,8 +206,6 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
     code = state.tree.code
     if code == source:
         diagnostics.append(at(None, "LC006", f"no transform applies: {_why_none(steps)}"))
-    else:
-        ast.parse(code)
     read_by = state.history.flags.items()
     options = tuple((flag, f"--{read.split('.')[-1].replace('_', '-')}") for flag, read in read_by)
     return Conversion(source, tuple(steps), tuple(sorted(diagnostics)), options)

@@ -52,8 +52,8 @@ def compiled_by_script(tree: Tree) -> list[ast.ClassDef | ast.FunctionDef]:
 
 
 def _compiling(tree: Tree) -> list[ast.Name | ast.Attribute]:
-    names: list[ast.Name | ast.Attribute] = [*tree.of(ast.Name), *tree.of(ast.Attribute)]
-    return [node for node in names if _is_compiling(tree, node)]
+    names: list[ast.Name | ast.Attribute] = [n for n in tree.of(ast.Name) if n.id in tree.imports]
+    return [node for node in (*names, *tree.of(ast.Attribute)) if _is_compiling(tree, node)]
 
 
 def _whole(tree: Tree, node: ast.AST) -> ast.AST:

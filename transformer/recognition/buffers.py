@@ -60,7 +60,7 @@ def find_buffers(roles: Roles) -> tuple[Buffer, ...]:
                         stores.setdefault(part.value.id, []).append(Store(stmt, part, value, unpacked))
     return tuple(
         Buffer(name, stmt, call, _dtype(roles.tree, call), tuple(stores[name]))
-        for name, (stmt, call) in find_allocations(roles).items()
+        for name, (stmt, call) in roles.get(find_allocations).items()
         if name in stores
     )
 

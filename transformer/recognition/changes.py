@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 from transformer.dataflow.memory import is_in_place
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import first_parameter
+from transformer.syntax.query import first_parameter, unparse
 from transformer.syntax.tree import Tree
 
 GROWING = frozenset("append appendleft extend insert update pop popleft clear add remove discard sort reverse".split())
@@ -47,7 +47,7 @@ class Changes:
             if is_in_place(node.func.attr) or node.func.attr in GROWING:
                 self._touch(node.func.value, node)
             if node.func.attr in GROWING - {"add", *self._methods}:  # tensors have an add() too
-                self.grown.setdefault(ast.unparse(node.func.value).rpartition(".")[2], node.lineno)
+                self.grown.setdefault(unparse(node.func.value).rpartition(".")[2], node.lineno)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             self.bound.update(dict.fromkeys(node.names, node.lineno))
         if isinstance(node, ast.Call) and (name := _set_by_name(node)) is not None:
@@ -83,7 +83,7 @@ def only_makes(tree: Tree) -> bool:
         scope, call = tree.scope_of(node), tree.parents[node]
         if not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
             return False
-        of_base = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "super"
+        of_base = isinstance(node.value, ast.Call) and unparse(node.value.func) == "super"
         given = call.args[0] if isinstance(call, ast.Call) and call.args else None
         if not of_base and not (isinstance(given, ast.Name) and given.id == first_parameter(scope)):
             return False
@@ -92,7 +92,7 @@ def only_makes(tree: Tree) -> bool:
 
 def _set_by_name(call: ast.Call) -> str | None:
     """The attribute that `setattr(x, "name", value)` sets."""
-    name = call.args[1] if ast.unparse(call.func) == "setattr" and len(call.args) > 1 else None
+    name = call.args[1] if unparse(call.func) == "setattr" and len(call.args) > 1 else None
     return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
 
@@ -117,7 +117,7 @@ def foreign_base(tree: Tree, cls: ast.ClassDef) -> str | None:
     """A class of another file that a network is derived from."""
     for base in tree.bases(cls):
         of_torch = (tree.qualified(base) or "").startswith(("torch.nn.", "torch.distributions."))
-        known = of_torch or ast.unparse(base) in tree.classes
+        known = of_torch or unparse(base) in tree.classes
         if not known:
-            return ast.unparse(base)
+            return unparse(base)
     return None

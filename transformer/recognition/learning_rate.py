@@ -8,7 +8,7 @@ from transformer.dataflow.access import access
 from transformer.dataflow.name_lookups import NAMESPACES, is_vars_of_options
 from transformer.recognition.before_training import runs_before_training
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, walk
+from transformer.syntax.query import bind_arguments, calls_method, parameters, statements, unparse, walk
 from transformer.syntax.tree import Scope
 
 SEEING = NAMESPACES - {"sys", "importlib"} | {"inspect", "_getframe"}
@@ -82,7 +82,7 @@ class Uses:
 
     def _is_it(self, node: ast.expr) -> bool:
         """Whether an expression is the optimizer, and not a local of the same name in a function inside."""
-        if ast.unparse(node) != self._name:
+        if unparse(node) != self._name:
             return False
         root = node
         while isinstance(root, ast.Attribute):
@@ -208,8 +208,8 @@ class Uses:
                 self.obstacle = f"line {node.lineno} takes a parameter group by itself"
             return
         loop = parent if isinstance(parent, ast.For) else self._tree.parents.get(parent)
-        understood = isinstance(loop, ast.For) and members(loop, ast.unparse(node))
-        counted = isinstance(parent, ast.Call) and ast.unparse(parent.func) == "len"
+        understood = isinstance(loop, ast.For) and members(loop, unparse(node))
+        counted = isinstance(parent, ast.Call) and unparse(parent.func) == "len"
         if not understood and not counted:
             self.obstacle = f"line {node.lineno} uses its parameter groups in a way that is not understood"
 
@@ -231,7 +231,7 @@ class Uses:
 
     def _given(self, call: ast.Call, node: ast.expr) -> None:
         """The optimizer is an argument of a call."""
-        function, qualified = ast.unparse(call.func), self._tree.qualified(call.func) or ""
+        function, qualified = unparse(call.func), self._tree.qualified(call.func) or ""
         if qualified.startswith("torch."):
             return
         if function in SHOWING:
@@ -278,11 +278,9 @@ class Uses:
         """`for one in (optimizer, other):`."""
         assert isinstance(loop, ast.For)
         target = loop.target
-        loops = [
-            n for n in walk(self._scope) if isinstance(n, ast.For) and ast.unparse(n.target) == ast.unparse(target)
-        ]
+        loops = [n for n in walk(self._scope) if isinstance(n, ast.For) and unparse(n.target) == unparse(target)]
         written = all(isinstance(n.iter, (ast.Tuple, ast.List)) for n in loops)
-        bound = [s for s in statements(self._scope.body) if ast.unparse(target) in access(s).binds]
+        bound = [s for s in statements(self._scope.body) if unparse(target) in access(s).binds]
         if not isinstance(target, ast.Name) or loop.iter is not group or not written or len(bound) > len(loops):
             self._lost(group)
         else:
@@ -320,13 +318,13 @@ class Uses:
         self.scheduled = True
         stmt = self._tree.parents[call]
         if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and not isinstance(stmt.targets[0], ast.Tuple):
-            self._schedulers.add(ast.unparse(stmt.targets[0]))
+            self._schedulers.add(unparse(stmt.targets[0]))
         if self._seen or not isinstance(stmt, ast.Assign):
             if any(isinstance(n, ast.Attribute) and n.attr in ("get_last_lr", "get_lr") for n in self._tree.nodes):
                 self.obstacle = f"line {call.lineno} makes a scheduler whose rates may be read elsewhere"
 
     def _last_rate(self, node: ast.Call, func: ast.Attribute) -> None:
-        if ast.unparse(func.value) not in self._schedulers:
+        if unparse(func.value) not in self._schedulers:
             return
         parent = self._tree.parents[node]
         if isinstance(parent, ast.Subscript) and parent.value is node:
@@ -371,7 +369,7 @@ def changed_options(roles: Roles) -> ast.expr | None:
     for node in tree.nodes:
         if isinstance(node, (ast.For, ast.comprehension)) and _of_groups(node.iter, groups):
             counted = isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)
-            numbers = node.target.elts[:1] if counted and ast.unparse(node.iter).startswith("enumerate(") else []  # type: ignore[attr-defined]
+            numbers = node.target.elts[:1] if counted and unparse(node.iter).startswith("enumerate(") else []  # type: ignore[attr-defined]
             groups |= {n.id for n in walk(node.target) if isinstance(n, ast.Name) and n not in numbers}
         elif isinstance(node, ast.Assign) and _of_groups(node.value, {"param_groups"}) and not _is_entry(node.value):
             groups |= {t.id for t in node.targets if isinstance(t, ast.Name)}
@@ -398,7 +396,7 @@ def _of_groups(node: ast.expr, groups: set[str]) -> bool:
     """Whether an expression is made of parameter groups, by the names for them, and by no call but of a builtin."""
     while isinstance(node, ast.Subscript):
         node = node.value
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("enumerate", "zip", "list", "reversed"):
+    if isinstance(node, ast.Call) and unparse(node.func) in ("enumerate", "zip", "list", "reversed"):
         return any(_of_groups(a, groups) for a in node.args)
     return (isinstance(node, ast.Name) and node.id in groups) or (
         isinstance(node, ast.Attribute) and node.attr in groups
@@ -408,13 +406,13 @@ def _of_groups(node: ast.expr, groups: set[str]) -> bool:
 def members(loop: ast.For, groups: str) -> set[str]:
     """The loop's names for one parameter group: over the groups, enumerate(groups), or zip(groups, ...)."""
     iterable, target = loop.iter, loop.target
-    if ast.unparse(iterable) == groups:
-        return {ast.unparse(target)}
+    if unparse(iterable) == groups:
+        return {unparse(target)}
     if not isinstance(iterable, ast.Call) or not isinstance(target, ast.Tuple):
         return set()
-    args = [ast.unparse(a) for a in iterable.args]
-    if ast.unparse(iterable.func) == "enumerate" and args[:1] == [groups] and len(target.elts) == 2:
-        return {ast.unparse(target.elts[1])}
-    if ast.unparse(iterable.func) == "zip" and len(args) == len(target.elts):
-        return {ast.unparse(t) for t, a in zip(target.elts, args, strict=True) if a == groups}
+    args = [unparse(a) for a in iterable.args]
+    if unparse(iterable.func) == "enumerate" and args[:1] == [groups] and len(target.elts) == 2:
+        return {unparse(target.elts[1])}
+    if unparse(iterable.func) == "zip" and len(args) == len(target.elts):
+        return {unparse(t) for t, a in zip(target.elts, args, strict=True) if a == groups}
     return set()

@@ -5,33 +5,26 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 
 class Names:
     """All identifiers of a script. A fresh name is the wanted one, or the wanted one with a number."""
 
-    def __init__(self, nodes: Sequence[ast.AST]) -> None:
-        taken: set[str] = set()
-        read: set[str] = set()
-        methods = {m for c in nodes if isinstance(c, ast.ClassDef) for m in c.body}
-        for node in nodes:
-            if isinstance(node, ast.Name):
-                (read if isinstance(node.ctx, ast.Load) else taken).add(node.id)
-            elif isinstance(node, ast.expr) or node in methods:
-                continue  # a method is reached through an object only
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                taken.add(node.name)
-            elif isinstance(node, ast.arg):
-                taken.add(node.arg)
-            elif isinstance(node, ast.alias):
-                taken.add((node.asname or node.name).split(".")[0])
-            elif isinstance(node, (ast.Global, ast.Nonlocal)):
-                taken.update(node.names)
-            elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-                taken.add(node.name)
-            elif isinstance(node, ast.MatchMapping) and node.rest:
-                taken.add(node.rest)
+    def __init__(self, of_type: Mapping[type[ast.AST], Sequence[Any]]) -> None:
+        def of(*kinds: type[ast.AST]) -> Iterator[Any]:
+            return (node for kind in kinds for node in of_type.get(kind, ()))
+
+        methods = {m for c in of(ast.ClassDef) for m in c.body}  # they are reached through objects only
+        read = {n.id for n in of(ast.Name) if isinstance(n.ctx, ast.Load)}
+        taken: set[str] = {n.id for n in of(ast.Name) if not isinstance(n.ctx, ast.Load)}
+        taken |= {n.name for n in of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef) if n not in methods}
+        taken |= {n.arg for n in of(ast.arg)}
+        taken |= {(n.asname or n.name).split(".")[0] for n in of(ast.alias)}
+        taken |= {name for n in of(ast.Global, ast.Nonlocal) for name in n.names}
+        taken |= {n.name for n in of(ast.ExceptHandler, ast.MatchAs, ast.MatchStar) if n.name}
+        taken |= {n.rest for n in of(ast.MatchMapping) if n.rest}
         self.bound = frozenset(taken)
         """The names that the script gives to something, in whatever scope."""
         self._taken = taken | read

@@ -13,7 +13,16 @@ from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from transformer.syntax.names import Names
-from transformer.syntax.query import children, first_parameter, is_class_method, names_in, parameters, parse, walk
+from transformer.syntax.query import (
+    children,
+    first_parameter,
+    is_class_method,
+    names_in,
+    pairwise,
+    parameters,
+    parse,
+    walk,
+)
 
 Loop: TypeAlias = ast.For | ast.While
 Scope: TypeAlias = ast.Module | ast.FunctionDef
@@ -60,6 +69,21 @@ class Tree:
     def of(self, kind: type[N]) -> Sequence[N]:
         """The nodes of one type, in the order of `nodes`."""
         return self._of_type.get(kind, ())
+
+    @cached_property
+    def stores(self) -> dict[tuple[type[ast.AST], str], list[ast.Name | ast.Attribute]]:
+        """The names and the attributes that are bound or deleted, by their type and name."""
+        found: dict[tuple[type[ast.AST], str], list[ast.Name | ast.Attribute]] = {}
+        nodes: list[ast.Name | ast.Attribute] = [*self.of(ast.Name), *self.of(ast.Attribute)]
+        for node in nodes:
+            if not isinstance(node.ctx, ast.Load):
+                found.setdefault((type(node), node.id if isinstance(node, ast.Name) else node.attr), []).append(node)
+        return found
+
+    @cached_property
+    def assigned(self) -> dict[ast.expr, ast.expr]:
+        """Every target of an assignment with its value."""
+        return dict(pair for stmt in self.of(ast.Assign) for pair in pairwise(stmt))
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around `node`, innermost first."""
@@ -141,7 +165,7 @@ class Tree:
     @cached_property
     def names(self) -> Names:
         """Taken names, and fresh ones."""
-        return Names(self.nodes)
+        return Names(self._of_type)
 
     @cached_property
     def imports(self) -> dict[str, str]:

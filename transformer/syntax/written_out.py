@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 
+from transformer.syntax.query import unparse
 from transformer.syntax.tree import Tree
 
 
@@ -15,9 +16,9 @@ def written_out(tree: Tree) -> Counter[str]:
     for node in tree.of(ast.JoinedStr):
         for text, shown in zip(node.values, node.values[1:], strict=False):
             if isinstance(text, ast.Constant) and isinstance(shown, ast.FormattedValue):
-                expression = ast.unparse(shown.value)
-                if re.search(r"=\s*$", str(text.value)) and _bare(str(text.value)).endswith(_bare(expression) + "="):
-                    found[expression] += 1
+                before, expression = str(text.value), shown.value
+                if re.search(r"=\s*$", before) and _bare(before).endswith(_bare(unparse(expression)) + "="):
+                    found[unparse(expression)] += 1
     return found
 
 

@@ -38,7 +38,7 @@ class Memory:
     def __init__(self, roles: Roles, body: Sequence[ast.stmt]) -> None:
         self._roles, self._tree, self._body = roles, roles.tree, body
         self._tensors = roles.get(Tensors)
-        self._copied_into = set(find_allocations(roles))
+        self._copied_into = set(roles.get(find_allocations))
 
     # --- who else holds it -----------------------------------------------------------------------------------
 

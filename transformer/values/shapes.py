@@ -24,7 +24,7 @@ class Shapes:
     def __init__(self, roles: Roles) -> None:
         self._roles, self._tree = roles, roles.tree
         self._tensors = roles.get(Tensors)
-        self._allocations = find_allocations(roles)
+        self._allocations = roles.get(find_allocations)
         self._busy: set[tuple[str, ast.stmt]] = set()
 
     def rank(self, node: ast.expr) -> int | None:

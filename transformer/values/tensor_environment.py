@@ -33,7 +33,7 @@ def find_tensor_env(roles: Roles) -> str | None:
         same = isinstance(node, ast.Name) and node.id == observed.id
         return same and stmt in tensors.bindings(observed.id, roles.tree.statement(node))
 
-    stored = any(is_it(store.value) for buffer in find_buffers(roles) for store in buffer.stores)
+    stored = any(is_it(store.value) for buffer in roles.get(find_buffers) for store in buffer.stores)
     calls = [n for n in walk(roles.phases.collect) if isinstance(n, ast.Call) and tensors.produced(n)]
     given = any(is_it(argument) for call in calls for argument in call.args)
     return ast.unparse(step.func.value) if stored and given else None

@@ -219,7 +219,7 @@ def call_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> Only
 
 def advantages_to_inline(roles: Roles, calls: dict[ast.FunctionDef, OnlyCall]) -> OnlyCall | None:
     """The call of a function that estimates the advantages of what it is not given; None where there is none."""
-    buffers = set(find_allocations(roles))
+    buffers = set(roles.get(find_allocations))
     for only in calls.values():
         takes = only.receiver is not None or not buffers.isdisjoint(free_names(only.function))
         if takes and roles.phases.loop in roles.tree.loops_around(only.call) and _goes_back(only.function):

@@ -94,7 +94,7 @@ def apply(state: State) -> Rewrite:
         raise _without_buffers(roles, changed)
     tensors = roles.get(Tensors)
     reasons: dict[str, str] = {}
-    replaced = list(find_buffers(roles))
+    replaced = list(roles.get(find_buffers))
     while True:  # a buffer that stays may hold back others: those it is allocated like, or together with
         for buffer in replaced:
             shape = dimensions(roles, buffer.call)
@@ -137,7 +137,7 @@ def _without_buffers(roles: Roles, reason: str) -> Skip:
         if kept is not None and _is_kept_tensor(roles, kept.attr):
             text = ast.unparse(kept)
             return Skip(f"line {node.lineno} writes into {text}, an attribute: keep the buffers in plain variables")
-    return (NotNeeded if written.isdisjoint(find_allocations(roles)) else Skip)(reason)
+    return (NotNeeded if written.isdisjoint(roles.get(find_allocations)) else Skip)(reason)
 
 
 def _is_kept_tensor(roles: Roles, attribute: str) -> bool:
@@ -199,8 +199,8 @@ def _obstacle(
         return f"the value written on line {store.lineno} is not known to have an element per environment"
     bound = [
         n
-        for n in tree.nodes
-        if isinstance(n, ast.Name) and n.id == buffer.name and isinstance(n.ctx, ast.Store)
+        for n in tree.of(ast.Name)
+        if n.id == buffer.name and isinstance(n.ctx, ast.Store)
         if not isinstance(tree.parents[n], ast.AugAssign)  # which changes it in place, as it does an entry
     ]
     if sum(roles.is_ours(n) for n in bound) != 1:
@@ -234,7 +234,7 @@ def _has_rows_of_environments(roles: Roles, buffer: Buffer) -> bool:
     Where buffers differ in it, those are of another size that the environment is not made with.
     """
     width = dimensions(roles, buffer.call)[1:2]
-    widths = {tuple(dimensions(roles, b.call)[1:2]) for b in find_buffers(roles)} - {()}
+    widths = {tuple(dimensions(roles, b.call)[1:2]) for b in roles.get(find_buffers)} - {()}
     return not width or len(widths) < 2 or width[0].endswith("num_envs") or is_made_with(roles, width)
 
 
@@ -247,7 +247,7 @@ def _is_on_device(roles: Roles, stmt: ast.Assign, depth: int = 4) -> bool:
             return True
         if isinstance(node, ast.Call) and roles.tree.calls(node, "torch.zeros_like") and depth and node.args:
             like = node.args[0]
-            made = find_allocations(roles).get(like.id) if isinstance(like, ast.Name) else None
+            made = roles.get(find_allocations).get(like.id) if isinstance(like, ast.Name) else None
             if made is not None and _is_on_device(roles, made[0], depth - 1):
                 return True
     return False
@@ -290,11 +290,7 @@ def _uses(roles: Roles, buffer: Buffer, replaced: Sequence[Buffer]) -> list[ast.
     """Every use of a buffer but its store and the allocations that go."""
     ours = {n for s in buffer.stores for n in walk(s.target)}
     ours |= {n for b in replaced for n in walk(b.stmt)}
-    return [
-        n
-        for n in roles.tree.nodes
-        if isinstance(n, ast.Name) and n.id == buffer.name and n not in ours and roles.is_ours(n)
-    ]
+    return [n for n in roles.tree.of(ast.Name) if n.id == buffer.name and n not in ours and roles.is_ours(n)]
 
 
 def _read_back(roles: Roles, rollout: ast.For, buffer: Buffer, use: ast.Name) -> ast.Subscript | None:

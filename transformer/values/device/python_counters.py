@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from transformer.recognition.roles import Roles
-from transformer.syntax.query import pairwise, walk
+from transformer.syntax.query import pairwise, unparse, walk
 from transformer.syntax.tree import Tree
 
 
@@ -21,7 +21,7 @@ def counted(roles: Roles, function: ast.FunctionDef) -> tuple[int, str] | None:
             pairs = list(pairwise(node))
         for target, value in pairs:
             if isinstance(target, ast.Attribute) and target.attr in numbers and _mentions(value, target.attr):
-                return target.lineno, ast.unparse(target)
+                return target.lineno, unparse(target)
     return None
 
 
@@ -30,7 +30,7 @@ def _numbers(tree: Tree) -> Iterator[str]:
     for node in tree.nodes:
         if isinstance(node, ast.Assign):
             yield from (t.attr for t, v in pairwise(node) if isinstance(t, ast.Attribute) and _is_written(v))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) == 3:
+        elif isinstance(node, ast.Call) and unparse(node.func) == "getattr" and len(node.args) == 3:
             if isinstance(node.args[1], ast.Constant) and _is_written(node.args[2]):
                 yield str(node.args[1].value)
 
@@ -54,7 +54,7 @@ def _callable_in(roles: Roles, function: ast.FunctionDef) -> list[ast.FunctionDe
     functions = [f for f in functions if not _steps_environment(tree, f)]
     named = {n.id for n in walk(function) if isinstance(n, ast.Name)}
     made = [call for name in sorted(named) for _, v in roles.assignments(name) if (call := tree.constructor(v))]
-    classes = {c for call in made for c in tree.used_classes(tree.classes[ast.unparse(call.func)])}
+    classes = {c for call in made for c in tree.used_classes(tree.classes[unparse(call.func)])}
     return functions + [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef)]
 
 

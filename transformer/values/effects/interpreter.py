@@ -1,7 +1,8 @@
 """Runs a file in the abstract: what each expression may be, and what each statement reads, changes and keeps.
 
 Every function is run in the context of the calls that lead to it. The file is run again until nothing new is found, so
-that recursion and loops need no bound. Three rules make the answers err on the safe side:
+that recursion and loops need no bound; a statement only where what it read has changed. Three rules make the answers
+err on the safe side:
 
 - What is called and has no row among the facts is *unknown*: it gets hold of its arguments, and of all that can be
   reached through them; it may change all that anything unknown ever got hold of; functions among these may be called.
@@ -35,6 +36,7 @@ from transformer.values.effects.objects import (
     Heap,
     Thing,
     Things,
+    Turn,
     Variable,
 )
 
@@ -90,6 +92,7 @@ class Interpreter:
         self._frames: list[Frame] = []
         """All bodies that are run, in the order in which calls of them were found."""
         self._known: set[Frame] = set()
+        self._turns: dict[Frame, dict[ast.AST, Turn]] = {}
         self.reads: set[tuple[Variable, Owner]] = set()
         """The variables that are read, each with the scope whose code reads it."""
         self._steps = frozenset(roles.env_steps)
@@ -103,6 +106,7 @@ class Interpreter:
 
     def _run_until_nothing_is_new(self) -> None:
         for self._all_is_known in (False, True):  # what nothing has been found for yet may still be found
+            self._turns.clear()
             version = -1
             while version != self.heap.version and not self.gave_up:
                 version = self.heap.version
@@ -125,8 +129,8 @@ class Interpreter:
             yield thing
         elif thing.kind == "instance":
             for cls in self._classes(thing.of[0]):
-                for name in sorted(self.heap.attributes.get(cls, ())):
-                    for member in sorted(self.heap.held[cls, name], key=in_order):
+                for _, held in sorted(self.heap.holds(cls).items()):
+                    for member in sorted(held, key=in_order):
                         if member.kind == "function":
                             yield self.heap.thing("bound", of=(member, thing))
 
@@ -157,6 +161,28 @@ class Interpreter:
 
     def _run(self, stmt: ast.stmt) -> None:
         """Run a statement and the blocks inside it."""
+        if self._begins(stmt):
+            self._run_head(stmt)
+            self.heap.turn = None
+        elif self.heap.turn is not None:  # in a class
+            self._run_head(stmt)
+        if not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for name in ("body", "orelse", "finalbody"):
+                self._run_block(getattr(stmt, name, []))
+            for part in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
+                self._run_block(part.body)
+
+    def _begins(self, node: ast.AST) -> bool:
+        """Whether a statement's turn begins: it is in none, and may find something new."""
+        if self.heap.turn is not None:
+            return False
+        turn = self._turns.setdefault(self._frame, {}).setdefault(node, Turn())
+        if not turn.done:
+            turn.done, self.heap.turn = True, turn
+        return self.heap.turn is not None
+
+    def _run_head(self, stmt: ast.stmt) -> None:
+        """Run what a statement consists of but for its blocks; a class with its body."""
         if isinstance(stmt, ast.Assign):
             for target, value in pairwise(stmt):
                 self._bind(target, self._of(value), value)
@@ -203,11 +229,6 @@ class Interpreter:
                 self._of(handler.type)
             if handler.name:
                 self._set(handler.name, frozenset([UNKNOWN]), handler)
-        if not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for name in ("body", "orelse", "finalbody"):
-                self._run_block(getattr(stmt, name, []))
-            for part in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
-                self._run_block(part.body)
 
     def _augment(self, stmt: ast.AugAssign) -> None:
         target = stmt.target
@@ -229,6 +250,7 @@ class Interpreter:
         if not things <= held:
             held |= things
             self.heap.version += 1
+            self.heap.changed(self._frame)
 
     def _match(self, pattern: ast.pattern, subject: Things) -> None:
         for part in ast.walk(pattern):
@@ -858,6 +880,7 @@ class Interpreter:
                 calls.add(frame)
                 self.heap.version += 1
         self._found(frame)
+        self.heap.read(frame)
         returned = frozenset(self._returned.get(frame, ()))
         if _yields(definition):
             made = self.heap.thing("iterator", definition, context)
@@ -921,8 +944,9 @@ class Interpreter:
         body = frame.owner.body  # type: ignore[union-attr]
         if isinstance(body, list):
             self._run_block(body)
-        else:
+        elif self._begins(body):
             self._give_back(self._of(body))
+            self.heap.turn = None
 
     def _instantiate(
         self, cls: Thing, given: list[Things], named: dict[str, Things], node: ast.AST, spread: Things
@@ -1164,10 +1188,10 @@ class Interpreter:
         sources = {t for t in given | named.get(SPREAD, NOTHING) for t in (t, *self.heap.get((t, SPREAD)))}
         for source in sorted(sources, key=in_order):
             if source.name == NAMESPACE:
-                held = {a: self.heap.held[source.of[0], a] for a in self.heap.attributes.get(source.of[0], ())}
+                held = self.heap.holds(source.of[0])
             else:
-                places = [a for a in self.heap.attributes.get(source, ()) if a.startswith(NAMED)]
-                held = {a.removeprefix(NAMED): self.heap.held[source, a] for a in places}
+                named_ones = [(a, t) for a, t in self.heap.holds(source).items() if a.startswith(NAMED)]
+                held = {a.removeprefix(NAMED): things for a, things in named_ones}
                 spread = [v for s in self.heap.get((source, SPREAD)) for v in self._items(frozenset([s]), node)]
                 known = {t for things in held.values() for t in things} | {*spread}
                 held[EVERY] = self._items(frozenset([source]), node) - known
@@ -1268,8 +1292,8 @@ class Interpreter:
                 )
         for thing in sorted(originals, key=in_order):
             if copies[thing] is not thing:
-                for name in self.heap.attributes.get(thing, ()):
-                    self.heap.put((copies[thing], name), [copies[t] for t in self.heap.held[thing, name]], node)
+                for name, held in self.heap.holds(thing).items():
+                    self.heap.put((copies[thing], name), [copies[t] for t in held], node)
         for thing in things:
             found.add(copies[thing])
         return frozenset(found)
@@ -1281,8 +1305,8 @@ class Interpreter:
                 found.add(thing)
                 continue
             made = self.heap.thing(thing.kind, node, self._frame.context, thing.name, thing.of)
-            for name in self.heap.attributes.get(thing, ()):
-                self.heap.put((made, name), self.heap.held[thing, name], node)
+            for name, held in self.heap.holds(thing).items():
+                self.heap.put((made, name), held, node)
             found |= {made} | ({thing} if thing.kind in ("made", *MEMORY) else set())
         return frozenset(found)
 
@@ -1310,6 +1334,7 @@ class Interpreter:
         if name in ("print", "str", "repr", "format", "len", "bool", "int", "float"):
             self._special(arguments, ("__str__", "__repr__", "__len__", "__bool__", "__int__", "__float__"), [], node)
         if name == "globals" or name == "locals" or (name == "vars" and not given):
+            self.heap.read(Variable)
             for variable in [v for v in self.heap.held if isinstance(v, Variable)]:
                 if name == "globals" and variable.owner is not self._tree.root:
                     continue
@@ -1402,6 +1427,7 @@ class Interpreter:
         if last != "Sequential" or not isinstance(call, ast.Call) or layer in around:
             return False
         around |= {layer}
+        self.heap.read((layer, INSIDE))  # all of them
         inside = [self.values.get((a, layer.context), NOTHING) for a in call.args if not isinstance(a, ast.Starred)]
         return any(
             things and all(t.kind == "made" and self._computes_anew(t, around) for t in things) for things in inside

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias, cast
 
@@ -69,6 +69,13 @@ Place: TypeAlias = "Variable | tuple[Thing, str]"
 """What can hold an object: a variable, or an attribute of another object (ITEMS of a container)."""
 
 
+class Turn:
+    """One statement in one context, as it was run last."""
+
+    done = False
+    """Whether nothing that it read has changed since: run again, it would do nothing that it has not done."""
+
+
 @dataclass
 class Heap:
     """What each place may hold. It only grows."""
@@ -79,6 +86,9 @@ class Heap:
     attributes: dict[Thing, set[str]] = field(default_factory=dict)
     version: int = 0
     """Changes whenever something new is found."""
+    turn: Turn | None = None
+    """The statement that is run, which is told when what it reads changes."""
+    _readers: dict[Hashable, set[Turn]] = field(default_factory=dict)
     _made: dict[tuple[object, ...], Thing] = field(default_factory=dict)
 
     def thing(
@@ -96,6 +106,20 @@ class Heap:
         """All that is made at a node in one context."""
         return frozenset(t for t in self._made.values() if t.node is node and t.context == context)
 
+    def read(self, what: Hashable) -> None:
+        """The statement that is run reads a place, all attributes of a thing, or what is not kept in the heap."""
+        if self.turn is not None:
+            readers = self._readers.get(what)
+            if readers is None:
+                self._readers[what] = {self.turn}
+            else:
+                readers.add(self.turn)
+
+    def changed(self, what: Hashable) -> None:
+        """Statements that read this are run again."""
+        for turn in self._readers.pop(what, ()):
+            turn.done = False
+
     def put(self, place: Place, things: Iterable[Thing], node: ast.AST | None = None) -> None:
         """A place may hold these, too."""
         if not isinstance(place, Variable) and place[0].name == NAMESPACE:
@@ -105,29 +129,40 @@ class Heap:
             held = self.held[place] = NOTHING
             if not isinstance(place, Variable):
                 self.attributes.setdefault(place[0], set()).add(place[1])
+            self.changed(Variable if isinstance(place, Variable) else place[0])
         new = {thing for thing in things if thing not in held}
         if new:
             self.held[place] = held | new  # a new set, so that it need not be copied where it is read
             self.since.update(((place, thing), node) for thing in new)
             self.version += len(new)
+            self.changed(place)
+            if not isinstance(place, Variable):
+                self.changed(place[0])
 
     def get(self, place: Place) -> Things:
         """What a place may hold."""
         if not isinstance(place, Variable) and place[0].name == NAMESPACE:
             return self.attribute(place[0].of[0], EVERY) if place[1] == ITEMS else NOTHING
+        self.read(place)
         return self.held.get(place, NOTHING)
+
+    def holds(self, thing: Thing) -> dict[str, Things]:
+        """What each attribute of a thing may be."""
+        self.read(thing)
+        return {name: self.held[thing, name] for name in self.attributes.get(thing, ())}
 
     def attribute(self, thing: Thing, name: str) -> Things:
         """What an attribute of a thing may be."""
         if thing.name == NAMESPACE:
             return NOTHING  # those of the object are its items
         if name == EVERY:
-            return frozenset(t for a in self.attributes.get(thing, ()) for t in self.held[thing, a])
+            return frozenset(t for held in self.holds(thing).values() for t in held)
         any_of_them = self.get((thing, EVERY))
         return self.get((thing, name)) | any_of_them if any_of_them else self.get((thing, name))
 
     def below(self, thing: Thing, but: str = "") -> Iterator[Thing]:
         """What a thing holds directly, but for one attribute, and what it is of."""
+        self.read(thing)
         for name in self.attributes.get(thing, ()):
             if name != but:
                 yield from self.held[thing, name]

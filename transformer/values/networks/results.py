@@ -15,7 +15,6 @@ from transformer.syntax.query import (
     calls_method,
     children,
     first_parameter,
-    pairwise,
     parameters,
     statements,
     unparse,
@@ -41,10 +40,9 @@ def loss_called(tree: Tree, func: ast.expr) -> str:
     """
     if not isinstance(func, (ast.Name, ast.Attribute)):
         return ""
-    kind, name = type(func), func.id if isinstance(func, ast.Name) else func.attr
-    same = [n for n in tree.of(kind) if (n.id if isinstance(n, ast.Name) else n.attr) == name]
-    stores = [n for n in same if not isinstance(n.ctx, ast.Load)]
-    values = [v for stmt in tree.of(ast.Assign) for target, v in pairwise(stmt) if target in stores]
+    name = func.id if isinstance(func, ast.Name) else func.attr
+    stores = tree.stores.get((type(func), name), ())
+    values = [tree.assigned[target] for target in stores if target in tree.assigned]
     given = isinstance(func, ast.Name) and any(a.arg == name for a in tree.of(ast.arg))
     if given or not stores or len(values) != len(stores) or tree.methods(name):
         return ""

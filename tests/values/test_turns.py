@@ -1,0 +1,80 @@
+"""A statement is run again only where what it read has changed: no more is found where all are, again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import golden
+import pytest
+from tiers import slow_but_each
+
+from transformer.recognition.roles import Roles
+from transformer.state import State
+from transformer.values.effects.interpreter import Interpreter
+from transformer.values.effects.objects import Thing, Turn, Variable
+
+SCRIPTS = [*sorted(golden.CONVERTED.glob("*.py")), *sorted(golden.FIXTURES.glob("*.py"))]
+
+LATE = {
+    "a name": ("first = [lambda: name][0]()", "global name\nname = torch.zeros(1)"),
+    "a name among all": ("names = globals()", "global name\nname = 1"),
+    "an attribute of any name": ("read = getattr(options, key)", "vars(options)[key] = key"),
+    "what a copy holds": ("copied = copy.copy(box)", "box.append(torch.zeros(1))"),
+    "what a deep copy holds": ("copied = copy.deepcopy([box])", "box.append([torch.zeros(1)])"),
+    "what a pattern takes apart": ("match box:\n    case [x]:\n        pass", "box.append(torch.zeros(1))"),
+    "what is inside": ("model = nn.Sequential(box[0])(key)", "box.append(nn.Identity())"),
+}
+"""A statement, and what changes what it reads."""
+AROUND = """\
+import copy
+import torch
+from torch import nn
+
+key, options, box = torch.ones(1), nn.Linear(1, 1), [nn.Linear(1, 1)]
+
+
+def around():
+    def late():
+        {late}
+
+    [][0](late)
+
+
+{statement}
+around()
+"""
+"""What changes it is called by unknown code, which is the last to be known."""
+
+
+def found(roles: Roles) -> list[object]:
+    """What running a script in the abstract finds."""
+
+    def of(thing: Thing | None) -> object:
+        return thing and (thing.kind, thing.node, thing.context, thing.name, *map(of, thing.of))
+
+    run = Interpreter(roles)
+    places = ((p if isinstance(p, Variable) else (of(p[0]), p[1]), things) for p, things in run.heap.held.items())
+    return [
+        {place: {*map(of, things)} for place, things in places},
+        {place: {*map(of, things)} for place, things in run.values.items()},
+        {(f, n): {(of(e.thing), *e[:1], *e[2:]) for e in es} for f, by in run.effects.items() for n, es in by.items()},
+        run.calls,
+    ]
+
+
+def check(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    roles = State.first(source, 120).roles
+    once = found(roles)
+    with monkeypatch.context() as patched:
+        patched.setattr(Turn, "done", property(lambda self: False, lambda self, value: None))
+        assert once == found(roles)
+
+
+@pytest.mark.parametrize("file", slow_but_each(12, SCRIPTS), ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_no_more_is_found_where_all_are_run_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(file.read_text(encoding="utf-8"), monkeypatch)
+
+
+@pytest.mark.parametrize(("statement", "late"), LATE.values(), ids=LATE.keys())
+def test_what_is_found_last(statement: str, late: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(AROUND.format(statement=statement, late=late.replace("\n", "\n        ")), monkeypatch)
