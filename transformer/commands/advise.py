@@ -14,6 +14,7 @@ from transformer.advise import engine
 from transformer.advise.base import Finding
 from transformer.advise.rules import RULES
 from transformer.commands.convert import SCRIPT
+from transformer.commands.pages import linked
 from transformer.commands.report import diagnostic_as_json, pointed, print_diagnostics, print_line, screen
 from transformer.conversion.of_file import STDIN, read_script
 from transformer.recognition.refusals import Unconvertible
@@ -154,7 +155,7 @@ def print_unread(console: Console, results: Sequence[Advised]) -> None:
 
 def _print_finding(console: Console, result: Advised, finding: Finding) -> None:
     rule = BY_CODE[finding.code]
-    style = "yellow" if rule.weight == "costly" else "cyan"
+    style = linked(console, f"advise#{rule.code.lower()}", "yellow" if rule.weight == "costly" else "cyan")
     print_line(
         console, f"{result.script}:{finding.line}:{finding.column}: ", (finding.code, style), f" {finding.message}"
     )

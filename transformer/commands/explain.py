@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from transformer.advise import RULES
+from transformer.commands.pages import linked
 from transformer.commands.report import screen
 from transformer.conversion import pipeline
 from transformer.conversion.together import ONE_FILE
@@ -77,7 +78,8 @@ def flag(option: str) -> str:
 def _explain_transform(console: Console, info: TransformInfo) -> None:
     from rich.text import Text
 
-    console.print(Text.assemble((info.name, "bold"), f": {info.summary}"))
+    style = "bold" if info is ONE_FILE else linked(console, f"transforms/{info.name}", "bold")
+    console.print(Text.assemble((info.name, style), f": {info.summary}"))
     console.print(Text(f"\n{info.safety}"))
     console.print(Text(f"\nApplies {info.applies}."))
     if info.regroups:
@@ -105,7 +107,9 @@ def _print_examples(console: Console, examples: Iterable[tuple[str, str]]) -> No
 def _explain_code(console: Console, code: Code) -> None:
     from rich.text import Text
 
-    console.print(Text.assemble((code.code, "bold"), f" ({code.severity}): {code.title}"))
+    console.print(
+        Text.assemble((code.code, linked(console, f"codes/{code.code}", "bold")), f" ({code.severity}): {code.title}")
+    )
     console.print(Text(f"\n{code.reason}"))
     console.print(Text.assemble("\n", ("What to do: ", "bold"), code.advice))
 
@@ -113,7 +117,8 @@ def _explain_code(console: Console, code: Code) -> None:
 def _explain_rule(console: Console, rule: Rule) -> None:
     from rich.text import Text
 
-    console.print(Text.assemble((rule.code, "bold"), f" ({rule.weight}): {rule.title}"))
+    style = linked(console, f"advise#{rule.code.lower()}", "bold")
+    console.print(Text.assemble((rule.code, style), f" ({rule.weight}): {rule.title}"))
     console.print(Text(f"\n{rule.reason}"))
     console.print(Text.assemble("\n", ("Instead: ", "bold"), rule.instead))
     _print_examples(console, (("Costs time", rule.bad[0].code), ("Instead", rule.good[0].code)))

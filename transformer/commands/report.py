@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from transformer.commands.pages import linked
 from transformer.conversion.of_files import not_looked_into
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
+from transformer.conversion.together import ONE_FILE
 from transformer.conversion.told import depending, left_as_it_was, warnings_told
 from transformer.diff.compare import Stats, compare
 from transformer.recognition.arguments import cuda_arguments
@@ -260,7 +262,7 @@ def print_diagnostics(console: Console, script: str, diagnostics: Sequence[Diagn
         source: the script's text; its lines are not shown where it is empty.
     """
     for d in diagnostics:
-        style = "red" if d.severity == "error" else "yellow"
+        style = linked(console, f"codes/{d.code}", "red" if d.severity == "error" else "yellow")
         print_line(console, f"{d.file or script}:{d.line}:{d.column}: ", (d.code, style), f" {d.message}")
         found = _shown(d, source)
         for line in pointed(found) if found else ():
@@ -343,7 +345,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
     shown = {name for one in held for name in one.names}
     for step in result.conversion.steps:
         outcome, reason = describe(step)
-        name = f"  {step.transform.name}"
+        name = _named(console, step.transform.name)
         if isinstance(step.outcome, Applied):
             did = step.transform.summary if verbose else step.brief
             applied.append((name, _lines(_stats(step)), _told(did, step.outcome.lesser_notes)))
@@ -355,7 +357,7 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
             rest.append((name, Text(reason, "dim")))
     for one in held:
         code = [line for found in one.places for line in pointed(found)]
-        left.append((f"  {', '.join(one.names)}", _told(one.reason, (*code, one.costs))))
+        left.append((_named(console, *one.names), _told(one.reason, (*code, one.costs))))
     others = [] if verbose else depending(result.conversion)
     print_rows(console, applied)
     if left:
@@ -369,6 +371,14 @@ def _print_steps(console: Console, result: Result, *, verbose: bool) -> None:
         counts = filter(None, (unneeded and f"{len(unneeded)} not needed here", others and building))
         more = "-v says why, `lean-convert explain NAME` what each does"
         print_line(console, (f"{', '.join(map(str, counts))}; {more}", "dim"))
+
+
+def _named(console: Console, *names: str) -> Text:
+    """Names of transforms, each with a link to its page."""
+    from rich.text import Text
+
+    pages = {name: "" if name == ONE_FILE.name else linked(console, f"transforms/{name}") for name in names}
+    return Text("  ") + Text(", ").join(Text(name, page) for name, page in pages.items())
 
 
 def _told(what: str, more: Iterable[str | Text]) -> Text:
