@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from transformer import cli
 
 FIXTURE = Path(__file__).parent.parent.parent / "fixtures" / "one_step_per_turn.py"
 PLAIN = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")} | {"TERM": "xterm"}
 
 
-@pytest.mark.parametrize(
+ALL = pytest.mark.parametrize(
     ("variables", "options", "colored"),
     [
         ({}, (), False),
@@ -22,22 +25,38 @@ PLAIN = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COL
         ({"NO_COLOR": "1"}, ("--color",), True),
     ],
 )
-@pytest.mark.parametrize(
-    "command", [("advise",), pytest.param(("diff", "--stat"), marks=pytest.mark.slow)], ids=" ".join
-)
+COMMANDS = pytest.mark.parametrize("command", [("advise",), ("diff", "--stat")], ids=" ".join)
+
+
+@ALL
+@COMMANDS
 def test_colors(command: tuple[str, ...], variables: dict[str, str], options: tuple[str, ...], colored: bool) -> None:
-    check(command, variables, options, colored)
+    runner = CliRunner(env={"NO_COLOR": None, "FORCE_COLOR": None, "TERM": "xterm", **variables})
+    check(runner.invoke(cli.main, [*command, str(FIXTURE), *options], color=True).stdout, colored)
 
 
-@pytest.mark.parametrize(("options", "colored"), [((), False), (("--color",), True)])
-def test_colors_of_another_command(options: tuple[str, ...], colored: bool) -> None:
-    check(("diff", "--stat"), {}, options, colored)
+@pytest.mark.slow
+@ALL
+@COMMANDS
+def test_colors_of_processes(
+    command: tuple[str, ...], variables: dict[str, str], options: tuple[str, ...], colored: bool
+) -> None:
+    in_a_process(command, variables, options, colored)
 
 
-def check(command: tuple[str, ...], variables: dict[str, str], options: tuple[str, ...], colored: bool) -> None:
+@pytest.mark.parametrize(("variables", "colored"), [({}, False), ({"FORCE_COLOR": "1"}, True)])
+def test_colors_of_a_process(variables: dict[str, str], colored: bool) -> None:
+    in_a_process(("advise",), variables, (), colored)
+
+
+def in_a_process(command: tuple[str, ...], variables: dict[str, str], options: tuple[str, ...], colored: bool) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "transformer", *command, str(FIXTURE), *options],
         env={**PLAIN, **variables}, stdout=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
-    assert done.stdout
-    assert ("\x1b[3" in done.stdout) == colored  # 30 to 37 are colors; bold and dim are none
+    check(done.stdout, colored)
+
+
+def check(printed: str, colored: bool) -> None:
+    assert printed
+    assert ("\x1b[3" in printed) == colored  # 30 to 37 are colors; bold and dim are none

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import golden
 import pytest
+from click.testing import CliRunner
 
+from transformer import cli
 from transformer.syntax import header
 
 FIXTURE = golden.FIXTURES / "in_main.py"
@@ -63,9 +65,9 @@ def test_carriage_returns_and_byte_order_mark_are_kept(tmp_path: Path) -> None:
 def test_what_cannot_be_converted(tmp_path: Path, content: bytes, code: str) -> None:
     script, out = tmp_path / "script.py", tmp_path / "out.py"
     script.write_bytes(content)
-    result = lean_convert(script, "-o", out)
-    errors = result.stderr.decode()
-    assert result.returncode == 1
+    result = CliRunner().invoke(cli.main, ["convert", str(script), "-o", str(out)])
+    errors = result.stderr
+    assert result.exit_code == 1
     assert f" {code} " in errors
     assert errors.startswith(f"{script}:")
     assert "Traceback" not in errors
