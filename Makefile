@@ -19,7 +19,7 @@ JOBS ?= 2
 RUNS ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-slow test-gpu test-null-cuda test-processors test-versions test-browser screenshots lint golden docs site fuzz hostile mutants kill bench bench-speed waits family wild strangers wild-speed clean
+.PHONY: help setup demo check test test-slow test-gpu test-null-cuda test-processors test-versions test-everywhere test-browser screenshots lint golden docs site fuzz hostile mutants kill bench bench-speed waits family wild strangers wild-speed clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -72,6 +72,10 @@ $(VENV_CUDA)/.installed: pyproject.toml setup.py
 
 test-versions: $(STAMP) ## quick equality on Python 3.10 to 3.13, torch 2.11 to the newest, gymnasium 0.29 and 1 (20 GB in VERSIONS=folder)
 	$(BIN)/python tests/tools/versions.py $(VERSIONS)
+
+test-everywhere: $(STAMP) ## `make test` as on a processor without AVX, on Python 3.10 and 3.13, with the newest torch (four times its time; 20 GB)
+	ATEN_CPU_CAPABILITY=default $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" || failed=yes; \
+	  $(BIN)/python tests/tools/versions.py --whole $(VERSIONS) && test -z "$$failed"
 
 # torch decides by the processor it finds which instructions it computes with, unless it is told; avx2 needs one that has it
 test-processors: $(STAMP) ## the equality tests with the instructions of other processors; WHEEL=, CLEANRL= for the family too (hours)

@@ -1,19 +1,22 @@
 """Prove that a conversion is equal with old and new versions of what it runs on: `make test-versions`.
 
-    python tests/tools/versions.py FOLDER [--only PYTHON]...
+    python tests/tools/versions.py FOLDER [--only PYTHON]... [--whole]
 
 For each row a virtual environment is made in FOLDER, or brought up to date, and the quick equality tests are run in it:
 original and converted fixtures against each other, flags off, on the emulated CUDA device too, and a compiled policy's
-draws against the eager one's. The versions that were seen are printed at the end.
+draws against the eager one's. With `--whole` all quick tests are run, and with the oldest Python, the newest, and the
+newest torch alone. The versions that were seen are printed at the end.
 
 `python3.10` to `python3.13` must start: with pyenv, name several in PYENV_VERSION, a colon in between.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +31,7 @@ TESTS = (
     "tests/verify/test_emulated.py",
     "tests/verify/test_emulated_cuda.py",
 )
+WHOLE = ("-n", "2", "--dist", "worksteal", "tests")
 SHOWN = ("torch", "tensordict", "gymnasium", "gym", "envpool", "numpy")
 CLASSIC = ("gymnasium[mujoco]==0.29.1", "mujoco>=2.3.3,<3.4")
 """What cleanrl's scripts were written for; envpool 0.9.0 has no build for Python 3.10."""
@@ -52,9 +56,14 @@ ROWS = (
     Row("3.13", "torch", NEWEST),
 )
 """The oldest and the newest of each; without a number, the newest that installs."""
+FOR_WHOLE = (
+    Row("3.10", "torch==2.13.*", CLASSIC),
+    Row("3.11", "torch", (*CLASSIC, "envpool==0.9.0")),
+    Row("3.13", "torch==2.13.*", NEWEST),
+)
 
 
-def prove(row: Row, folder: Path) -> dict[str, str]:
+def prove(row: Row, folder: Path, tests: Sequence[str]) -> dict[str, str]:
     """Make or update a row's environment and run the tests in it.
 
     Returns:
@@ -70,28 +79,32 @@ def prove(row: Row, folder: Path) -> dict[str, str]:
     install = [python, "-m", "pip", "install", "--quiet", "--upgrade"]
     subprocess.run([*install, "pip"], check=True)  # the one that comes with Python 3.10 does not find its way
     subprocess.run([*install, row.torch], check=True)  # by itself, so that nothing chooses another one
-    subprocess.run([*install, row.torch, "-e", f"{ROOT}[run]", *BESIDE, *row.environments], check=True)
+    extras = "run,plots,test" if tests == WHOLE else "run"
+    subprocess.run([*install, row.torch, "-e", f"{ROOT}[{extras}]", *BESIDE, *row.environments], check=True)
     listed = subprocess.run(
         [python, "-m", "pip", "list", "--format=freeze"], stdout=subprocess.PIPE, text=True, check=True
     )
     versions = dict(line.split("==") for line in listed.stdout.split())
-    command = [python, "-m", "pytest", "-q", "-m", "not slow and not gpu", "-p", "no:cacheprovider", *TESTS]
-    tests = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    click.echo(tests.stdout)
+    cache = ("-o", f"cache_dir={place / '.pytest_cache'}")
+    command = [python, "-m", "pytest", "-q", "-m", "not slow and not gpu", *cache, *tests]
+    variables = {**os.environ, "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True, check=False)
+    click.echo(done.stdout)
     exact = subprocess.run([python, "--version"], stdout=subprocess.PIPE, text=True, check=True)
-    seen = re.sub(r" in .*", "", tests.stdout.strip().splitlines()[-1]).strip("= ")
+    seen = re.sub(r" in .*", "", done.stdout.strip().splitlines()[-1]).strip("= ")
     return {"Python": exact.stdout.split()[1], **{name: versions.get(name, "none") for name in SHOWN}, "tests": seen}
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--only", multiple=True, metavar="PYTHON", help="Rows of this Python alone; may be repeated.")
-def main(folder: Path, only: tuple[str, ...]) -> None:
+@click.option("--whole", is_flag=True, help="Run all quick tests, with few versions.")
+def main(folder: Path, only: tuple[str, ...], whole: bool) -> None:
     """Prove each row, and print what was seen."""
     folder.mkdir(parents=True, exist_ok=True)
     found = []
-    for row in (r for r in ROWS if not only or r.python in only):
-        found.append(prove(row, folder.absolute()))
+    for row in (r for r in (FOR_WHOLE if whole else ROWS) if not only or r.python in only):
+        found.append(prove(row, folder.absolute(), WHOLE if whole else TESTS))
         click.echo(found[-1])
     columns = list(found[0])
     for line in (columns, ["-"] * len(columns), *(list(seen.values()) for seen in found)):
