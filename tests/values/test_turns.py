@@ -19,6 +19,8 @@ LATE = {
     "a name": ("first = [lambda: name][0]()", "global name\nname = torch.zeros(1)"),
     "a name among all": ("names = globals()", "global name\nname = 1"),
     "an attribute of any name": ("read = getattr(options, key)", "vars(options)[key] = key"),
+    "what is around": ("two = [once(key), once(box)]\nfor one in two:\n    one()", "two.append(once(options))"),
+    "what is around that": ("two = [twice(key)]\nfor one in two:\n    one()()", "two.append(twice(options))"),
     "what a copy holds": ("copied = copy.copy(box)", "box.append(torch.zeros(1))"),
     "what a deep copy holds": ("copied = copy.deepcopy([box])", "box.append([torch.zeros(1)])"),
     "what a pattern takes apart": ("match box:\n    case [x]:\n        pass", "box.append(torch.zeros(1))"),
@@ -29,6 +31,15 @@ AROUND = """\
 import copy
 import torch
 from torch import nn
+
+
+def once(x):
+    return lambda: x
+
+
+def twice(x):
+    return lambda: lambda: x
+
 
 key, options, box = torch.ones(1), nn.Linear(1, 1), [nn.Linear(1, 1)]
 

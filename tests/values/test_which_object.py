@@ -126,6 +126,15 @@ def test_modules_and_tensors() -> None:
     assert not world.is_module(call_of(tree, "agent.train()").value)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("order", ["agent, other", "other, agent"])
+@pytest.mark.parametrize("made", ["def give(): return x\n    return give", "return lambda: x"])
+def test_what_functions_made_in_several_places_have_around_them(made: str, order: str) -> None:
+    several = ", ".join(f"once({name})" for name in order.split(", "))
+    tree, world = world_of(below=f"def once(x):\n    {made}\nfor one in [{several}]:\n    held = one()\nheld.train()")
+    held = call_of(tree, "held.train()").value  # type: ignore[attr-defined]
+    assert {t.of[0].node for t in world.of(held)} == {tree.classes["Agent"], tree.classes["Other"]}
+
+
 def test_what_a_library_makes() -> None:
     _, below = (
         "",

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from transformer.dataflow.variables import Owner, Variables
 from transformer.facts import libraries, python, torch_api
@@ -39,6 +39,8 @@ from transformer.values.effects.objects import (
     Turn,
     Variable,
 )
+
+K = TypeVar("K", bound=Hashable)
 
 MOST = 60_000
 """Where more is found than this, the run ends and nothing is known: scripts have some thousands."""
@@ -82,9 +84,9 @@ class Interpreter:
         self.values: dict[tuple[ast.AST, Context], Things] = {}
         """What each expression may be, by context."""
         self._returned: dict[Frame, set[Thing]] = {}
-        self._made_in: dict[Frame, dict[Owner, Context]] = {}
+        self._made_in: dict[Frame, dict[Owner, tuple[Context, ...]]] = {}
         """Of each function, by where it was made: the contexts of the scopes around it."""
-        self._outer: dict[tuple[Frame, Owner], Context] = {}
+        self._outer: dict[tuple[Frame, Owner], tuple[Context, ...]] = {}
         """Of each frame: the contexts of the scopes around its function."""
         self._all_is_known = False
         self.gave_up = False
@@ -268,37 +270,39 @@ class Interpreter:
 
     # --- names and targets -----------------------------------------------------------------------------------
 
-    def _context_of(self, owner: Owner) -> Context:
-        """The context of a scope's variables, as the running code sees them."""
+    def _contexts_of(self, owner: Owner) -> tuple[Context, ...]:
+        """The contexts of a scope's variables, as the running code sees them: of functions made in several, all."""
         if owner is self._tree.root or isinstance(owner, ast.ClassDef):
-            return ()
+            return ((),)
         if isinstance(owner, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) or owner is self._frame.owner:
-            return self._frame.context
-        return self._outer.get((self._frame, owner), ())
+            return (self._frame.context,)
+        self.heap.read((self._frame, owner))
+        return self._outer.get((self._frame, owner), ((),))
 
-    def _variable(self, name: str) -> Variable | None:
-        owner = self.variables.owner(name, self._scope)
-        return None if owner is None else Variable(owner, self._context_of(owner), name)
+    def _variables(self, owner: Owner, name: str) -> list[Variable]:
+        return [Variable(owner, context, name) for context in self._contexts_of(owner)]
 
     def _set(self, name: str, things: Things, node: ast.AST) -> None:
-        variable = self._variable(name)
-        assert variable is not None, name
-        if isinstance(variable.owner, ast.ClassDef):
-            self.heap.put((self._class(variable.owner), name), things, node)
+        owner = self.variables.owner(name, self._scope)
+        assert owner is not None, name
+        if isinstance(owner, ast.ClassDef):
+            self.heap.put((self._class(owner), name), things, node)
             return
-        self._effect(node, Effect("binds", None, name, variable))
-        self.heap.put(variable, things, node)
+        for variable in self._variables(owner, name):
+            self._effect(node, Effect("binds", None, name, variable))
+            self.heap.put(variable, things, node)
 
     def _load_name(self, node: ast.Name) -> Things:
-        variable = self._variable(node.id)
-        if variable is None:
+        owner = self.variables.owner(node.id, self._scope)
+        if owner is None:
             if hasattr(builtins, node.id):
                 return frozenset([self.heap.thing("library", name=f"builtins.{node.id}")])
             return frozenset([UNKNOWN])
-        if isinstance(variable.owner, ast.ClassDef):
-            return self.heap.attribute(self._class(variable.owner), node.id)
-        self.reads.add((variable, self._scope))
-        return self.heap.get(variable)
+        if isinstance(owner, ast.ClassDef):
+            return self.heap.attribute(self._class(owner), node.id)
+        variables = self._variables(owner, node.id)
+        self.reads.update((variable, self._scope) for variable in variables)
+        return NOTHING.union(*map(self.heap.get, variables))
 
     def _bind(self, target: ast.expr, things: Things, value: ast.expr, *, unpacked: bool = False) -> None:
         """Give a target what it may be; `value` is where that comes from, whose parts are known unless `unpacked`."""
@@ -402,8 +406,18 @@ class Interpreter:
                 self.heap.put((function, f"default {parameter.arg}"), self._of(default), default)
         # What its body reads from around it are the variables of the contexts that it is made in.
         around = self._made_in.setdefault(Frame(node, function.context), {})
-        around.update((owner, self._context_of(owner)) for owner in self._around())
+        for owner in self._around():
+            self._also(around, owner, self._contexts_of(owner), (function, "around"))
         return function
+
+    def _also(
+        self, known: dict[K, tuple[Context, ...]], key: K, contexts: Sequence[Context], read_as: Hashable
+    ) -> None:
+        """A scope has these contexts too, and what read which it has reads it again."""
+        if new := [context for context in contexts if context not in known.get(key, ())]:
+            known[key] = (*known.get(key, ()), *new)
+            self.heap.version += 1
+            self.heap.changed(read_as)
 
     def _around(self) -> Iterator[Owner]:
         scope: Owner | None = self._scope
@@ -731,8 +745,9 @@ class Interpreter:
     # --- calls -----------------------------------------------------------------------------------------------
 
     def _call(self, node: ast.Call) -> Things:
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and self._variable("super") is None:
-            return self._super(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            if self.variables.owner("super", self._scope) is None:
+                return self._super(node)
         callees = self._of(node.func)
         given: list[Things] = []
         spread: set[Thing] = set()
@@ -871,8 +886,9 @@ class Interpreter:
         else:
             context = (*self._frame.context, node)[-LONGEST:]
         frame = Frame(definition, context)
+        self.heap.read((function, "around"))
         for owner, outer in self._made_in.get(Frame(definition, function.context), {}).items():
-            self._outer[frame, owner] = outer
+            self._also(self._outer, (frame, owner), outer, (frame, owner))
         self._give_parameters(definition, frame, function, given, named, spread, everything)
         if node is not None:
             calls = self.calls.setdefault(self._frame, {}).setdefault(node, set())
