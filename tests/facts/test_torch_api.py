@@ -238,7 +238,8 @@ def faults_of_memory(kind: Kind, name: str, row: Row) -> Iterator[str]:
             yield f"{title}: the result is something else"
     if not seen:
         yield "it accepts none of the inputs"
-    if row.memory == "shared" and seen and not shared and row.made != "of host":
+    of_old_numpy = name == "round" and kind in ("array", "numpy")
+    if row.memory == "shared" and seen and not shared and row.made != "of host" and not of_old_numpy:
         yield "nothing is ever shared"
 
 
