@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from transformer import all_transforms, cli
 from transformer.advise import RULES
-from transformer.commands import pages
+from transformer.commands import report
 from transformer.syntax.diagnostics import CODES
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ LINK = re.compile(r"\x1b\]8;[^;]*;(https://docs\.example/[^\x1b]+)\x1b\\([^\x1b]
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(pages, "published", lambda: "https://docs.example")
+    monkeypatch.setattr(report, "published", lambda: "https://docs.example")
 
 
 def links(*command: str) -> set[str]:
@@ -57,4 +57,4 @@ def test_the_address_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> 
     told = Message()
     told["Project-URL"] = "Documentation, https://docs.example/"
     monkeypatch.setattr(metadata, "metadata", lambda name: told)
-    assert pages.published.__wrapped__() == "https://docs.example"
+    assert report.published.__wrapped__() == "https://docs.example"

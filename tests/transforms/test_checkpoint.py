@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from cases import turn
+from forking import python_forked
 from lasting_cases import HELD_BACK, forgetful
 from scripts import PARTS, script
 
@@ -102,10 +103,7 @@ def runnable(tmp_path: Path, *, dying: str = "", alone: bool = False) -> list[st
 
 
 def run(command: list[str], *more: str) -> subprocess.CompletedProcess[str]:
-    where = Path(command[1]).parent
-    return subprocess.run(
-        [*command, *more], capture_output=True, text=True, cwd=where, env={**os.environ, **RUN}, check=False
-    )
+    return python_forked(Path(command[1]), *command[2:], *more, **RUN)
 
 
 @pytest.mark.slow  # make kill compares such runs, too

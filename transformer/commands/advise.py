@@ -14,8 +14,7 @@ from transformer.advise import engine
 from transformer.advise.base import Finding
 from transformer.advise.rules import RULES
 from transformer.commands.convert import SCRIPT
-from transformer.commands.pages import linked
-from transformer.commands.report import diagnostic_as_json, pointed, print_diagnostics, print_line, screen
+from transformer.commands.report import diagnostic_as_json, linked, pointed, print_diagnostics, print_line, screen
 from transformer.conversion.of_file import STDIN, read_script
 from transformer.recognition.refusals import Unconvertible
 from transformer.syntax import text

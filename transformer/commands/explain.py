@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from transformer.advise import RULES
-from transformer.commands.pages import linked
-from transformer.commands.report import screen
+from transformer.commands.report import linked, screen
 from transformer.conversion import pipeline
 from transformer.conversion.together import ONE_FILE
 from transformer.syntax.diagnostics import CODES, Code

@@ -9,10 +9,10 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from transformer.commands.pages import linked
 from transformer.conversion.of_files import not_looked_into
 from transformer.conversion.result import Applied, Conversion, Refused, Skipped, Step
 from transformer.conversion.together import ONE_FILE
@@ -42,6 +42,29 @@ def screen(*, to_stderr: bool = False) -> Console:
     stream = sys.stderr if to_stderr else sys.stdout
     unwrapped = not stream.isatty() and "COLUMNS" not in os.environ
     return Console(stderr=to_stderr, highlight=False, width=_UNWRAPPED if unwrapped else None)
+
+
+def linked(console: Console, page: str, style: str = "") -> str:
+    """A style of rich that makes a text a link to a page: `codes/LC005`, `advise#la001`.
+
+    The style alone where the console shows no links, and where the package names no address of its documentation.
+    """
+    site = published() if console.color_system is not None else ""
+    name, _, anchor = page.partition("#")
+    return f"{style} link {site}/{name}.html{anchor and f'#{anchor}'}".strip() if site else style
+
+
+@cache
+def published() -> str:
+    """The address in `[project.urls]` under Documentation; nothing where there is none."""
+    from importlib import metadata
+
+    try:
+        urls = metadata.metadata("lean-convert").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:  # it is run from its folder
+        return ""
+    named: dict[str, str] = dict(url.split(", ", 1) for url in urls)
+    return named.get("Documentation", "").rstrip("/")
 
 
 @dataclass(frozen=True)
