@@ -35,7 +35,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: LibCST takes half a second, and a run out of the cache needs none of it."""
+    """Import on demand: LibCST takes half a second, and a cached run does not need it."""
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"transformer.{module}"), name)

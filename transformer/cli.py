@@ -1,6 +1,6 @@
 """The command line: `lean-convert COMMAND ...`, and `lean-convert SCRIPT ...` for its main command, `convert`.
 
-A command is imported when it is asked for, so that none pays for what another needs.
+Commands are imported on demand, so that none pays for the imports of another.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ DEFAULT_COMMAND = "convert"
 
 
 class Command(NamedTuple):
-    """Where a command is found, and what `--help` says of it without importing it."""
+    """Where to find a command, and the line `--help` shows for it without importing it."""
 
     module: str
-    """The module of `transformer.commands` that holds it under its own name."""
+    """The module in `transformer.commands` that defines it."""
     summary: str
 
 
 COMMANDS = {
     "convert": Command("convert", "Convert scripts (the default command)."),
-    "verify": Command("verify", "Run original and converted script and compare them."),
+    "verify": Command("verify", "Run the original and the converted script and compare them."),
     "run": Command("run", "Train with the conversion, as if it were the original."),
-    "bench": Command("bench", "Measure how fast original and converted script train."),
-    "migrate": Command("migrate", "Make an Atari script train on envpool, with other results."),
+    "bench": Command("bench", "Measure how fast the original and the converted script train."),
+    "migrate": Command("migrate", "Make an Atari script train on envpool, which changes the results."),
     "diff": Command("diff", "Show what a conversion changes, transform by transform."),
     "blame": Command("diff", "Print the conversion, with the transform behind each line."),
-    "advise": Command("advise", "Tell what costs time in scripts, without converting them."),
+    "advise": Command("advise", "Report what costs time in scripts, without converting them."),
     "transforms": Command("explain", "List the transforms in order, one line each."),
     "explain": Command("explain", "Explain a transform, a diagnostic or a piece of advice."),
 }
@@ -45,7 +45,7 @@ COMMANDS = {
 
 
 def _choose_color(_: click.Context, __: click.Parameter, wanted: bool | None) -> None:
-    """Say so in the variables that Rich obeys, and what a script prints that is run."""
+    """Set the environment variables that Rich, and scripts that are run, look at."""
     if wanted is not None:
         chosen, other = ("FORCE_COLOR", "NO_COLOR") if wanted else ("NO_COLOR", "FORCE_COLOR")
         os.environ[chosen] = "1"
@@ -57,13 +57,13 @@ COLOR = click.Option(
     default=None,
     expose_value=False,
     callback=_choose_color,
-    help="Use colors, or none; else a terminal gets them, unless NO_COLOR is set, and all else with FORCE_COLOR.",
+    help="Turn colors on or off. By default they are on in a terminal unless NO_COLOR is set, or if FORCE_COLOR is set.",
 )
 """An option of every command."""
 
 
 OF_CONVERTED = ("--compile", "--cudagraphs")
-"""Flags that converted scripts have, and lean-convert has not."""
+"""Flags of converted scripts that lean-convert does not have."""
 
 
 class LazyGroup(click.Group):
@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command; None where there is none of that name."""
+        """Import and return a command; None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
         try:
@@ -82,14 +82,14 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             ctx.fail(f"{cmd_name} needs {error.name}, which is not installed here: pip install {error.name}")
         command: click.Command = getattr(module, cmd_name)
-        if not any(param.name == COLOR.name for param in command.params):  # one object however often it is asked for
+        if not any(param.name == COLOR.name for param in command.params):  # the same object at every call
             command.params.append(COLOR)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what is wrong with a project's settings is bad usage in every one that converts.
+        """Run the command; wrong project settings are a usage error in every command that converts.
 
-        Ctrl-C ends it with the exit code of shells, which is no verdict.
+        Ctrl-C ends it with the exit code of a shell, which cannot be mistaken for a verdict.
         """
         try:
             return super().invoke(ctx)
@@ -111,11 +111,11 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer scripts beside the commands, for the default one."""
+        """Offer scripts as well as commands, for the default command."""
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default command's name before arguments that name no command."""
+        """Prepend the default command's name if the arguments name no command."""
         own_options = {name for param in self.get_params(ctx) for name in param.opts}
         if args and args[0] not in COMMANDS and args[0] not in own_options:
             self._check_misspelled(ctx, args[0])
@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command, and then what it hands the process over to."""
+        """Run a command, and then whatever it hands the process over to."""
         try:
             return super().main(*args, **kwargs)
         except Handover as handover:
@@ -132,7 +132,7 @@ class LazyGroup(click.Group):
 
     @staticmethod
     def _check_misspelled(ctx: click.Context, word: str) -> None:
-        """Tell a misspelled command from a script."""
+        """Fail if the word is a misspelled command rather than a script."""
         similar = difflib.get_close_matches(word, COMMANDS, n=1)
         if similar and not Path(word).exists():
             ctx.fail(f"{word!r} is neither a file nor a command; did you mean {similar[0]!r}?")
@@ -147,7 +147,7 @@ class LazyGroup(click.Group):
 def main() -> None:
     """Rewrite a cleanrl-style eager RL script for torch.compile and CUDA graphs, with equal results.
 
-    PPO, PQN, DQN, C51, DDPG, TD3 and SAC are known, by what code does.
+    PPO, PQN, DQN, C51, DDPG, TD3 and SAC are supported; they are recognised by what the code does.
 
     `lean-convert SCRIPT -o OUT` is short for `lean-convert convert SCRIPT -o OUT`.
     """

@@ -290,4 +290,4 @@ def test_worker_processes_that_there_are_not(original: Path, converted: Path) ->
     assert result.exit_code == 2
     assert "the converted script has no such flag" in result.output
     result = run(original, converted, "--env-workers", "two", *ONCE)
-    assert result.exit_code == 2 and "where numbers like 0,2,4 are wanted" in result.output
+    assert result.exit_code == 2 and "is not a list of numbers like 0,2,4" in result.output

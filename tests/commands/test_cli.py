@@ -459,7 +459,7 @@ class TestCheck:
     def test_it_needs_a_file_to_look_at(self, script: Path) -> None:
         result = run(script, "--check")
         assert result.exit_code == 2
-        assert "--check needs the file" in result.stderr
+        assert "--check needs a file" in result.stderr
 
     def test_a_script_that_cannot_be_converted_fails(self, tmp_path: Path) -> None:
         bad = tmp_path / "bad.py"

@@ -87,7 +87,7 @@ def test_a_file_where_a_folder_should_be(script: Path, args: list[str], no_work:
 @pytest.mark.parametrize("name", ["plot.nonsense", "plot"])
 def test_what_is_no_picture_is_told_before_the_work(script: Path, no_work: None, name: str) -> None:
     result = run("bench", script, "--plot", name)
-    assert (result.exit_code, "does not end as a picture does" in result.output) == (2, True), result.output
+    assert (result.exit_code, "does not have the extension of a picture" in result.output) == (2, True), result.output
 
 
 def test_a_verification_that_is_none_is_told_before_the_work(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:

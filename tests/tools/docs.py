@@ -44,19 +44,19 @@ def transform_page(info: TransformInfo) -> str:
     order = [t.name for t in all_transforms()]
     links = ", ".join(f"[`{n}`]({n}.md)" for n in info.needs)
     place = f"Step {order.index(info.name) + 1} of {len(order)}" + (f"; it needs {links}" if links else "")
-    asked = f"\n\nIt is applied with `{flag(info.option)}`." if info.option else ""
+    asked = f"\n\nIt is applied only with `{flag(info.option)}`." if info.option else ""
     regroups = f"\n\nUnder the flags, arithmetic is done in another order: {info.regroups}." if info.regroups else ""
     applied = _applied()
     count = sum(info.name in names for names in applied.values())
     often = f"To {count or 'none'} of the {len(applied)} PyTorch scripts of [cleanrl](../../benchmarks/logs/family.md)."
-    often = often if not info.option else "Only where it is asked for."
+    often = often if not info.option else "Only if its option is given."
     return (
         f"# `{info.name}`\n\n{_sentence(info.summary)} {place}.{asked}\n\n"
         f'## Before and after\n\n```python title="before"\n{_code(info.before)}\n```\n\n'
         f'```python title="after"\n{_code(info.after)}\n```\n\n'
         f"## When it is applied\n\n{_sentence(info.applies)}\n\n"
         f"## Why results stay equal\n\n{info.safety}{regroups}\n\n"
-        f"## When it is left out\n\nThe report names the line that is in the way. What it costs, and what to write: "
+        f"## When it is left out\n\nThe report names the line that prevents it. What that costs, and what to write instead: "
         f"{info.costs}\n\n## How often it is applied\n\n{often}\n"
     )
 

@@ -1,1 +1,1 @@
-"""The commands of `lean-convert`, one file each, and what they share; nothing below them reads options."""
+"""The commands of `lean-convert`, one file each, and their shared code; only this layer reads options."""

@@ -1,4 +1,4 @@
-"""`lean-convert advise SCRIPT...`: what costs time in scripts, without converting them."""
+"""`lean-convert advise SCRIPT...`: report what costs time in scripts, without converting them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ BY_CODE = {rule.code: rule for rule in RULES}
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=SCRIPT, metavar="SCRIPT...")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
-@click.option("--strict", is_flag=True, help="Exit with 1 where there is advice.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if there is advice.")
 def advise(scripts: tuple[str, ...], form: str, strict: bool) -> None:
-    """Tell what costs time in each eager SCRIPT (`-` is standard input), whether or not it can be converted.
+    """Report what costs time in each eager SCRIPT (`-` is standard input), whether or not it can be converted.
 
-    Each piece of advice has its place, its reason and what to write instead; `lean-convert explain CODE` tells more.
+    Each piece of advice has its position, its reason and what to write instead; `lean-convert explain CODE` says more.
 
-    Where no training loop is found, it says so.
+    A script without a training loop is reported as such.
 
-    Exit codes: 0 advice or none; 1 a script is not Python, or --strict was given and there is advice; 2 bad usage, or a
-    file cannot be read.
+    Exit codes: 0 done; 1 a script is not Python, or --strict was given and there is advice; 2 bad usage, or a file
+    cannot be read.
     """
 
     results = [advise_script(script) for script in scripts]
@@ -63,11 +63,11 @@ class Advised:
     source: str = ""
     """The script's text, as far as it could be read."""
     diagnostics: tuple[Diagnostic, ...] = ()
-    """Why its text is no Python; empty where it is."""
+    """Why its text is not Python; empty if it is."""
     nothing_hot: Diagnostic | None = None
-    """Why there was nothing to give advice on; None where there was."""
+    """Why there was nothing to give advice on; None if there was."""
     failure: str | None = None
-    """Why the script could not be read; None where that went well."""
+    """Why the script could not be read; None if it was."""
 
     @property
     def read(self) -> bool:
@@ -76,7 +76,7 @@ class Advised:
 
 
 def advise_script(script: str) -> Advised:
-    """Read a script and give advice on it; `-` is standard input. What goes wrong is in the result."""
+    """Read a script and give advice on it; `-` is standard input. Errors are part of the result."""
     name = "<stdin>" if script == STDIN else script
     source = ""
     try:
@@ -124,7 +124,7 @@ def _finding_as_json(finding: Finding) -> dict[str, Any]:
 
 
 NOTHING = (
-    "Nothing was found that you would have to change by hand; converting says what it changes, and what it leaves."
+    "Nothing was found that you would have to change by hand; a conversion reports what it changes and what it leaves."
 )
 
 
@@ -140,11 +140,11 @@ def print_advice(console: Console, results: Sequence[Advised]) -> None:
         return
     done = sum(f.transform is not None for f in found)
     texts = [f"{len(found)} {'place' if len(found) == 1 else 'places'}", f"lean-convert rewrites {done} of them"]
-    print_line(console, ", ".join(texts) + "; `lean-convert explain CODE` tells more.")
+    print_line(console, ", ".join(texts) + "; `lean-convert explain CODE` says more.")
 
 
 def print_unread(console: Console, results: Sequence[Advised]) -> None:
-    """Print why scripts could not be read, or held nothing to give advice on."""
+    """Print why scripts could not be read, or had nothing to give advice on."""
     for result in results:
         seen = result.diagnostics if result.nothing_hot is None else (result.nothing_hot,)
         print_diagnostics(console, result.script, seen, result.source)

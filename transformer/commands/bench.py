@@ -37,21 +37,21 @@ MODES = {
     names.GRAPHS: "cudagraphs",
     names.COMPILED_GRAPHS: "compile + cudagraphs",
 }
-"""What the converted script is run as, by the names of verify's checks, and in the words of the table."""
+"""The modes in which the converted script runs: the names of verify's checks, and the names in the table."""
 SOMETHING_FAILED = 1
 COULD_NOT_RUN = 2
 
 
 def whole_numbers(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
-    """Click callback: the numbers in `0,2,4`; none where it was not given."""
+    """Click callback: the numbers in `0,2,4`; none if the option was not given."""
     words = (value or "").split(",") if value else []
     if not all(word.strip().isdecimal() for word in words):
-        raise click.BadParameter(f"{value!r}, where numbers like 0,2,4 are wanted")
+        raise click.BadParameter(f"{value!r} is not a list of numbers like 0,2,4")
     return tuple(map(int, words))
 
 
 def known_modes(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Click callback: the modes in the words of the table, which are taken too; `none` stays."""
+    """Click callback: the modes by their names in the table, which are accepted too; `none` stays."""
     known = {NONE: NONE, **MODES, **{mode: mode for mode in RUNGS}}
     for mode in value:
         if mode not in known:
@@ -67,13 +67,13 @@ def known_modes(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -
     "--against",
     multiple=True,
     metavar="'SCRIPT [ARGS]'",
-    help="Another script to measure, with arguments of its own after the shared ones. Repeatable.",
+    help="Another script to measure, with its own arguments after the shared ones. Repeatable.",
 )
 @click.option(
     "--against-rounds",
     type=click.IntRange(1),
     metavar="N",
-    help="Measure these in the first N rounds only. [default: in all]",
+    help="Measure these in the first N rounds only. [default: all rounds]",
 )
 @click.option(
     "--mode",
@@ -85,17 +85,17 @@ def known_modes(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -
     help=f"Run the converted script in this mode only: {', '.join(MODES)}, or none. Repeatable; all by default. "
     "(--rung is its former name.)",
 )
-@click.option("--tune", is_flag=True, help="Measure each mode with the tuning of the host, too.")
+@click.option("--tune", is_flag=True, help="Also measure each mode with the host tuned.")
 @click.option(
     "--precision",
     is_flag=True,
-    help="Convert with --precision, and measure each mode in bf16 and tf32, too, in rows of their own.",
+    help="Convert with --precision, and also measure each mode in bf16 and tf32, in separate rows.",
 )
 @click.option(
     "--env-workers",
     metavar="N,N...",
     callback=whole_numbers,
-    help="Measure each mode with its environments in so many worker processes, too: 0,2,4.",
+    help="Also measure each mode with these numbers of worker processes for its environments: 0,2,4.",
 )
 @click.option("--rounds", default=2, show_default=True, type=click.IntRange(1), help="Runs of each script.")
 @click.option(
@@ -104,33 +104,33 @@ def known_modes(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -
     show_default=True,
     type=click.IntRange(1),
     metavar="N",
-    help="Turns that each of them has in a round.",
+    help="Turns of each script in a round.",
 )
 @click.option(
     "--burn-in",
     type=click.IntRange(1),
     metavar="N",
-    help="Iterations of rollout and update before the measurement, or steps of the environment from the first update "
-    f"on where each of them may be learned from.  [default: {Length.burnin}, or {STEPS} such steps]",
+    help="Iterations of rollout and update before the measurement; off-policy, environment steps from the first update "
+    f"on.  [default: {Length.burnin}, or {STEPS} such steps]",
 )
-@click.option("--iterations", type=click.IntRange(1), metavar="N", help="Iterations of a turn, at most.")
+@click.option("--iterations", type=click.IntRange(1), metavar="N", help="Maximum number of iterations in a turn.")
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="S",
-    help="Length of a turn, and one iteration at least. [default: 2, or none with --iterations]",
+    help="Length of a turn, which is at least one iteration. [default: 2, or no limit with --iterations]",
 )
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for torch and numpy.")
 @click.option(
-    "--warm-cache", is_flag=True, help="Keep the compile cache from run to run, filled by a run before the first."
+    "--warm-cache", is_flag=True, help="Keep the compile cache between runs, and fill it by an extra run first."
 )
 @click.option(
     "--products",
     is_flag=True,
-    help="Tell how long the original's matrix products and convolutions take, which compiling does not make shorter; "
-    "on a CPU.",
+    help="Measure how long the original's matrix products and convolutions take, which compiling cannot shorten; on a "
+    "CPU.",
 )
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Longest time for one run.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit for one run.")
 @click.option(
     "--format",
     "form",
@@ -166,10 +166,9 @@ def bench(
 ) -> None:
     """Measure how fast ORIGINAL and CONVERTED train, and after how long the conversion has paid off.
 
-    Without CONVERTED, ORIGINAL is converted first. The original, the converted script with its flags off, with
-    --compile, and on CUDA with --cudagraphs and with both, each run in a process of its own, and train in turns, a
-    few seconds each, while the others wait; what follows `--` are their arguments. Every figure is explained in
-    docs/bench.md.
+    Without CONVERTED, ORIGINAL is converted first. The original and the converted script, with its flags off, with
+    --compile, and on CUDA with --cudagraphs and with both, run in separate processes. They train in turns of a few
+    seconds while the others wait. The arguments after `--` go to all of them. docs/bench.md explains every number.
 
     Exit codes: 0 measured, 1 a script failed (the others were measured), 2 could not run.
     """
@@ -205,12 +204,12 @@ def bench(
 
 
 def _check_plot(plot: Path, scripts: Sequence[Path]) -> None:
-    """Make sure, before minutes of measuring, that the picture can be written."""
+    """Make sure that the picture can be written, before minutes of measuring."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     kinds = FigureCanvasBase.get_supported_filetypes()
     if plot.suffix.removeprefix(".").lower() not in kinds:
-        raise click.UsageError(f"{plot} does not end as a picture does: {', '.join(f'.{kind}' for kind in kinds)}")
+        raise click.UsageError(f"{plot} does not have the extension of a picture: {', '.join(f'.{kind}' for kind in kinds)}")
     try:
         output.check_target(plot, scripts)
     except output.OutputError as error:

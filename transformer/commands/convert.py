@@ -32,7 +32,7 @@ SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
     "scripts",
     nargs=-1,
     required=True,
-    type=click.Path(allow_dash=True),  # of several, one that is missing does not stop the others
+    type=click.Path(allow_dash=True),  # a missing script does not stop the others
     metavar="SCRIPT...",
 )
 @click.option("-o", "--output", "file", metavar="OUT", help="Write the converted script to this file.")
@@ -54,7 +54,7 @@ SCRIPT = click.Path(exists=True, dir_okay=False, allow_dash=True)
 )
 @click.option("-q", "--quiet", is_flag=True, help="Report errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Report in full, with what was not needed.")
-@click.option("--check", is_flag=True, help="Write nothing; fail if the output is not what converting gives now.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if the output is out of date.")
 @click.option("--diff", is_flag=True, help="Write nothing; print what would change as a patch of each script.")
 def convert(
     scripts: tuple[str, ...],
@@ -71,18 +71,18 @@ def convert(
 ) -> None:
     """Convert each SCRIPT (`-` is standard input).
 
-    Without -o or --output-dir the converted script goes to standard output and the report to standard error.
-    A script that cannot be converted is reported with every reason, and nothing is written for it. What is written
-    begins with a comment that holds a digest, so that a result that was edited is not overwritten.
+    Without -o or --output-dir, the converted script goes to standard output and the report to standard error.
+    If a script cannot be converted, all reasons are reported and nothing is written for it. A written file begins
+    with a comment that contains a digest, so that edited results are not overwritten.
 
-    With --with FILE, what SCRIPT imports of FILE stands in the result and is converted with it; other imports stay.
+    With --with FILE, what SCRIPT imports from FILE is merged into it and converted; other imports stay.
 
-    Exit codes: 0 converted, 1 a script cannot be converted (or --check found an output that is not today's), 2 bad
-    usage or a file that cannot be read or written.
+    Exit codes: 0 converted; 1 a script cannot be converted, or --check found an output that is out of date; 2 bad
+    usage, or a file cannot be read or written.
     """
     targets = _targets(scripts, file, output_dir) if file or output_dir or not diff else [None] * len(scripts)
     if check and None in targets:
-        raise click.UsageError("--check needs the file that it looks at; name it with -o or --output-dir")
+        raise click.UsageError("--check needs a file to compare with; name it with -o or --output-dir")
     put = partial(_check, together=together) if check else _print_diff if diff else partial(_write, force=force)
     try:
         for path in targets:
@@ -99,7 +99,7 @@ def convert(
                 results.append(_convert_one(script, path, converted, put))
             except SelectionError as error:
                 raise click.UsageError(str(error)) from None
-            except Exception as error:  # of several, one that fails does not stop the others
+            except Exception as error:  # a failure does not stop the other scripts
                 if len(scripts) == 1:
                     raise
                 alone = shlex.join(["lean-convert", script])
@@ -114,7 +114,7 @@ def convert(
 
 
 def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None) -> list[Path | None]:
-    """The file to write for each script; None for standard output."""
+    """The output file of each script; None for standard output."""
     if target is not None and output_dir is not None:
         raise click.UsageError("-o and --output-dir exclude each other")
     if output_dir is not None:
@@ -123,7 +123,7 @@ def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None
             raise click.UsageError("standard input has no name to use in --output-dir; use -o")
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
-            raise click.UsageError(f"several scripts are called {', '.join(twice)}, one would overwrite the other")
+            raise click.UsageError(f"several scripts are called {', '.join(twice)}: one would overwrite the other")
         return [output_dir / name for name in names]
     if len(scripts) > 1:
         raise click.UsageError("several scripts need --output-dir")
@@ -133,7 +133,7 @@ def _targets(scripts: Sequence[str], target: str | None, output_dir: Path | None
 
 
 def _convert_one(script: str, target: Path | None, converted: Converted, put: Put) -> Result:
-    """Convert and put one script. What goes wrong is in the result, but for an impossible selection."""
+    """Convert and put one script. Errors are part of the result, except for an impossible selection."""
     path = None if script == STDIN else Path(script)
     name = "<stdin>" if path is None else script
     try:
@@ -151,9 +151,9 @@ def _convert_one(script: str, target: Path | None, converted: Converted, put: Pu
 
 
 Work: TypeAlias = "tuple[str, Path | None, Converted]"
-"""A script, where its conversion goes, and what waits for that."""
+"""A script, its output file, and a function that waits for its conversion."""
 Put: TypeAlias = Callable[[Result, bytes, "Path | None"], Result]
-"""What is done with a result's bytes; the last argument is the script, None for standard input."""
+"""Handles the bytes of a result; the last argument is the script, None for standard input."""
 
 
 def _write(result: Result, data: bytes, script: Path | None, *, force: bool) -> Result:
@@ -170,11 +170,11 @@ def _check(result: Result, data: bytes, script: Path | None, *, together: Sequen
     stale = output.staleness(Path(result.output), data)
     others = [word for file in together for word in ("--with", str(file))]
     again = shlex.join(["lean-convert", result.script, *others, "-o", result.output])
-    return replace(result, stale=stale and f"{stale}; `{again}` writes today's")
+    return replace(result, stale=stale and f"{stale}; `{again}` updates it")
 
 
 def _print_diff(result: Result, data: bytes, script: Path | None) -> Result:
-    """The patch that makes the conversion of the script."""
+    """Print the patch from the script to its conversion."""
     after = text.decode(data).content
     names = (result.script, result.output or UNSAVED)
     patch = unified_diff(result.conversion.original.splitlines(), after.splitlines(), *names, lineterm="")
@@ -183,7 +183,7 @@ def _print_diff(result: Result, data: bytes, script: Path | None) -> Result:
 
 
 def _with_progress(work: Sequence[Work], *, shown: bool) -> Iterator[Work]:
-    """Go through `work`, with a progress bar on a terminal."""
+    """Iterate over `work`, with a progress bar on a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield from work
         return
@@ -193,7 +193,7 @@ def _with_progress(work: Sequence[Work], *, shown: bool) -> Iterator[Work]:
 
 
 def _report(results: Sequence[Result], *, form: str, quiet: bool, verbose: bool, to_stderr: bool, alone: bool) -> None:
-    """Print the report where the converted script did not go, and in text form the errors on standard error."""
+    """Print the report to the stream without the converted script, and errors, in text form, to standard error."""
     if form == "json":
         if not quiet:
             click.echo(json.dumps(as_json(results), indent=2), err=to_stderr)

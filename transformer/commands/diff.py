@@ -1,4 +1,4 @@
-"""`lean-convert diff SCRIPT` and `lean-convert blame SCRIPT`: see a conversion without writing it."""
+"""`lean-convert diff SCRIPT` and `lean-convert blame SCRIPT`: show a conversion without writing it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from transformer.syntax import text
 CANNOT_CONVERT = 1
 ALREADY_CONVERTED = "LC002"
 EXCLUSIVE = ("total", "stat", "patch", "patch_series", "check", "html", "open_page", "edits")
-"""The forms of `diff`, of which one is chosen, but for those in TOGETHER."""
+"""The output forms of `diff`. They exclude each other, except for those in TOGETHER."""
 TOGETHER = ({"html", "open_page"}, {"total", "stat"}, {"edits", "patch"})
 
 
@@ -62,7 +62,7 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
 @click.option(
     "--side-by-side",
     is_flag=True,
-    help=f"Old code left, new code right, on a terminal of at least {SIDE_BY_SIDE_WIDTH} columns.",
+    help=f"Show old code left and new code right, on a terminal of at least {SIDE_BY_SIDE_WIDTH} columns.",
 )
 @click.option(
     "-U",
@@ -84,9 +84,9 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
     "--edits",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="OUT",
-    help="Show what was edited in OUT since it was converted from SCRIPT, by default the file of that name beside it.",
+    help="Show what was edited in OUT since its conversion. SCRIPT defaults to the file that its header names.",
 )
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page to FILE.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write an HTML page to FILE.")
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @click.option(
     "--verified",
@@ -115,13 +115,14 @@ def diff(
     verified: Path | None,
     **selection: Any,
 ) -> None:
-    """Show what a conversion of SCRIPT (`-` is standard input) changes, transform by transform; nothing is converted.
+    """Show what a conversion of SCRIPT (`-` is standard input) changes, transform by transform, without writing it.
 
-    Code that only moved is shown where it went, apart from code that changed. With --edits OUT it is shown instead
-    what was edited in the converted script OUT since; --patch makes a patch of that. On a terminal, what is longer than
-    the screen is shown in a pager (PAGER=cat: without one).
+    Code that only moved is shown in its new place, apart from code that changed. --edits OUT instead shows what was
+    edited in the converted script OUT since; --patch prints that as a patch. On a terminal, long output is shown in a
+    pager (turn it off with PAGER=cat).
 
-    Exit codes: 0 done, 1 the script cannot be converted (or, with --check, would change), 2 bad usage or I/O.
+    Exit codes: 0 done; 1 the script cannot be converted (or, with --check, would change); 2 bad usage, or a file cannot
+    be read or written.
     """
     _check_usage(ctx.params)
     if edits is not None:
@@ -168,9 +169,9 @@ def diff(
 @together_option
 @selection_options
 def blame(script: str, **selection: Any) -> None:
-    """Print what SCRIPT is converted to, with the transform that last touched each line and the line it came from.
+    """Print the conversion of SCRIPT, with the transform that last changed each line and the line it came from.
 
-    Exit codes: 0 done, 1 the script cannot be converted, 2 bad usage or a file that cannot be read.
+    Exit codes: 0 done; 1 the script cannot be converted; 2 bad usage, or a file cannot be read.
     """
     _, conversion = _read_and_convert(script, selection)
     _refuse(script, conversion)
@@ -203,7 +204,7 @@ def _show_edits(
     else:
         diff = compare(edited.written, edited.found.content)
         if diff.stats == Stats(0, 0, 0):
-            click.echo("nothing but line ends and the white space before them was edited; --patch shows it", err=True)
+            click.echo("only line ends and trailing whitespace were edited; --patch shows these edits", err=True)
         _show(lambda console: print_diff(console, diff, context=context, side_by_side=side_by_side), side_by_side)
 
 
@@ -214,9 +215,9 @@ def _check_usage(params: dict[str, Any]) -> None:
         flags = ["--" + name.removesuffix("_page").replace("_", "-") for name in forms]
         raise click.UsageError(f"{' and '.join(flags)} exclude each other")
     if params["names"] and (forms and forms != ["stat"]):
-        raise click.UsageError("--transform goes with the story and with --stat only")
+        raise click.UsageError("--transform works only with the default output and with --stat")
     if params["verified"] and not (params["html"] or params["open_page"]):
-        raise click.UsageError("--verified goes with --html or --open")
+        raise click.UsageError("--verified needs --html or --open")
 
 
 def _read_and_convert(script: str, selection: Mapping[str, Any]) -> tuple[text.Text, Conversion]:
@@ -229,7 +230,7 @@ def _read_and_convert(script: str, selection: Mapping[str, Any]) -> tuple[text.T
 
 
 def _refuse(script: str, conversion: Conversion) -> None:
-    """End with all reasons where there is no conversion to show."""
+    """Exit with all reasons if there is no conversion to show."""
     if not conversion.converted:
         name = "<stdin>" if script == STDIN else script
         print_diagnostics(screen(to_stderr=True), name, conversion.errors, conversion.original)
@@ -237,17 +238,17 @@ def _refuse(script: str, conversion: Conversion) -> None:
 
 
 def _show(render: Callable[[Console], None], side_by_side: bool = False) -> None:
-    """Print what `render` prints: plain if standard output is no terminal, in a pager if it is longer than one."""
+    """Print what `render` prints: plain if standard output is not a terminal, in a pager if it is longer than one."""
     terminal = sys.stdout.isatty()
     seen = Console() if side_by_side else screen()
     if side_by_side and seen.width < SIDE_BY_SIDE_WIDTH:
-        click.echo(f"one column: --side-by-side needs {SIDE_BY_SIDE_WIDTH} columns, here are {seen.width}", err=True)
+        click.echo(f"--side-by-side needs {SIDE_BY_SIDE_WIDTH} columns; the terminal has {seen.width}", err=True)
     buffer = io.StringIO()
     render(Console(file=buffer, force_terminal=True if terminal else None, width=seen.width, highlight=False))
     if terminal and buffer.getvalue().count("\n") >= seen.height:
         click.echo_via_pager(buffer.getvalue())
     else:
-        click.echo(buffer.getvalue(), nl=False, color=True)  # or not: Rich has decided
+        click.echo(buffer.getvalue(), nl=False, color=True)  # Rich has decided on colors
 
 
 def _write_stdout(data: bytes) -> None:
@@ -258,13 +259,13 @@ def _write_stdout(data: bytes) -> None:
 
 
 def _check_output(script: str, html: Path | None, series: Path | None, verified: Path | None) -> Verified | None:
-    """Make sure before the work that the page or the patches can be written; what the page shows of a verification."""
+    """Make sure up front that the page or the patches can be written; return the verification that the page shows."""
     try:
         if html is not None:
             output.check_target(html, [] if script == STDIN else [Path(script)])
         if series is not None:
             if series.exists() and any(series.iterdir()):
-                message = f"{series} is not empty; patches of another series in it would be applied as well"
+                message = f"{series} is not empty; other patches in it would be applied as well"
                 raise click.UsageError(message)
             output.check_folder(series)
     except output.OutputError as error:
@@ -278,7 +279,7 @@ def _check_output(script: str, html: Path | None, series: Path | None, verified:
 
 
 def _write_series(folder: Path, series: list[patches.Patch]) -> None:
-    """Write patches into a new or empty folder, so that it holds nothing that is not of this series."""
+    """Write patches into a new or empty folder, so that it contains only this series."""
     try:
         for file in output.write_all(folder, {patch.filename: patch.mail for patch in series}):
             click.echo(file)
@@ -289,7 +290,7 @@ def _write_series(folder: Path, series: list[patches.Patch]) -> None:
 def _write_page(
     conversion: Conversion, script: str, html: Path | None, open_page: bool, verified: Verified | None
 ) -> None:
-    from transformer.diff.page import render_page  # jinja2 and pygments, which only the page needs
+    from transformer.diff.page import render_page  # imports jinja2 and pygments, which only the page needs
 
     name = "stdin" if script == STDIN else Path(script).name
     target = Path(mkdtemp(prefix="lean-convert-"), f"{Path(name).stem}.html") if html is None else html

@@ -1,4 +1,4 @@
-"""`lean-convert transforms` lists the transforms; `explain` tells of one, of a diagnostic or of a piece of advice."""
+"""`lean-convert transforms` lists the transforms; `explain` explains a transform, a diagnostic or a piece of advice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def transforms(form: str) -> None:
 def explain(topic: str | None) -> None:
     """Explain a transform (`explain gae`), a diagnostic (`explain LC005`) or a piece of advice (`explain LA001`).
 
-    Without one, list them all.
+    Without a topic, list all of them.
     """
     infos = {i.name: i for i in (*pipeline.all_transforms(), ONE_FILE)}
     console = screen()
@@ -70,7 +70,7 @@ def _list_all(infos: Iterable[TransformInfo]) -> None:
 
 
 def flag(option: str) -> str:
-    """An option that asks for a transform, as it is typed."""
+    """The option that turns a transform on, as typed on the command line."""
     return f"--{option.replace('_', '-')}"
 
 
@@ -82,8 +82,8 @@ def _explain_transform(console: Console, info: TransformInfo) -> None:
     console.print(Text(f"\n{info.safety}"))
     console.print(Text(f"\nApplies {info.applies}."))
     if info.regroups:
-        console.print(Text(f"\nUnder the flags in another order of arithmetic: {info.regroups}."))
-    console.print(Text(f"\nWhere the script is left as it was: {info.costs}"))
+        console.print(Text(f"\nUnder the flags, arithmetic is done in another order: {info.regroups}."))
+    console.print(Text(f"\nIf the script is left as it was: {info.costs}"))
     if info.option:
         console.print(Text(f"\nApplied with {flag(info.option)}."))
     if info.needs:
@@ -100,7 +100,7 @@ def _print_examples(console: Console, examples: Iterable[tuple[str, str]]) -> No
         console.print(Text(f"\n{heading}", "bold"))
         code = Syntax("", "python", theme="ansi_dark", background_color="default").highlight(example.strip("\n"))
         code.rstrip()
-        console.print(code, soft_wrap=True)  # a Syntax itself would cut what is longer than the terminal is wide
+        console.print(code, soft_wrap=True)  # a Syntax object would cut lines at the terminal's width
 
 
 def _explain_code(console: Console, code: Code) -> None:

@@ -1,4 +1,4 @@
-"""`lean-convert migrate SCRIPT`: gymnasium's Atari wrappers become envpool; a report of what is different then."""
+"""`lean-convert migrate SCRIPT`: replace gymnasium's Atari wrappers by envpool, and report the differences."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ UNSAVED = "MIGRATED.py"
 def migrate(script: str, file: Path | None, force: bool, diff: bool, quiet: bool) -> None:
     """Make SCRIPT, which trains on gymnasium's or gym's Atari wrappers, train on envpool.
 
-    OTHER RESULTS: unlike everything else here, this changes the environment, and so what is learned. The report
-    says what is different. What is not exactly the chain of wrappers of cleanrl's ppo_atari.py is refused.
+    THE RESULTS CHANGE: unlike all other commands, this one changes the environment, and so what is learned. The report
+    lists the differences. Anything but exactly the wrappers of cleanrl's ppo_atari.py is refused.
 
-    Without -o the script goes to standard output and the report to standard error. `lean-convert OUT` converts it
-    then, with equal results.
+    Without -o, the script goes to standard output and the report to standard error. Convert the result with
+    `lean-convert OUT`, which keeps its results.
 
-    Exit codes: 0 done, 1 the script cannot be migrated, 2 bad usage or a file that cannot be read or written.
+    Exit codes: 0 done; 1 the script cannot be migrated; 2 bad usage, or a file cannot be read or written.
     """
 
     errors = screen(to_stderr=True)
@@ -77,7 +77,7 @@ def migrate(script: str, file: Path | None, force: bool, diff: bool, quiet: bool
 
 
 def _print_differences(console: object) -> None:
-    """Print the table of what is another now."""
+    """Print the table of differences."""
     from rich.console import Console
     from rich.table import Table
 

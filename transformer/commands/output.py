@@ -1,4 +1,4 @@
-"""Writing the converted script: all or nothing, never over the input, somebody else's file, or edits."""
+"""Write the converted script: all or nothing, and never over the input, a foreign file, or edits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from transformer.syntax import header, text
 
 
 class OutputError(Exception):
-    """The output must not or cannot be written; the message names the file and says why."""
+    """The output must not, or cannot, be written; the message names the file and the reason."""
 
 
 def check_target(target: Path, inputs: Iterable[Path]) -> None:
     """Make sure, before any work is done, that writing `target` leaves the inputs alone.
 
     Raises:
-        OutputError: it is a directory, or one of `inputs` under any name (a symbolic or hard link included); or the
-            directory that it goes to cannot be made or written to.
+        OutputError: it is a directory, or one of `inputs` under any name (including symbolic and hard links); or its
+            directory cannot be created or written to.
     """
     try:
         if target.is_dir():
@@ -31,41 +31,41 @@ def check_target(target: Path, inputs: Iterable[Path]) -> None:
             for script in inputs:
                 if script.exists() and target.samefile(script):
                     raise OutputError(f"{target} is the script itself, which is never overwritten")
-            if not target.is_file():  # a device or a pipe is written to, and stays
+            if not target.is_file():  # a device or a pipe is written to, not replaced
                 return
     except OSError as error:
-        raise OutputError(f"{target} cannot be looked at: {error.strerror or error}") from error
+        raise OutputError(f"{target} cannot be inspected: {error.strerror or error}") from error
     check_folder(Path(os.path.realpath(target)).parent)
 
 
 def check_folder(folder: Path) -> None:
-    """Make sure, before any work is done, that files can be written into `folder`, which may have to be made.
+    """Make sure, before any work is done, that files can be written into `folder`, which may not exist yet.
 
     Raises:
-        OutputError: they cannot; the message names the folder that is in the way.
+        OutputError: they cannot; the message names the folder at fault.
     """
     try:
         there = next(f for f in (folder, *folder.absolute().parents) if f.exists())
     except OSError as error:
         raise OutputError(f"{folder} cannot be written to: {error.strerror or error}") from error
     if not there.is_dir():
-        raise OutputError(f"{there} is no directory")
+        raise OutputError(f"{there} is not a directory")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise OutputError(f"{there} cannot be written to: you may not, or its file system is read-only")
+        raise OutputError(f"{there} cannot be written to: no permission, or a read-only file system")
 
 
 def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = False) -> None:
-    """Write `data` to `target` in one step: another process sees the old file or the new one, never a part.
+    """Write `data` to `target` atomically: another process sees the old file or the new one, never a part.
 
     Args:
-        target: a new file, whose directories are made, or one that this tool wrote and nobody edited since. A
+        target: a new file, whose directories are created, or a file that this tool wrote and nobody edited since. A
             symbolic link is followed.
         data: the whole content.
-        mode: permission bits for a new file, cut by the umask; 0o666 where None. An existing file keeps its own.
-        force: overwrite whatever is there.
+        mode: permission bits for a new file, masked by the umask; 0o666 if None. An existing file keeps its own.
+        force: overwrite any file.
 
     Raises:
-        OutputError: the file is not this tool's or was edited, and `force` is not given; or the system refuses.
+        OutputError: the file was edited or not written by this tool, and `force` is not given; or writing fails.
     """
     target = Path(os.path.realpath(target))
     try:
@@ -85,10 +85,10 @@ def write(target: Path, data: bytes, *, mode: int | None = None, force: bool = F
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Write new files into a folder, which is made where it is missing: all of them, or none.
+    """Write new files into a folder, which is created if missing: all of them, or none.
 
     Raises:
-        OutputError: the system refuses.
+        OutputError: writing fails.
     """
     done: list[Path] = []
     try:
@@ -103,7 +103,7 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
 
 
 def staleness(target: Path, data: bytes) -> str | None:
-    """How the file `target` differs from `data`, which should be its content; None where it does not.
+    """How the file `target` differs from `data`, its expected content; None if it does not.
 
     Raises:
         OutputError: the file cannot be read.
@@ -120,17 +120,17 @@ def staleness(target: Path, data: bytes) -> str | None:
         edited = not header.is_unedited(text.decode(current).content)
     except text.NotText:
         edited = True
-    return f"{target} {'was edited' if edited else 'is of an older conversion'}"
+    return f"{target} {'was edited' if edited else 'is out of date'}"
 
 
 def write_stdout(data: bytes) -> None:
     """Write `data` to standard output as it is.
 
     Raises:
-        OutputError: the reader went away, or the system refuses.
+        OutputError: the reader has closed the pipe, or writing fails.
     """
     stream = sys.stdout.buffer
-    # Without the buffer, which would fail again at exit; such a stream may take a part at a time.
+    # Bypass the buffer, which would fail again at exit. A raw stream may write only a part at a time.
     unbuffered = getattr(stream, "raw", stream)
     rest = memoryview(data)
     try:
@@ -141,10 +141,10 @@ def write_stdout(data: bytes) -> None:
 
 
 def _check_replaceable(target: Path, data: bytes) -> None:
-    """Make sure that `data` in the place of what is in the file `target` is nobody's loss.
+    """Make sure that replacing the content of `target` by `data` loses nobody's work.
 
     Raises:
-        OutputError: the file carries no digest of its own text.
+        OutputError: the file contains no digest of its own text.
     """
     current = target.read_bytes()
     try:
@@ -177,7 +177,7 @@ def _replace(target: Path, data: bytes, permissions: int) -> None:
 
 
 def _umask() -> int:
-    """The process's umask, which can only be read by setting it."""
+    """The process's umask, which can be read only by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -148,13 +148,13 @@ CODES: dict[str, Code] = {
             "error",
             "not Python source",
             "The input is empty, binary, or does not parse, so nothing can be proved about it.",
-            "Give a UTF-8 Python file that the running Python version can parse.",
+            "Provide a UTF-8 file that the running Python version can parse.",
         ),
         Code(
             "LC002",
             "error",
             "already converted",
-            "The script carries the marks of an earlier conversion; converting twice would wrap what is wrapped.",
+            "The script shows signs of an earlier conversion; a second one would wrap functions twice.",
             "Convert the original script, not the converted one.",
         ),
         Code(
@@ -167,80 +167,80 @@ CODES: dict[str, Code] = {
         Code(
             "LC004",
             "error",
-            "no training that is known",
+            "no known training loop",
             "No loop was found that steps an environment, and then an optimizer over a rollout or over stored steps.",
-            "Give the script that holds the training loop, with env.step() and optimizer.step() in one loop nest.",
+            "Convert the script with the training loop, with env.step() and optimizer.step() in one loop nest.",
         ),
         Code(
             "LC005",
             "error",
             "a training loop that cannot be understood",
-            "Rollout and update are not separate phases of one loop, nor does it learn from steps that it stores, so "
-            "extracting them could change results.",
-            "Bring the script to the form: for iteration: rollout loop; advantages; epoch and minibatch loops. "
-            "Phases may be functions that are called in one place and return at their end. Or to one loop that steps "
-            "the environment, stores the step, and below that updates from stored ones.",
+            "Rollout and update are not separate phases of one loop, and the loop does not learn from stored steps "
+            "either, so extracting them could change results.",
+            "Give each iteration a rollout loop, then the advantages, then epoch and minibatch loops; phases may be "
+            "functions that are called in one place and return at their end. Or use one loop that steps the "
+            "environment, stores the step, and then updates from stored steps.",
         ),
         Code(
             "LC006",
             "error",
             "no transform applies",
-            "The converted script would be the original, as every transform left the script as it was.",
-            "Change the line that is in the way of most of them, which the message names first.",
+            "Every transform left the script as it was, so the converted script would be the original.",
+            "Change the line that the message names first: it blocks most of them.",
         ),
         Code(
             "LC007",
             "error",
             "internal error: the converted script does not compile",
-            "A transform wrote something that is not Python. This is a defect of lean-convert, not of the script.",
-            "Report it with the script; until then leave the named transform out with --ignore.",
+            "A transform wrote invalid Python. This is a bug in lean-convert, not in the script.",
+            "Report it together with the script; until it is fixed, leave the named transform out with --ignore.",
         ),
         Code(
             "LC008",
             "error",
             "too large",
             "The file is longer, or nested deeper, than any training script, and converting it would take very long.",
-            "Move what is not training (data, tables, other programs) into files of their own and import them.",
+            "Move anything but training (data, tables, other programs) into other files and import them.",
         ),
         Code(
             "LC009",
             "error",
-            "files that are not shown to be one",
-            "What --with gives would stand in one file with the script, and there a name, a module or what is executed "
-            "might be another.",
-            "Change the line that is named, or give other files: what stands in a file that is not given stays there, "
-            "and is not converted.",
+            "files that cannot be merged safely",
+            "--with merges files into the script. In one file, a name might mean something else, or another module or "
+            "other code might be executed.",
+            "Change the line that is named, or choose other files: files that are not given are imported as before, and "
+            "not converted.",
         ),
         Code(
             "LC101",
             "warning",
             "a synchronization remains in the update",
             "The update still reads a tensor's value on the host, which stalls the GPU once per minibatch.",
-            "Keep the value as a tensor and read it once after the epochs, or below the optimizer's step.",
+            "Keep the value as a tensor and read it once after the epochs, or after the optimizer's step.",
         ),
         Code(
             "LC102",
             "warning",
             "only the update is converted",
-            "The environment is stepped in another file, or in a function that does not meet the update in one loop.",
-            "For more, let one loop hold both: phases may be functions, or methods of an object that is made once, "
-            "called in one place each.",
+            "The environment is stepped in another file, or in a function that is not called in the update's loop.",
+            "To convert more, put both into one loop. Phases may be functions, or methods of an object that is made "
+            "once, if each is called in one place.",
         ),
         Code(
             "LC103",
             "warning",
-            "an object may be saved as one of another module",
-            "Saving a whole object keeps the name of its class's module; a class that came by --with is the script's.",
+            "an object may be saved under another module's name",
+            "Saving a whole object stores the name of its class's module; a class merged by --with is in the script's.",
             "Save a state_dict(), which names no classes.",
         ),
         Code(
             "LC201",
             "error",
-            "not what envpool does",
-            "`lean-convert migrate` knows one chain of Atari wrappers with one value for each parameter, and one way "
-            "to read episodes from the infos; anything else would become something else unseen.",
-            "Write the wrappers, their parameters and their order as cleanrl's ppo_atari.py has them, or call envpool "
-            "by hand.",
+            "not supported by envpool",
+            "`lean-convert migrate` supports one chain of Atari wrappers with one value for each parameter, and one way "
+            "to read episodes from the infos; anything else could change silently.",
+            "Use the wrappers of cleanrl's ppo_atari.py, with the same parameters in the same order, or call envpool by "
+            "hand.",
         ),
     )
 }

@@ -17,8 +17,8 @@ INFO = TransformInfo(
     brief="the advantages are gae()",
     summary="extract the advantage estimation into gae()",
     applies=(
-        "to the statements that estimate advantages, where nothing jumps out of them, what is made in them and "
-        "may outlive them reads none of their variables, and no other function sets these"
+        "to the statements that estimate advantages, if nothing jumps out of them, nothing made in them outlives them "
+        "and reads their variables, and no other function sets these"
     ),
     safety="The same statements run in the same order; parameters and results follow from liveness.",
     costs=(

@@ -26,17 +26,21 @@ from transformer.values.tensors import Tensors
 INFO = TransformInfo(
     name="gae-hoist",
     brief="advantages: all but the recurrence at once",
-    summary="remove the boundary branch of the advantage loop and compute all but the recurrence for all steps at once",
+    summary=(
+        "remove the boundary branch of the advantage loop and compute everything but the recurrence for all steps at "
+        "once"
+    ),
     applies=(
-        "to a loop backwards over all steps with a plain index that computes by exactly rounded operations alone: "
-        "`+ - * /`, roots, squares, conditions, no powers, no exponentials; what leaves it is made of tensors with a "
-        "row for each step, and of numbers, none of which it changes; what stays calls nothing that may change them"
+        "to a loop backwards over all steps, with a plain index, that computes with exactly rounded operations only: "
+        "`+ - * /`, roots, squares and conditions, but no powers or exponentials. The hoisted part may read numbers, "
+        "and tensors with one row per step that the loop does not change; the remaining part may call nothing that "
+        "could change these"
     ),
     safety=(
-        "Each element goes through the same operations in the same order as in the loop, and IEEE 754 leaves them no "
-        "choice in how to round: the bits are the same on every processor, for one row or for many. The values of the "
-        "step after the last one are appended where the branch chose them. Only the recurrence, where a step needs the "
-        "next one's result, stays a loop, and of the branch only what chooses that result."
+        "Each element goes through the same operations in the same order as in the loop, and IEEE 754 fixes how they "
+        "are rounded: the bits are the same on every processor, for one row or many. The values of the step after the "
+        "last are appended in place of the branch that chose them. Only the recurrence, in which a step needs the "
+        "next step's result, stays a loop, with the part of the branch that chooses that result."
     ),
     costs="A dozen small operations are launched per step, backwards in time.",
     needs=(),

@@ -19,15 +19,15 @@ from transformer.values.shapes import Shapes
 
 INFO = TransformInfo(
     name="last-step",
-    brief="the last step stands above the loop over time",
-    summary="take the last step's turn out of the loop backwards over time",
+    brief="the last step is above the loop over time",
+    summary="move the last step out of the loop backwards over time",
     applies=(
-        "to a loop backwards over the rollout's steps that is made of one branch, which tests for the last step and "
-        "does more than choose values, where training leaves the number of steps alone"
+        "to a loop backwards over the rollout's steps that consists of one branch, which tests for the last step and "
+        "does more than choose values, if training does not change the number of steps"
     ),
     safety=(
-        "The loop's first turn is that of the last step, and a rollout has one: its statements run above the loop, "
-        "with the same index, and those of all other steps in the same order in the loop."
+        "The loop's first iteration is that of the last step, and a rollout has at least one step. Its statements run "
+        "above the loop, with the same index, and those of all other steps in the same order in the loop."
     ),
     costs="All steps go through the branch, and nothing is computed for all of them at once.",
     needs=(),

@@ -32,18 +32,18 @@ INFO = TransformInfo(
     brief="--compile: torch.compile of policy and update",
     summary="compile policy and update with torch.compile, behind --compile",
     applies=(
-        "to the policy and update(), with all of torch.compile's guards, unless they are known to fail under "
-        "it, and update() only where its loss reaches in every minibatch every parameter that it computes with; guards "
-        "are left out where the policy is a network of known modules, of which nothing but parameters' "
-        "values is known to change in training"
+        "to the policy and to update(), with all of torch.compile's guards, unless they are known to fail under it; "
+        "to update() only if its loss reaches, in every minibatch, every parameter that it computes with. Guards are "
+        "left out if the policy is a network of known modules of which training is known to change only the "
+        "parameters' values"
     ),
     safety=(
         "Without --compile nothing changes. With it the same operations run fused, so results agree within rounding, "
-        "with the random numbers that the eager run draws. "
-        "The advantages stay eager: their one call per rollout saves less than it takes to compile, and unrolled over "
-        "the rollout their recurrence would compile for minutes. A policy that reads nothing that may change, but for "
-        "the parameters' values, guards nothing but its input. Distributions, which stop a script at NaN, check "
-        "nothing then; where the policy is known, its parameters are looked at once in each iteration instead."
+        "with the random numbers that the eager run draws. The advantages stay eager: one call per rollout saves less "
+        "than it takes to compile, and unrolled over the rollout, their recurrence would compile for minutes. A "
+        "policy that reads nothing that may change, except the parameters' values, guards only its input. "
+        "Distributions, which raise an error for NaN in eager code, check nothing then; if the policy is known, its "
+        "parameters are checked once per iteration instead."
     ),
     costs="Nothing is compiled.",
     headline="nothing is compiled",

@@ -22,20 +22,21 @@ INFO = TransformInfo(
     brief="--cudagraphs: replay of CUDA graphs",
     summary="replay policy, gae and update as CUDA graphs, behind --cudagraphs",
     applies=(
-        "to functions all of whose calls are known to work on the device alone and to read nothing that the training "
-        "loop changes; networks that they call are of known modules, and nothing but parameters' values of them "
-        "changes; off-policy, to updates that clear, compute and use their gradients, of as many stored steps each time"
+        "to functions whose calls are all known to work on the device only and to read nothing that the training loop "
+        "changes; networks that they call must be made of known modules of which only the parameters' values change. "
+        "Off-policy, it applies to updates that clear, compute and use their gradients, if the number of samples is "
+        "constant"
     ),
     safety=(
-        "Without --cudagraphs nothing changes. CudaGraphModule copies the inputs into the graph and clones what comes "
-        "out, so no call sees another's values. A replay runs no Python, so a function is captured only where all that "
-        "it calls is known to work on the device alone and to read nothing that the training loop changes: inputs that "
-        "are not tensors, conditions on a tensor's value, copies from the host, prints, random numbers of the host, "
-        "attributes that are set, or code of other files speak against it, and so do minibatches of different sizes."
+        "Without --cudagraphs nothing changes. CudaGraphModule copies the inputs into the graph and clones its "
+        "outputs, so no call sees another's values. A replay runs no Python, so a function is captured only if all "
+        "its calls are known to work on the device only and to read nothing that the training loop changes. Inputs "
+        "that are not tensors, conditions on a tensor's value, copies from the host, prints, random numbers from the "
+        "host, attribute assignments, code of other files, and minibatches of different sizes rule this out."
     ),
     costs=(
-        "Each kernel is launched from Python: keep what prints, reads numbers or changes attributes out of "
-        "policy and update."
+        "Each kernel is launched from Python: keep prints, reads of numbers and attribute changes out of policy and "
+        "update."
     ),
     needs=("flags", "compile"),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",

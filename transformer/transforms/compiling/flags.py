@@ -25,12 +25,12 @@ INFO = TransformInfo(
     brief="--compile, --cudagraphs",
     summary="add --compile and --cudagraphs to the script's own arguments",
     applies=(
-        "to any script of which something is compiled, and that compiles nothing itself; the flags join arguments that "
-        "are defined by argparse or tyro in a way that is known, and otherwise stand beside them"
+        "to any script of which something is compiled and that compiles nothing itself. The flags are added to "
+        "arguments defined by argparse or tyro in a known way, and otherwise parsed separately"
     ),
     safety=(
-        "The new arguments default to off and nothing reads them yet, so the script runs as before. Where it defines "
-        "no arguments that they could join, they are taken off the command line before anything else reads it."
+        "The new arguments default to off and nothing reads them yet, so the script runs as before. If it defines no "
+        "arguments to which they could be added, they are removed from the command line before anything else reads it."
     ),
     costs="Without flags nothing can be compiled.",
     needs=(),

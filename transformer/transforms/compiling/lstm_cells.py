@@ -30,20 +30,20 @@ from transformer.transforms.base import NO_DEVICE, NotNeeded, Rewrite, Skip, Tra
 INFO = TransformInfo(
     name="lstm-cells",
     brief="--compile on a CPU: LSTM steps from its weights",
-    summary="compute an LSTM that is called step by step from its own weights, under --compile on a CPU",
+    summary="compute an LSTM that is called step by step directly from its weights, under --compile on a CPU",
     applies=(
-        "to the loop over time in a network's method that clears the state where an episode ended and calls an "
-        "`nn.LSTM(inputs, hidden)`, of which nothing else is used than its sizes and parameters"
+        "to a loop over time in a network's method that clears the state where an episode ended and calls an "
+        "`nn.LSTM(inputs, hidden)` of which only the sizes and parameters are used otherwise"
     ),
     safety=(
-        "torch.compile leaves what touches an nn.LSTM eager, and the loop with it. Compiled code may now read its "
-        "sizes, and calls a function in the loop's place that stays eager: it projects the inputs of all steps at "
-        "once, and computes the steps' gates as torch's documentation defines them, from the same parameters. Where "
-        "nothing is compiled, or on a GPU, the loop itself runs."
+        "torch.compile keeps code that touches an nn.LSTM eager, and the loop with it. Now compiled code may read its "
+        "sizes, and calls a function in place of the loop. That function stays eager: it projects the inputs of all "
+        "steps at once, and computes the gates of each step as torch's documentation defines them, from the same "
+        "parameters. If nothing is compiled, or on a GPU, the loop itself runs."
     ),
     costs=(
         "--compile gains little on a CPU: call an nn.LSTM(inputs, hidden) in a loop `for h, d in zip(hidden, done)` "
-        "of the network's method."
+        "in the network's method."
     ),
     needs=("flags", "compile"),
     before=(
@@ -58,7 +58,7 @@ INFO = TransformInfo(
         "new_hidden = torch.flatten(torch.cat(new_hidden), 0, 1)\n...\n"
         'if args.compile:\n    ...\n    torch._dynamo.config.allow_rnn = device.type == "cpu"'
     ),
-    regroups="an LSTM's gates add up the parts of inputs, state and biases in another order than torch's own LSTM",
+    regroups="an LSTM's gates add up inputs, state and biases in another order than torch's own LSTM",
 )
 
 LSTM, MODULE, COMPILE = "torch.nn.LSTM", "torch.nn.Module", "torch.compile"

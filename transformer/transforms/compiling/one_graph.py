@@ -43,26 +43,26 @@ INFO = TransformInfo(
     brief="forward, backward and step in one graph",
     summary="let torch.compile trace zero_grad(), backward() and step(): one graph for each minibatch",
     applies=(
-        "where update() clears, computes and steps in this order by statements of their own, under no conditions but "
-        "on the script's arguments, its loss reaches in every minibatch every parameter that it computes with and that "
-        "is stepped, the optimizer is a known one whose rate is steady, or that nothing else sees "
-        "while update() runs, and nothing that may run while training changes what it holds, which parameters need "
-        "gradients, or gradients by hand; an object's optimizer is one that its constructor alone sets, and an "
-        "object's network may be frozen while the loss of another one is computed back"
+        "when update() clears, computes and steps in this order, by separate statements, conditional only on the "
+        "script's arguments; when its loss reaches, in every minibatch, every parameter that it computes with and "
+        "that is stepped; when the optimizer is a known one with a constant rate, or a rate that nothing else sees "
+        "while update() runs; and when no code that may run during training changes the parameters it holds, which of "
+        "them need gradients, or gradients by hand. An object's optimizer must be set by its constructor only, and an "
+        "object's network may be frozen during the backward pass of another network's loss"
     ),
     safety=(
-        "Without --compile the same three methods are called. With it the same is computed in a form that can be "
-        "traced: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a graph. "
-        "A gradient that appears or vanishes is still set anew, at the price of a graph break in that minibatch, "
-        "and of compiling anew. Where optimizers take their steps one after the other, each with a loss of its own, "
-        "a pass computes the gradients of its own alone: all others are cleared before they are used. Gradients of "
-        "losses whose backward passes follow each other are added in that order. Gradients that no optimizer "
-        "clears, but that are clipped along, keep growing as they did. What an object's optimizer holds is asked "
-        "anew for each minibatch. Phases of training that step the same optimizer, each plainly, share these "
-        "functions: each overwrites all of its gradients, or clears them. A rate that tensor-lr left a float is put "
-        "into a tensor of float64 while a compiled update runs, and is the same float again when it returns. A "
-        "network that is frozen for another's loss is not, in a graph: the pass computes no gradients of it anyway. "
-        "So is a number that was computed of others' parameters outside, as a temperature, read without its graph."
+        "Without --compile the same three methods are called. With it, they are replaced by equivalent code that can "
+        "be traced: torch.optim keeps its own methods out of graphs, and backward() rebinds .grad, which ends a "
+        "graph. If a gradient appears or vanishes, it is still set, at the cost of a graph break in that minibatch "
+        "and a recompilation. If several optimizers step one after the other, each with its own loss, a pass computes "
+        "only the gradients of its own optimizer: all others are cleared before they are used. Gradients of losses "
+        "with consecutive backward passes are added in that order. Gradients that no optimizer clears, but that are "
+        "clipped along with others, keep accumulating as before. The parameters of an object's optimizer are looked "
+        "up again for each minibatch. Training phases that step the same optimizer share these functions: each "
+        "overwrites or clears all its gradients. A rate that tensor-lr left as a float is put into a float64 tensor "
+        "while a compiled update runs, and is the same float again when it returns. A network that is frozen for "
+        "another network's loss is not frozen in a graph, where the pass computes none of its gradients anyway. "
+        "Likewise, a number computed from other parameters outside, such as a temperature, is read without its graph."
     ),
     costs="The update is compiled in pieces, at half the gain, or not at all.",
     needs=("flags", "update"),
@@ -73,8 +73,8 @@ INFO = TransformInfo(
         "if args.compile:\n    update = torch.compile(update)"
     ),
     regroups=(
-        "in a graph RAdam computes both ways of its rectification; its steps are compared with ordinary ones where "
-        "update() is compiled"
+        "in a graph RAdam computes both branches of its rectification; its steps are compared with ordinary ones "
+        "where update() is compiled"
     ),
 )
 

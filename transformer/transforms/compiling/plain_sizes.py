@@ -17,15 +17,15 @@ from transformer.values.networks.attributes import SPACES
 INFO = TransformInfo(
     name="plain-sizes",
     brief="sizes in compiled functions are plain ints",
-    summary="keep the number of actions as a plain int in networks, where compiled functions take it for a size",
+    summary="keep the number of actions as a plain int in networks whose compiled functions use it as a size",
     applies=(
-        "to an attribute of a network that is a space's number of actions, where all that reads it are sizes that "
-        "tensors and layers are made with"
+        "to an attribute of a network that is a space's number of actions and is read only as a size for making "
+        "tensors and layers"
     ),
     safety=(
-        "The number is the same; gymnasium's Discrete spaces have it as numpy.int64. torch.compile makes tensors of "
-        "numpy's numbers and cannot take a tensor for a size, so that it leaves the function eager (seen with torch "
-        "2.13). In tensors' shapes and layers' sizes either form gives the same."
+        "The number is the same; gymnasium's Discrete spaces have it as numpy.int64. torch.compile turns numpy's "
+        "numbers into tensors and cannot use a tensor as a size, so it would leave the function eager (observed with "
+        "torch 2.13). As the shape of a tensor or the size of a layer, both forms give the same."
     ),
     costs="torch.compile leaves the function eager: write int(envs.single_action_space.n).",
     needs=("flags", "compile"),

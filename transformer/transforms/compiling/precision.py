@@ -24,14 +24,15 @@ INFO = TransformInfo(
     option="precision",
     summary="add --precision, with which the update's networks compute in bfloat16, or matrix products in TF32",
     applies=(
-        "where update() calls networks of this file, made of layers whose behaviour under autocast is known, whose "
-        "results all come from linear layers, and where the script sets no precision itself"
+        "when update() calls networks of this file that are made of layers whose behaviour under autocast is known "
+        "and whose results all come from linear layers, and the script sets no precision itself"
     ),
     safety=(
-        "With `--precision fp32`, the default, the same operations run, on the same bits. The others are other "
-        "arithmetic, asked for by name. `bf16`: autocast encloses the networks' forward passes of the update and "
-        "nothing else; the heads, the loss, gradients, parameters and the optimizer stay in float32, and so does the "
-        "rollout. `tf32`: all float32 matrix products of the script, the rollout's too, may round their inputs to TF32."
+        "With `--precision fp32`, the default, the same operations run, with the same bits. The others change the "
+        "arithmetic, and must be asked for by name. `bf16`: autocast covers only the networks' forward passes in the "
+        "update; the heads, the loss, gradients, parameters and the optimizer stay in float32, and so does the "
+        "rollout. `tf32`: all float32 matrix products of the script, including the rollout's, may round their inputs "
+        "to TF32."
     ),
     costs="The update computes in float32: make the networks of torch's linear layers and convolutions.",
     needs=("flags", "update"),

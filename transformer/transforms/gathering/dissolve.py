@@ -22,17 +22,18 @@ from transformer.transforms.gathering.training_object import Dissolved, Kept, tr
 INFO = TransformInfo(
     name="dissolve",
     brief="the object's attributes and methods are variables",
-    summary="make variables and functions of the attributes and methods of the one object that trains",
+    summary="turn the attributes and methods of the single object that trains into variables and functions",
     applies=(
-        "where the file makes one object of a plain class that trains, every use of it is an attribute or a "
-        "method by its name, and which parameter of `__init__` gets what is written out"
+        "when the file makes one object of a plain class that trains, every use of it is an attribute or a method by "
+        "its name, and the arguments of `__init__` are written out"
     ),
     safety=(
-        "The class makes a single object, which is never handed on and whose attributes are never asked for by name: "
-        "each attribute is one variable, each method one function. What __init__ did stands where the object was made."
+        "The class has a single instance, which is never passed on and whose attributes are never looked up by name. "
+        "So each attribute is one variable and each method one function. The statements of __init__ go where the "
+        "object was made."
     ),
     costs=(
-        "The loop stays in methods: what they set on `self` is not passed in and out, so less of it is "
+        "The loop stays in methods. What they set on `self` cannot be passed in and returned, so less of it is "
         "extracted and compiled."
     ),
     needs=(),

@@ -33,19 +33,19 @@ from transformer.transforms.gathering.only_calls import (
 
 INFO = TransformInfo(
     name="inline",
-    brief="functions of the training stand in its loop",
-    summary="put functions that hold the training or a part of it, or make its optimizer, in the place of their calls",
+    brief="functions of the training are in its loop",
+    summary="replace the calls of functions that hold the training, a part of it, or its optimizer by their bodies",
     applies=(
-        "to a function that every use of its name shows to be called in one place, with arguments that are bound "
-        "as written, that returns at its end (or by one `if x: return`, where nothing is made of its result), and in "
-        "which nothing is made that may outlive the call and reads its variables"
+        "to a function that is shown, by every use of its name, to be called in one place, with arguments bound as "
+        "written. It must return at its end (or once earlier, by `if x: return`, if its result is not used), and make "
+        "nothing that may outlive the call and reads its variables"
     ),
     safety=(
-        "The function is called in this place alone, with arguments that are written out, and returns at its end "
-        "only; what stands below `if x: return` stands under the opposite condition. Its statements run in the same "
-        "order; names that would meet others of the script get new ones."
+        "The function is called only here, with arguments that are written out, and returns only at its end; "
+        "statements below `if x: return` go under the opposite condition. They run in the same order, and names that "
+        "would clash with others of the script are renamed."
     ),
-    costs="What a function holds stays there: rollout, gae and update are looked for in one loop.",
+    costs="The function keeps its part of the training, but rollout, gae and update are searched for in a single loop.",
     needs=(),
     before=(
         "def train(agent, batch):\n    for epoch in range(args.update_epochs):\n        ...\n    return v_loss\n\n"

@@ -15,17 +15,17 @@ from transformer.values.replay import library_buffer
 INFO = TransformInfo(
     name="replay",
     brief="samples are moved without waiting",
-    summary="move the samples of a library's replay buffer to the device without waiting for each of their tensors",
+    summary="move the samples of a library's replay buffer to the device without waiting for each tensor",
     applies=(
-        "to the ReplayBuffer of cleanrl_utils and of stable_baselines3, where it is made once above the training loop, "
-        "is given the script's device, and is used for nothing but to add steps and to sample them"
+        "to the ReplayBuffer of cleanrl_utils and of stable_baselines3, if it is made once above the training loop, "
+        "gets the script's device, and is used only to add steps and to sample them"
     ),
     safety=(
-        "The buffer keeps numpy arrays wherever its samples go: it draws the same indices, and makes of the rows that "
-        "it picks the same tensors, on the host first. The device gets the same bytes, in their own width; the host's "
-        "tensors are new ones, which nothing else changes."
+        "The buffer keeps numpy arrays whatever its device: it draws the same indices and makes the same tensors from "
+        "the rows it picks, but on the host. The device gets the same bytes, in their own dtype; the host's tensors "
+        "are new ones, which nothing else changes."
     ),
-    costs="The host waits for the device with each tensor of a sample: give the buffer the script's device.",
+    costs="The host waits for the device for each tensor of a sample: give the buffer the script's device.",
     needs=(),
     before="rb = ReplayBuffer(args.buffer_size, ..., device)\n...\ndata = rb.sample(args.batch_size)",
     after=(

@@ -15,18 +15,18 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="scatter-rows",
-    brief="rows are added to at once",
-    summary="add to all rows of a tensor by scatter_add_() instead of a loop over its rows",
+    brief="rows are added to in one call",
+    summary="add to all rows of a tensor with scatter_add_() instead of a loop over its rows",
     applies=(
-        "to loops over the rows of a tensor that do nothing but `x[i].index_add_(0, index[i].long(), source[i])`, "
-        "where the tensor is new, and no other name in the loop is the tensor's"
+        "to loops over the rows of a tensor that only do `x[i].index_add_(0, index[i].long(), source[i])`, if the "
+        "tensor is new and no other name in the loop refers to it"
     ),
     safety=(
-        "Each element of a row is added to in the order of the index, by one call after the other, as in the loop: "
-        "rows share no elements, so that they are added to in turns changes no sum. Where index and source have not "
-        "as many rows and columns as each other, both end with an error."
+        "Within a row, additions to an element happen in the order of the index, one call after the other, as in the "
+        "loop. Rows share no elements, so interleaving them changes no sum. If index and source differ in their "
+        "number of rows or columns, both versions raise an error."
     ),
-    costs="Each row is added to by calls of its own: add to all of them by scatter_add_().",
+    costs="Each row takes calls of its own: add to all rows with scatter_add_().",
     needs=(),
     before=(
         "for i in range(target_pmfs.size(0)):\n    target_pmfs[i].index_add_(0, l[i].long(), d_m_l[i])\n"

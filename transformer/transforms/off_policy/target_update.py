@@ -37,22 +37,22 @@ from transformer.values.networks.uses import Uses
 
 INFO = TransformInfo(
     name="target-update",
-    brief="target networks are moved in one call",
-    summary="move the target networks' parameters towards the trained ones' in one call for all of them",
+    brief="target networks are updated in one call",
+    summary="update the target networks' parameters from the trained ones in one call for all of them",
     applies=(
-        "to loops over the parameters of two networks that do nothing but copy `a * p + (1 - a) * t` into each t, or "
-        "multiply t by a number in place and add a multiple of p; or that do so with what both state_dict() hold, "
-        "which is loaded again. The numbers stay the same for the whole run; both networks are made in the same way, "
-        "once, above the training loop, or by the constructor of an object as copies, share nothing, and keep their "
-        "parameters. A function that is given both networks, which share nothing, asks for the parameters in each call"
+        "to loops over the parameters of two networks that only copy `a * p + (1 - a) * t` into each t, or multiply t "
+        "by a number in place and add a multiple of p; or that do this with both state_dict() and load the result. "
+        "The numbers must be constant for the whole run. Both networks must be made once in the same way, above the "
+        "training loop, or as copies by the constructor of an object, share nothing, and keep their parameters. A "
+        "function that is given both networks, which share nothing, looks up the parameters in each call"
     ),
     safety=(
-        "The foreach functions of torch round each product and each sum as the loop did, element by element; only "
-        "which addend stands first is another, which changes no sum. All parameters of loops that follow each other "
-        "are moved together, since none of them is read by another loop. No graph is recorded, as before. Where state "
-        "is loaded it is parameters alone: the networks are made of layers of torch that keep no buffers."
+        "torch's foreach functions round each product and each sum as the loop did, element by element; only the "
+        "order of the two addends differs, which changes no sum. All parameters of consecutive loops are updated "
+        "together, because none of them is read by another loop. As before, no graph is recorded. A state that is "
+        "loaded contains parameters only: the networks are made of torch's layers without buffers."
     ),
-    costs="Each parameter of the target networks is moved by four calls of its own.",
+    costs="Each parameter of the target networks takes four calls of its own.",
     needs=(),
     before=(
         "for param, target_param in zip(qf1.parameters(), qf1_target.parameters()):\n"

@@ -17,16 +17,16 @@ from transformer.values.tensors import Tensors
 INFO = TransformInfo(
     name="tensor-temperature",
     brief="a tuned temperature is a tensor",
-    summary="keep a temperature that is tuned along in a tensor instead of reading it after each of its updates",
+    summary="keep a learned temperature in a tensor instead of reading it on the host after each of its updates",
     applies=(
-        "to a name that is assigned `x.exp().item()`, say, in the training loop, for a new tensor, where updates only "
-        "add it to tensors of float32, subtract it or multiply with it, and all else reads it as a number"
+        "to a name that the training loop assigns `x.exp().item()`, for example, of a new tensor, if updates only add "
+        "it to float32 tensors, subtract it or multiply by it, and all other uses read it as a number"
     ),
     safety=(
-        "A tensor without dimensions takes part in sums and products with the number that it holds, and decides "
-        "neither on their dtype nor on their shape: the same bits come out as with the number. Where it is logged or "
-        "printed it is read by float(), as before. A compiled update is given a tensor, for whose values it is not "
-        "compiled anew."
+        "A tensor without dimensions takes part in sums and products with the number that it holds, and affects "
+        "neither their dtype nor their shape, so the bits are the same as with the number. If it is logged or "
+        "printed, it is read by float(), as before. A compiled update gets a tensor, and is not recompiled for new "
+        "values."
     ),
     costs="The host waits for each update of the temperature, and compiled updates are compiled once more.",
     needs=(),

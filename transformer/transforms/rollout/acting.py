@@ -19,19 +19,19 @@ from transformer.values.networks.without_gradients import differs
 INFO = TransformInfo(
     name="acting",
     brief="acting records no gradients",
-    summary="decide on the actions under torch.no_grad()",
+    summary="choose the actions under torch.no_grad()",
     applies=(
-        "to the calls of a trained network that decide on the actions, where of their results, and of all that is "
-        "computed of them, nothing but values is used, and the network is made of modules and functions that are known "
-        "to compute the same without gradients"
+        "to the calls of a trained network that choose the actions, if only the values of their results, and of "
+        "anything computed from these, are used, and the network is made of modules and functions known to compute "
+        "the same without gradients"
     ),
     safety=(
-        "No loss is computed of what the network returns, but of its values alone: `.detach()`, `.item()`, `.numpy()`. "
-        "So its graph was recorded for nothing, and nothing shows whether there was one. Linear layers with a bias, "
-        "convolutions without groups, what works element by element, along a dimension or picks the largest, and "
-        "distributions compute the same bits, and draw the same numbers, whether it is recorded or not."
+        "No loss is computed from the network's results, only from their values: `.detach()`, `.item()`, `.numpy()`. "
+        "So the graph was recorded for nothing, and nothing reveals whether there was one. Linear layers with a bias, "
+        "convolutions without groups, elementwise operations, operations along a dimension, argmax, and distributions "
+        "compute the same bits and draw the same numbers whether a graph is recorded or not."
     ),
-    costs="A graph is recorded of each action, and the policy is not compiled: act under torch.no_grad().",
+    costs="A graph is recorded for each action, and the policy is not compiled: act under torch.no_grad().",
     needs=(),
     before="actions, _, _ = actor.get_action(torch.Tensor(obs).to(device))\nactions = actions.detach().cpu().numpy()",
     after=(

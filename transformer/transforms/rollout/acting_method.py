@@ -28,17 +28,17 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="acting-method",
-    brief="the method that decides on the actions, as policy",
-    summary="call the method that decides on the actions in a function of its own, which --compile replaces",
+    brief="the method that chooses the actions, as policy",
+    summary="move the call of the method that chooses the actions into a function, which --compile rebinds",
     applies=(
-        "where `policy` found no call that it could name, to a call of a method of the object that trains, or of a "
-        "network that is one of its attributes or that another file defines and that is given tensors. It must "
-        "run under torch.no_grad(), or "
-        "return nothing that gradients flow through; a method of this file must do nothing but compute what it "
-        "returns, of tensors: it makes a tensor of an array first, and an array last. The script names no random.Random"
+        "when `policy` found no call that it could name, to a call of a method of the object that trains, or of a "
+        "network that is one of its attributes, or that another file defines and that gets tensors. It must run under "
+        "torch.no_grad(), or return nothing that carries gradients. A method of this file must only compute its "
+        "result, from tensors; it may begin by converting an array to a tensor and end by converting back. The script "
+        "must not use random.Random"
     ),
-    safety="The function makes the same call, on the object that the name stands for then, where it was made.",
-    costs="What decides on the actions is not compiled.",
+    safety="The function makes the same call in the same place, on the object that the name refers to at that time.",
+    costs="The code that chooses the actions is not compiled.",
     instead_of="policy",
     needs=("flags",),
     before="action, log_prob = self.get_action(obs)",

@@ -39,24 +39,24 @@ from transformer.values.networks.sealed import is_plain_class, overlooked
 
 INFO = TransformInfo(
     name="acting-statements",
-    brief="the statements that decide on the actions",
-    summary="move the statements that decide on the actions into a method of their own, which --compile replaces",
+    brief="the statements that choose the actions",
+    summary="move the statements that choose the actions into a method of their own, which --compile rebinds",
     applies=(
-        "where neither `policy` nor `acting-method` found a call that it could name, to statements that run a network "
-        "and draw, one after the other, in a method of this file that a step calls: they must do nothing but compute "
-        "with tensors that are made above them, by layers of torch and modules of this file that change nothing and "
-        "stay what they were made of. Between them may stand what appends to lists, what writes into buffers that they "
-        "do not read, and what makes numbers of their results. Their gradients must not be recorded, or not be used: "
-        "only drawn actions, numbers, and what lists keep to be detached may leave them. Where nothing stays between "
-        "them and no gradients are recorded, the networks may be any: the same calls are made in the same place. So "
-        "may be a single call of a network, in what a method that decides on the actions computes besides"
+        "when neither `policy` nor `acting-method` found a call that it could name, to consecutive statements that "
+        "run a network and draw, in a method of this file that a step calls. They must only compute with tensors made "
+        "above them, using layers of torch and modules of this file that change nothing and do not change themselves. "
+        "Statements in between may append to lists, write into buffers that the others do not read, and turn results "
+        "into numbers. Gradients must not be recorded, or not be used: only drawn actions, numbers, and list elements "
+        "that are detached later may leave the statements. If nothing stays in between and no gradients are recorded, "
+        "any network will do, because the same calls are made in the same place. It also applies to a single network "
+        "call in a method that computes more than the actions"
     ),
     safety=(
-        "The same operations run in the same order on the same tensors; a list that is appended to, a buffer that is "
-        "written, or a number that is made of a result in between, changes none of them. Where gradients were recorded "
-        "and never used they are no more: these layers compute the same bits without."
+        "The same operations run in the same order on the same tensors; appending to a list, writing to a buffer, or "
+        "converting a result to a number in between changes none of them. Gradients that were recorded and never used "
+        "no longer are: these layers compute the same bits without."
     ),
-    costs="What decides on the actions is not compiled.",
+    costs="The code that chooses the actions is not compiled.",
     instead_of="policy",
     needs=("flags",),
     before=(

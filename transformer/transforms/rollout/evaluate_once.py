@@ -30,20 +30,20 @@ INFO = TransformInfo(
     brief="--compile: values of all steps in one call",
     summary="under --compile, compute the rollout's values and log-probabilities in one call after it",
     applies=(
-        "where a step uses nothing but the actions, and the policy is a network of known modules that treats each row "
-        "by itself, draws nothing else, and of which nothing but parameters' values is known to change in training; "
-        "also to further calls of such networks for the observations, as of `agent.get_value(next_obs)`"
+        "when a step uses only the actions, and the policy is a network of known modules that treats each row "
+        "independently, draws nothing else, and of which training is known to change only the parameters' values; "
+        "also to further calls of such networks on the observations, such as `agent.get_value(next_obs)`"
     ),
     safety=(
-        "Without --compile nothing changes. The steps use nothing but the actions; the rest is only recorded. The "
-        "networks compute each row of a batch by itself, draw nothing but the action, and do not change during the "
-        "rollout, so one call for all recorded observations and actions returns what the steps would have, within "
-        "the rounding of matrix products of another size. Only for networks of linear layers, whose second pass over "
-        "the rollout costs less than what every step saves."
+        "Without --compile nothing changes. The steps use only the actions; the rest is only recorded. The networks "
+        "compute each row of a batch independently, draw only the action, and do not change during the rollout. So "
+        "one call for all recorded observations and actions returns what the steps would have, up to the rounding of "
+        "matrix products of another size. It is used only for networks of linear layers, whose second pass over the "
+        "rollout costs less than each step saves."
     ),
     costs=(
-        "Each step computes values and log-probabilities beside the action: let the method have `action=None`, draw "
-        "`if action is None`, and return the action too."
+        "Each step computes values and log-probabilities along with the action: give the method a parameter "
+        "`action=None`, draw `if action is None`, and return the action too."
     ),
     needs=("flags", "policy", "storage", "sampling"),
     before=(
@@ -58,7 +58,7 @@ INFO = TransformInfo(
         '            action=torch.cat([t["actions"] for t in transitions]),\n        )\n    ...'
     ),
     regroups=(
-        "all steps' values and log-probabilities are computed in one call, whose rows are compared with calls of "
+        "values and log-probabilities of all steps are computed in one call; its rows are compared with calls of "
         "single steps within rounding"
     ),
 )

@@ -21,15 +21,15 @@ INFO = TransformInfo(
     brief="rewards and dones stay on the host",
     summary="keep rewards and dones on the host during the rollout, and move each of them to the device once",
     applies=(
-        "to recorded values that are known to be computed by numpy or returned by an environment's step, "
-        "and that nothing but numpy, the record, and a condition reads as a tensor before the rollout has ended"
+        "to recorded values that are known to be computed by numpy or returned by an environment's step, if until the "
+        "end of the rollout they are read as tensors only by numpy, the record, and conditions"
     ),
     safety=(
-        "No network sees these values before the rollout has ended. Each array is copied for its record, and "
+        "No network sees these values before the rollout has ended. Each array is copied when it is recorded, and "
         "rounded once to the dtype of the storage, as before. After the rollout the last dones are a tensor again, "
-        "made as in every step before."
+        "made as every step made it before."
     ),
-    costs=("Rewards and dones are copied to the device in each step: compute them with numpy, and only record them."),
+    costs="Rewards and dones are copied to the device in each step: compute them with numpy, and only record them.",
     needs=("storage",),
     before=(
         'transition["dones"] = next_done\n...\ntransition["rewards"] = torch.tensor(reward).to(device).view(-1)\n'

@@ -21,17 +21,17 @@ from transformer.values.tensors import Tensors, values
 INFO = TransformInfo(
     name="narrow-observations",
     brief="images stay in bytes until they are divided",
-    summary="keep images in bytes, as the environment returns them, where the networks divide them first",
+    summary="keep images as bytes, as the environment returns them, if the networks divide them first",
     applies=(
-        "to observations that come from the environment's arrays alone, that nothing else reads, and that each network "
-        "which is given them divides by a number before anything else, where the script sets no default dtype"
+        "to observations that come only from the environment's arrays and are read by nothing but networks, each of "
+        "which divides them by a number before anything else, if the script sets no default dtype"
     ),
     safety=(
-        "Every network that sees them divides them by a number before anything else, which casts bytes to float32: "
-        "the quotients are those of the same numbers in float32. Whether they are bytes is asked when the script "
-        "runs; all others are cast to float32 as before. A copy is made, so the environment may reuse its arrays."
+        "Every network that sees them divides them by a number before anything else, which casts bytes to float32, so "
+        "the quotients are those of the same numbers in float32. Whether they are bytes is checked when the script "
+        "runs; anything else is cast to float32 as before. A copy is made, so the environment may reuse its arrays."
     ),
-    costs=("Images are kept in float32, four times their size: divide them by a number first thing in the network."),
+    costs="Images are stored in float32, at four times the size: let the network begin by dividing them by a number.",
     needs=("storage", "host-arrays"),
     before='next_obs = torch.Tensor(next_obs).to(device)\ntransition["obs"] = next_obs.clone()',
     after=(

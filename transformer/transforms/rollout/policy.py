@@ -20,18 +20,18 @@ from transformer.values.tensors import Tensors
 
 INFO = TransformInfo(
     name="policy",
-    brief="the call that decides on the actions has a name",
-    summary="give the network's call that decides on the actions a name, which --compile and --cudagraphs replace",
+    brief="the call that chooses the actions has a name",
+    summary="give the network call that chooses the actions a name, which --compile and --cudagraphs rebind",
     applies=(
-        "where the calls that decide on the actions run under torch.no_grad(), on a network whose name is bound once, "
-        "above the training loop, and where a method that is called is one that its class in this file defines; where "
-        "it returns a distribution, `acting-statements` takes the draw with it"
+        "when the calls that choose the actions run under torch.no_grad(), on a network whose name is bound once, "
+        "above the training loop, and a called method is defined by its class in this file. If it returns a "
+        "distribution, `acting-statements` moves the draw along with it"
     ),
     safety=(
-        "The name stands for the method of the trained network itself, or for the network: the same call, under the "
-        "same torch.no_grad()."
+        "The name refers to the method of the trained network itself, or to the network: it is the same call, under "
+        "the same torch.no_grad()."
     ),
-    costs="What decides on the actions is not compiled.",
+    costs="The code that chooses the actions is not compiled.",
     needs=("flags",),
     before="with torch.no_grad():\n    action, logprob, _, value = agent.get_action_and_value(next_obs)",
     after=(

@@ -17,14 +17,14 @@ INFO = TransformInfo(
     brief="the rollout loop is rollout()",
     summary="extract the rollout loop into rollout()",
     applies=(
-        "to a rollout loop of which nothing jumps out, where what is made in it and may outlive it reads none of "
-        "its variables, and no other function sets them"
+        "to a rollout loop that nothing jumps out of, if nothing made in it outlives it and reads its variables, and "
+        "no other function sets these"
     ),
     safety=(
-        "The same statements run in the same order. What they read and the training loop rebinds is passed in, what "
-        "is read afterwards is returned; both follow from liveness, not from names."
+        "The same statements run in the same order. Variables that they read and the training loop rebinds become "
+        "parameters, and variables that are read afterwards are returned; both follow from liveness, not from names."
     ),
-    costs="The loop stays in place, and reads as before; nothing is lost but clarity.",
+    costs="The loop stays in place, and reads as before; only clarity is lost.",
     needs=(),
     before="for step in range(args.num_steps):\n    ...\n    next_obs, reward, done, info = envs.step(action)",
     after="global_step, next_obs, next_done, storage = rollout(global_step, next_obs, next_done)",

@@ -40,19 +40,19 @@ from transformer.values.tensors import Tensors, values
 
 INFO = TransformInfo(
     name="storage",
-    brief="a TensorDict in place of preallocated buffers",
+    brief="a TensorDict instead of preallocated buffers",
     summary="stack the rollout's steps once into a TensorDict instead of writing into preallocated buffers",
     applies=(
-        "to a buffer of torch on the script's device that the rollout writes once in every step at its index, with a "
-        "tensor that is known to have an element per environment, and that nothing else writes, keeps or reads before "
-        "the rollout has ended, but for the step that reads what it wrote"
+        "to a torch buffer on the script's device that the rollout writes exactly once per step, at the step's index, "
+        "with a tensor known to have one element per environment. Nothing else may write it, keep it, or read it "
+        "before the rollout has ended, except a step that reads what it wrote itself"
     ),
     safety=(
         "Every buffer was written exactly once per step and read only after the rollout, so the stacked steps hold "
-        "the same values; they are cast to the buffers' dtypes, and a value that may share memory with the "
-        "environment or is changed in place later is cloned when it is recorded."
+        "the same values. They are cast to the buffers' dtypes, and a value that may share memory with the "
+        "environment, or that is changed in place later, is cloned when it is recorded."
     ),
-    costs="Each step writes into the device's memory row by row.",
+    costs="Each step writes into device memory row by row.",
     needs=(),
     before=(
         "values = torch.zeros((args.num_steps, args.num_envs)).to(device)\nfor step in range(args.num_steps):\n"

@@ -20,16 +20,16 @@ INFO = TransformInfo(
     option="workers",
     summary="step environments in worker processes, behind the flag --env-workers",
     applies=(
-        "where training steps a SyncVectorEnv of gym 0.23 or 0.26 or of gymnasium 0.29 that is made above the training "
-        "loop of a plain list of functions; where these share nothing of the script that one environment, or training, "
-        "may change; and where the environments are used for nothing but their steps, resets, spaces and closing"
+        "when training steps a SyncVectorEnv of gym 0.23 or 0.26 or of gymnasium 0.29 that is made above the training "
+        "loop from a plain list of functions; when these share nothing of the script that an environment, or "
+        "training, may change; and when the environments are used only for steps, resets, spaces and closing"
     ),
     safety=(
-        "Each environment keeps its place, its seed and its own generator. A process steps its part of them with "
-        "SyncVectorEnv itself, one after the other, and what the parts give is put side by side in memory that the "
-        "processes share: the same observations, rewards, ends and infos, bit by bit. An environment that draws from "
-        "the generators of `random`, numpy or torch that all share is found out in its worker, and ends the run. "
-        "With `--env-workers 0`, the default, the script makes the SyncVectorEnv that it made before."
+        "Each environment keeps its index, its seed and its own generator. Each process steps its part with "
+        "SyncVectorEnv itself, one environment after the other, and the results are put side by side in shared "
+        "memory: the same observations, rewards, ends and infos, bit by bit. An environment that draws from the "
+        "global generators of `random`, numpy or torch is detected in its worker, and ends the run. With "
+        "`--env-workers 0`, the default, the script makes the same SyncVectorEnv as before."
     ),
     costs="Environments are stepped one after the other, in one process.",
     needs=("flags",),

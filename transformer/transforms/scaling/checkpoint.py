@@ -17,23 +17,24 @@ from transformer.values.checkpoints.lasting import Lasting
 
 INFO = TransformInfo(
     name="checkpoint",
-    brief="--checkpoint-every N: killed runs go on",
+    brief="--checkpoint-every N: killed runs continue",
     option="checkpoint",
-    summary="add --checkpoint-every, with which a run that was killed goes on when it is started again",
+    summary="add --checkpoint-every, with which a killed run continues when it is started again",
     applies=(
-        "where the training loop runs over a range, the script loads no checkpoint of its own, and all that lives "
-        "across iterations is of a kind that is saved whole and read back whole (networks, optimizers, schedulers, "
-        "numbers, lists of numbers, tensors, arrays), is only reported, or belongs to environments and their episodes"
+        "when the training loop runs over a range, the script loads no checkpoint of its own, and everything that "
+        "persists across iterations is of a kind that can be saved and restored completely (networks, optimizers, "
+        "schedulers, numbers, lists of numbers, tensors, arrays), is only reported, or belongs to environments and "
+        "their episodes"
     ),
     safety=(
-        "Off by default. Saving reads and draws nothing: the run computes the same bits with it. Networks, optimizers, "
-        "counters, learning rates, lists of numbers, tensors, arrays and random states go on as they were; "
-        "environments are reset and begin new episodes, with what they and lists of past episodes keep, so that a run "
-        "that was killed is another run from there on. A checkpoint is read once before it replaces the one before it, "
-        "which is kept beside it; its file is its user's alone and belongs to one command line, which runs once at a "
-        "time, and nothing in it is executed when it is read."
+        "Off by default. Saving changes and draws nothing: the run computes the same bits with it. Networks, "
+        "optimizers, counters, learning rates, lists of numbers, tensors, arrays and random states continue as they "
+        "were. Environments are reset and begin new episodes, along with their state and lists of past episodes, so "
+        "from there on a killed run differs from one that was not killed. A checkpoint is read back once before it "
+        "replaces the previous one, which is kept next to it. Its file is readable by its user only and belongs to "
+        "one command line, which can run only once at a time; reading it executes nothing."
     ),
-    costs="A run that is killed begins anew: save and load by hand what the reason names.",
+    costs="A killed run starts from the beginning: save and load by hand what the reason names.",
     needs=("flags",),
     before="for iteration in range(1, args.num_iterations + 1):\n    ...",
     after=(

@@ -21,19 +21,19 @@ INFO = TransformInfo(
     name="distribute",
     brief="trains in several processes under torchrun",
     option="distribute",
-    summary="train in the processes that torchrun starts: shares of the environments, averaged gradients",
+    summary="train in the processes that torchrun starts: environments are divided, gradients averaged",
     applies=(
-        "where every use of the number of environments and of the sizes made of it is known to mean all processes or "
-        "one, one backward pass precedes the optimizers' steps, every decision in the training loop follows from "
-        "options and counters or compares numbers with limits, and nothing but gradients learns from data"
+        "when every use of the number of environments, and of sizes derived from it, is known to mean either all "
+        "processes or one; one backward pass precedes the optimizers' steps; every decision in the training loop "
+        "follows from options and counters or compares numbers with limits; and only gradients learn from data"
     ),
     safety=(
-        "One process, under torchrun or not, runs the statements of the original. Of several, each steps its share of "
-        "the environments and trains on its share of each minibatch; all have rank 0's parameters at the start and "
-        "the mean of all gradients at each step, and compare with limits the mean of their numbers, so they take the "
+        "A single process, under torchrun or not, runs the statements of the original. Of several, each steps its "
+        "share of the environments and trains on its share of each minibatch. All start with rank 0's parameters, use "
+        "the mean of all gradients at each step, and compare the mean of their numbers with limits, so they take the "
         "same steps and keep the same parameters. Rank 0 logs, prints, records and saves."
     ),
-    costs="One process trains: average gradients by hand, or write what is named in a form that is known.",
+    costs="Only one process trains: average gradients by hand, or rewrite what is named in a known form.",
     needs=(),
     before="loss.backward()\noptimizer.step()",
     after="loss.backward()\naverage_gradients(optimizer)\noptimizer.step()",

@@ -16,15 +16,15 @@ from transformer.values.networks.images import REORDERS
 INFO = TransformInfo(
     name="channels-last",
     brief="--compile on a CPU: channels innermost",
-    summary="lay images and convolution weights out with the channels innermost, under --compile on a CPU",
+    summary="lay out images and convolution weights with the channels innermost, under --compile on a CPU",
     applies=(
-        "to networks with convolutions that are made above the training loop, where nothing of the file is "
-        "written that depends on the layout of tensors or weights in memory"
+        "to networks with convolutions that are made above the training loop, if nothing in the file depends on the "
+        "memory layout of tensors or weights"
     ),
     safety=(
-        "Without --compile, or on a GPU, nothing changes. With it the tensors hold the same values in another order "
-        "of memory, so results agree within rounding. Networks that depend on that order, with view() say, are left "
-        "alone. Inductor would otherwise copy each minibatch of images twice into the layout that convolutions want."
+        "Without --compile, or on a GPU, nothing changes. With it the tensors hold the same values in another memory "
+        "order, so results agree within rounding. Networks that depend on that order, by view() for example, are left "
+        "alone. Otherwise Inductor would copy each minibatch of images twice into the layout that convolutions want."
     ),
     costs="Compiled convolutions copy each minibatch on a CPU: keep `view()` and strides out of the networks.",
     needs=("flags", "update", "compile"),
@@ -36,7 +36,7 @@ INFO = TransformInfo(
         "if channels_last and b_obs.dim() == 4:\n"
         "    b_obs = b_obs.contiguous(memory_format=torch.channels_last)"
     ),
-    regroups="convolutions and gradient norms add up in the order of memory, which was left as the original has it",
+    regroups="convolutions and gradient norms add up in memory order, which differs from the original's",
 )
 
 LAYOUT = frozenset("view stride as_strided data_ptr is_contiguous untyped_storage storage".split())

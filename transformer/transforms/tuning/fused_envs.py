@@ -19,20 +19,21 @@ INFO = TransformInfo(
     name="fused-envs",
     brief="environment steps with fewer numpy calls",
     option="fuse_envs",
-    summary="step SyncVectorEnv and the wrappers that normalise and count with fewer calls of numpy",
+    summary="step SyncVectorEnv and the wrappers that normalise and count with fewer numpy calls",
     applies=(
-        "where training steps a SyncVectorEnv of gymnasium that is made above the training loop of a list of functions "
-        "and used for what it offers; and where the script puts no method of its own into wrappers or gymnasium. At "
-        "run time it is for gymnasium 0.29.1 and 1.1 to 1.4, observations that are one array, and wrappers whose type "
-        "is exactly RecordEpisodeStatistics, NormalizeObservation or NormalizeReward; all else is stepped as before"
+        "when training steps a SyncVectorEnv of gymnasium that is made above the training loop from a list of "
+        "functions and used for what it offers, and the script puts no method of its own into wrappers or gymnasium. "
+        "At run time it requires gymnasium 0.29.1 or 1.1 to 1.4, observations that are one array, and wrappers whose "
+        "type is exactly RecordEpisodeStatistics, NormalizeObservation or NormalizeReward; anything else is stepped "
+        "as before"
     ),
     safety=(
-        "The wrappers that the script made stay, with all that they keep, so `envs.envs[0].obs_rms` is what it was. Of "
-        "a single row the mean is the row and the variance zero, or NaN where it is not finite; what is left is the "
-        "same arithmetic in the same order. Episodes end by the wrappers' own code, resets too, and an unusual "
-        "observation or reward goes through it as well."
+        "The script's wrappers stay, with their state, so `envs.envs[0].obs_rms` is what it was. The mean of a single "
+        "row is the row, and its variance zero, or NaN if it is not finite; the rest is the same arithmetic in the "
+        "same order. Episodes end and are reset by the wrappers' own code, which also handles unusual observations "
+        "and rewards."
     ),
-    costs="Around each step of an environment, numpy is called some thirty times for a row of a few numbers.",
+    costs="Each environment step makes some thirty numpy calls for a row of a few numbers.",
     needs=(),
     before="envs = gym.vector.SyncVectorEnv([make_env(i) for i in range(args.num_envs)])",
     after="envs = FusedVectorEnv([make_env(i) for i in range(args.num_envs)])",

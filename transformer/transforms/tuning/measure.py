@@ -18,8 +18,8 @@ INFO = TransformInfo(
     option="measure",
     summary="show steps per second after burn-in in a progress bar",
     applies=(
-        "where the training loop runs over a range, the rollout has a counter of steps that begins at 0, and the "
-        "script shows no progress bar of its own"
+        "when the training loop runs over a range, the rollout has a step counter that begins at 0, and the script "
+        "shows no progress bar of its own"
     ),
     safety="It reads the step counter and the clock and writes to standard error; the script's own logging stays.",
     costs="No speed is shown; `lean-convert bench` measures it.",

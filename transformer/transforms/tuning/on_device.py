@@ -19,17 +19,17 @@ INFO = TransformInfo(
     brief="constants are made on the device",
     summary="make constants and casts on the device instead of on the host",
     applies=(
-        "to single numbers and filled tensors that are made and moved in one expression, to `.type()` of a type of CPU "
-        "tensors that is moved, to lists of consecutive numbers in an index that is written to, and to torch.arange() "
-        "in an index of what torch has just computed; outside of the rollout, and in the networks' methods"
+        "to numbers and filled tensors that are made and moved in one expression, to `.type()` with a CPU tensor type "
+        "that is moved, to lists of consecutive numbers in an index that is written to, and to torch.arange() in an "
+        "index of something torch has just computed; outside the rollout, and in the networks' methods"
     ),
     safety=(
-        "A constant has the same value and dtype wherever it is made, and a cast rounds to the nearest on both sides. "
-        "What is written to by a list of consecutive indices, is written to by a slice. "
-        "The copies between host and device that are gone wait for the device, and no CUDA graph can be captured with "
-        "them. Random numbers stay where they are drawn."
+        "A constant has the same value and dtype wherever it is made, and a cast rounds to nearest on both sides. An "
+        "index that lists consecutive numbers selects the same elements as a slice. The removed copies between host "
+        "and device waited for the device, and kept CUDA graphs from being captured. Random numbers stay where they "
+        "are drawn."
     ),
-    costs="What is made on the host is copied each time: give `device=device` where it is made.",
+    costs="What is made on the host is copied each time: pass `device=device` where it is made.",
     needs=(),
     before=(
         "mask = (mask < args.update_proportion).type(torch.FloatTensor).to(device)\n"

@@ -18,17 +18,17 @@ from transformer.values.tensors import Tensors
 INFO = TransformInfo(
     name="transfers",
     brief="observations are copied without blocking",
-    summary="copy the environment's arrays to the device without blocking, in their own width",
+    summary="copy the environment's arrays to the device without blocking, in their own dtype",
     applies=(
-        "to tensors that the rollout makes of what is known to be an array or a list, never of what may be a "
-        "size, and moves to the device"
+        "to tensors that the rollout makes from what is known to be an array or a list (and cannot be a size) and "
+        "moves to the device"
     ),
     safety=(
         "torch.as_tensor(x).to(device, torch.float32) holds the same float32 values as torch.Tensor(x).to(device): "
-        "both round once, to the nearest. Pageable memory is staged before the call returns, so the environment may "
-        "reuse its arrays. A loop over a tensor's elements reads them all at once instead of one synchronization each."
+        "both round once, to nearest. Pageable memory is staged before the call returns, so the environment may reuse "
+        "its arrays. A loop over a tensor's elements reads them all at once instead of with one synchronization each."
     ),
-    costs=("Each step waits for its copies: make tensors by `torch.Tensor(x).to(device)` of the environment's arrays."),
+    costs="Each step waits for its copies: make tensors by `torch.Tensor(x).to(device)` from the environment's arrays.",
     needs=(),
     before="next_obs = torch.Tensor(next_obs).to(device)\nfor idx, d in enumerate(next_done):\n    if d: ...",
     after=(

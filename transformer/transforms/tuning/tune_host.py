@@ -19,22 +19,22 @@ INFO = TransformInfo(
     option="tune",
     summary="set up the host before torch is loaded: idle threads, vector instructions, freed memory",
     applies=(
-        "where torch is imported at the top of the file, above the first import that may load it. Idle threads sleep "
-        "early where environments run in threads or processes of their own; Inductor takes vector instructions as "
-        "working where something is compiled; freed memory is kept where rollouts train convolutions. What the script "
-        "or the run's environment sets up itself stays as it is"
+        "when torch is imported at the top of the file, above the first import that may load it. Idle threads go to "
+        "sleep early if environments run in threads or processes of their own; Inductor takes vector instructions as "
+        "working if something is compiled; freed memory is kept if rollouts train convolutions. Whatever the script "
+        "or the environment variables set up stays as it is"
     ),
     safety=(
-        "Nothing of it changes a value. Idle threads of GNU's OpenMP would spin for milliseconds after each parallel "
-        "region; their number, on which the order of sums hangs, stays. Inductor would build and load "
-        "programs before its first kernel, seconds of each start, to see whether the processor's vector instructions "
-        "work; torch's own kernels for x86-64 use them, and a compiler that knew none of them would fail aloud. Freed "
-        "memory waits in the process instead of the system, which would zero its pages anew in each minibatch: at "
-        "most 256 MiB of it, in blocks below 64 MiB. Only glibc has that call."
+        "None of this changes a value. Idle threads of GNU's OpenMP would spin for milliseconds after each parallel "
+        "region; their number, which determines the order of sums, stays the same. Before its first kernel, Inductor "
+        "would spend seconds building and loading programs to test whether the processor's vector instructions work; "
+        "torch's own x86-64 kernels use them, and a compiler that lacked them would fail with an error. Freed memory "
+        "stays in the process instead of going back to the system, which would zero its pages again in each "
+        "minibatch: at most 256 MiB, in blocks below 64 MiB. Only glibc has that call."
     ),
     costs=(
-        "Idle threads share the environments' processors, compiling starts seconds later, and the system zeroes the "
-        "memory of each minibatch of images anew."
+        "Idle threads compete with the environments for processors, compiling starts seconds later, and the system "
+        "zeroes the memory of each minibatch of images."
     ),
     needs=(),
     before="import torch",

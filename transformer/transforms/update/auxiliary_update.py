@@ -23,15 +23,15 @@ INFO = TransformInfo(
     brief="further phases are update_auxiliary()",
     summary="extract the minibatches of further training phases into update_auxiliary()",
     applies=(
-        "to further loops that step an optimizer after a backward pass, of which no turn needs what another one "
+        "to further loops that step an optimizer after a backward pass, if no iteration needs what another one "
         "computed, under the conditions of `update`"
     ),
     safety=(
-        "The same statements run in the same order, but for tensors that are only gathered: they are gathered before "
+        "The same statements run in the same order, except that tensors which are only gathered are gathered before "
         "the first forward pass of their minibatch, which changes none of them. Parameters and results follow from "
-        "liveness; results are detached, as the backward pass has freed their graph."
+        "liveness; results are detached, because the backward pass has freed their graph."
     ),
-    costs="The further phase is not compiled: let no turn need what another computed.",
+    costs="The further phase is not compiled: let no iteration need what another one computed.",
     needs=(),
     before=(
         "for mb_inds in ...:\n    value = agent.aux_value(aux_obs[mb_inds])\n    target = aux_returns[mb_inds]\n"

@@ -27,16 +27,16 @@ from transformer.values.tensors import Tensors, values
 INFO = TransformInfo(
     name="deferred-sync",
     brief=".item() and logging below the update",
-    summary="take .item() and logging out of the computation of a minibatch",
+    summary="move .item() and logging out of the computation of a minibatch",
     applies=(
-        "to numbers read from tensors of a minibatch that nothing needs before the optimizer's step: collected in a "
-        "list, kept under a name, printed or logged by a library; where the tensor is new and given to nothing that "
-        "may change it, and what is moved calls known functions alone, which change nothing and draw nothing"
+        "to numbers read from a minibatch's tensors that nothing needs before the optimizer's step: collected in a "
+        "list, kept under a name, printed, or logged by a library. The tensor must be new and passed to nothing that "
+        "may change it, and what is moved may call only known functions that change and draw nothing"
     ),
     safety=(
         "The same values are read, after the optimizer's step instead of before it; nothing in between changes them. "
-        "A list of numbers becomes a list of tensors that is turned into the same Python floats where it is used, so "
-        "a mean over it is the mean of the same floats."
+        "A list of numbers becomes a list of tensors, which is turned into the same Python floats where it is used, "
+        "so its mean is the mean of the same floats."
     ),
     costs="The host waits for the device in each minibatch: read numbers below the minibatch loop.",
     needs=(),

@@ -18,17 +18,17 @@ from transformer.values.tensors import Tensors
 INFO = TransformInfo(
     name="late-append",
     brief="lists grow below the optimizer's step",
-    summary="add what a minibatch gives to a list below the optimizer's step",
+    summary="append a minibatch's results to lists below the optimizer's step",
     applies=(
-        "to lists that the training empties above the epochs and reads below them or between minibatches, and that a "
-        "minibatch makes longer by numbers, or by tensors without gradients, under conditions or not; where nothing "
-        "leaves the minibatch above its step"
+        "to lists that the training empties above the epochs and reads below them or between minibatches, and to "
+        "which a minibatch appends numbers, or tensors without gradients, conditionally or not; nothing may leave the "
+        "minibatch above its step"
     ),
     safety=(
-        "The same elements are put into a list of the minibatch's own, in the same order, and behind the step into the "
-        "list that they were put into at once; nothing looks at that in between."
+        "The same elements go, in the same order, into a list of the minibatch's own, and after the step into the "
+        "original list; nothing reads that list in between."
     ),
-    costs="update() is not compiled, as a list is longer at each call: fill it below the optimizer's step.",
+    costs="update() is not compiled, because a list is longer at each call: append to it below the optimizer's step.",
     needs=(),
     before="if args.norm_adv:\n    clipfracs += [clipped.mean().item()]\n...\noptimizer.step()",
     after=(

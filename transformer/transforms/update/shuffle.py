@@ -21,17 +21,17 @@ from transformer.values.tensors import Tensors
 INFO = TransformInfo(
     name="shuffle",
     brief="minibatches by torch.randperm on the device",
-    summary="draw the minibatches with torch.randperm on the device instead of shuffling numpy indices",
+    summary="draw minibatches with torch.randperm on the device instead of shuffling numpy indices",
     applies=(
-        "to consecutive slices of one permutation of `0 .. n-1` that only index tensors, where nothing that may "
-        "run while training does more to the random generators than draw from them"
+        "to consecutive slices of one permutation of `0 .. n-1` that are only used to index tensors, if no code that "
+        "may run during training does anything with the random generators but draw from them"
     ),
     safety=(
-        "Both draw a uniformly random permutation per epoch and cut it into the same pieces, a last smaller one "
-        "included. Only the source of the permutation changes, from numpy's generator to torch's; given the same "
-        "permutations, all results are the same bits."
+        "Both draw a uniformly random permutation per epoch and cut it into the same pieces, including a smaller last "
+        "one. Only the source of the permutation changes, from numpy's generator to torch's; given the same "
+        "permutations, all results have the same bits."
     ),
-    costs=("Indices are shuffled on the host and copied for each minibatch: shuffle one `np.arange(n)` and slice it."),
+    costs="Indices are shuffled on the host and copied for each minibatch: shuffle one `np.arange(n)` and slice it.",
     needs=(),
     before=(
         "b_inds = np.arange(args.batch_size)\nfor epoch in range(args.update_epochs):\n    np.random.shuffle(b_inds)\n"

@@ -25,22 +25,22 @@ INFO = TransformInfo(
     brief="the annealed learning rate is a tensor",
     summary="keep an annealed learning rate in a tensor under the flags; make the optimizer capturable",
     applies=(
-        "to an optimizer of torch that takes a tensor for a rate, made once above the training loop, or by the "
-        "constructor of an object that keeps it, all of whose uses are known, so that every read and write of its "
+        "to an optimizer of torch that accepts a tensor as its rate and is made once, above the training loop or by "
+        "the constructor of an object that keeps it. All its uses must be known, so that every read and write of its "
         "rate is seen"
     ),
     safety=(
-        "Without a flag the rate stays the float that it was. Under --compile or --cudagraphs it is a tensor of "
-        "float64, the float's precision, that annealing fills in place: a compiled update reads its present value "
-        "instead of being compiled anew for every rate. Where the minibatch loop sets it, it is a parameter that is "
-        "not trained, into which compiled code can write. Reads go through `float()`, so what is logged or printed "
-        "stays a float. `capturable` is on only under --cudagraphs. An optimizer that is kept where its rate may "
-        "change unseen is left alone, and its step is in no graph. RAdam, which computes the lengths of its steps from "
-        "their count, counts in float64, as Python does."
+        "Without a flag the rate stays a float. Under --compile or --cudagraphs it is a float64 tensor, which has the "
+        "float's precision, and annealing fills it in place: a compiled update reads its current value instead of "
+        "being recompiled for every rate. If the minibatch loop sets it, it is a parameter that is not trained, which "
+        "compiled code can write to. Reads go through `float()`, so what is logged or printed stays a float. "
+        "`capturable` is on only under --cudagraphs. An optimizer whose rate may change unseen is left alone, and its "
+        "step is in no graph. RAdam, which computes step lengths from the step count, counts in float64, as Python "
+        "does."
     ),
     costs=(
-        "Each new rate compiles the update anew, or its step stays out of the graph, and no CUDA graph holds update(): "
-        'let the rate be a float that nothing but `optimizer.param_groups[0]["lr"] = ...` sets.'
+        "Each new rate recompiles the update, or its step stays out of the graph, and no CUDA graph holds update(). "
+        'Let the rate be a float that only `optimizer.param_groups[0]["lr"] = ...` sets.'
     ),
     needs=("flags",),
     before='optimizer.param_groups[0]["lr"] = lrnow',

@@ -26,16 +26,16 @@ INFO = TransformInfo(
     brief="a minibatch's update is update()",
     summary="extract forward, backward and optimizer step of one minibatch into update()",
     applies=(
-        "to the statements of a minibatch, where nothing jumps out of them, what is made in them and may outlive "
-        "them reads none of their variables, and no other function sets these"
+        "to the statements of a minibatch, if nothing jumps out of them, nothing made in them outlives them and reads "
+        "their variables, and no other function sets these"
     ),
     safety=(
         "The same statements run in the same order; parameters and results follow from liveness. Results are "
         "detached: the backward pass has freed their graph, and they are only read afterwards."
     ),
     costs=(
-        "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch, and "
-        "other functions set none of its names."
+        "The update is not compiled, which is most of the gain: let nothing jump out of a minibatch, and other "
+        "functions set none of its names."
     ),
     headline="the minibatches' update is not compiled",
     needs=(),
