@@ -57,7 +57,7 @@ COLOR = click.Option(
     default=None,
     expose_value=False,
     callback=_choose_color,
-    help="Turn colors on or off. By default they are on in a terminal unless NO_COLOR is set, or if FORCE_COLOR is set.",
+    help="Turn colors on or off. Default: on in a terminal unless NO_COLOR is set, or anywhere if FORCE_COLOR is set.",
 )
 """An option of every command."""
 

@@ -65,7 +65,7 @@ def test_nearest_table_decides(tmp_path: Path, files: dict[str, str], expected: 
         ("[tool.lean-convert]\nignore = [3]", "ignore is [3], where"),
         ("[tool.lean-convert]\nline-length = true", "line-length is True, where a number of columns is wanted"),
         ("[tool.lean-convert]\nline-length = 0", "line-length is 0, where"),
-        ("[tool]\nlean-convert = 3", "is no table"),
+        ("[tool]\nlean-convert = 3", "is not a table"),
         ("[tool.lean-convert\n", "pyproject.toml: "),
     ],
 )

@@ -253,29 +253,29 @@ REFUSED = {
     ),
     "its own file": (
         {"train.py": TRAIN, "agent.py": f"{AGENT}print(__file__)\n"},
-        ["agent.py:3: LC009 `__file__` is that of agent.py alone, and would be another in one file"],
+        ["agent.py:3: LC009 `__file__` is specific to agent.py, and would differ in one file"],
     ),
     "its own name": (
         {"train.py": TRAIN, "agent.py": f"import logging\nlogger = logging.getLogger(__name__)\n{AGENT}"},
-        ["agent.py:2: LC009 `__name__` is that of agent.py alone, and would be another in one file"],
+        ["agent.py:2: LC009 `__name__` is specific to agent.py, and would differ in one file"],
     ),
     "all names": (
         {"train.py": f"{TRAIN}print(len(globals()))\nprint(locals())\n", "agent.py": AGENT},
         [
-            "train.py:3: LC009 `globals` is that of train.py alone, and would be another in one file",
-            "train.py:4: LC009 `locals()` lists all names of train.py, and one file has more",
+            "train.py:3: LC009 `globals` is specific to train.py, and would differ in one file",
+            "train.py:4: LC009 `locals()` lists all names of train.py, and the merged file has more",
         ],
     ),
     "modules by name": (
         {"train.py": f"import importlib\nimport sys\n{TRAIN}sys.path.append('x')\n", "agent.py": AGENT},
         [
-            "train.py:1: LC009 modules are imported by names that are made at run time",
+            "train.py:1: LC009 modules are imported by names that are computed at run time",
             "train.py:5: LC009 `sys.path` is changed, so that it is not known which files are imported",
         ],
     ),
     "a text that imports": (
         {"train.py": f"{TRAIN}register(entry_point='agent:Agent')\n", "agent.py": AGENT},
-        ["train.py:3: LC009 the text 'agent:Agent' may be used to import agent.py once more"],
+        ["train.py:3: LC009 the string 'agent:Agent' may be used to import agent.py again"],
     ),
     "another importer": (
         {
@@ -284,15 +284,15 @@ REFUSED = {
             "utils.py": "import more\n",
             "more.py": "x = 1\nimport agent\n",
         },
-        ["more.py:2: LC009 imports agent.py, too: give this file with --with as well"],
+        ["more.py:2: LC009 also imports agent.py: give this file with --with as well"],
     ),
     "an importer of the script": (
         {"train.py": f"{TRAIN}import utils\n", "agent.py": AGENT, "utils.py": "def f():\n    import train\n"},
-        ["utils.py:2: LC009 imports train.py, too: give this file with --with as well"],
+        ["utils.py:2: LC009 also imports train.py: give this file with --with as well"],
     ),
     "a circle": (
         {"train.py": TRAIN, "agent.py": f"from train import x\n{AGENT}"},
-        ["agent.py:1: LC009 train.py is imported while it is executed (a circle of imports)"],
+        ["agent.py:1: LC009 train.py is imported while it is being executed (a circular import)"],
     ),
     "an import in a function": (
         {"train.py": "def f():\n    from agent import Agent\n", "agent.py": AGENT},
@@ -309,14 +309,14 @@ REFUSED = {
     "the module itself": (
         {"train.py": "import agent\nagent.size = 3\nprint(agent)\nprint(agent.other)\n", "agent.py": "size = 2\n"},
         [
-            "train.py:2: LC009 the module `agent` is used otherwise than for its names",
-            "train.py:3: LC009 the module `agent` is used otherwise than for its names",
+            "train.py:2: LC009 the module `agent` is used other than by its attributes",
+            "train.py:3: LC009 the module `agent` is used other than by its attributes",
             "train.py:4: LC009 `other` is nothing that agent.py defines",
         ],
     ),
     "a variable of the module's name": (
         {"train.py": "import agent\nagent = agent.Agent()\n", "agent.py": AGENT},
-        ["train.py:2: LC009 `agent` is agent.py, and something else, too"],
+        ["train.py:2: LC009 `agent` is agent.py, and also something else"],
     ),
     "a whole object that is saved": (
         {
@@ -335,8 +335,7 @@ REFUSED = {
     "annotations that become texts": (
         {"train.py": f"from __future__ import annotations\n{TRAIN}", "agent.py": "class Agent:\n    x: int = 1\n"},
         [
-            "agent.py:2: LC009 `from __future__ import annotations` stands in train.py alone, and annotations mean "
-            "something else"
+            "agent.py:2: LC009 `from __future__ import annotations` is in train.py only, and changes what annotations mean"
         ],
     ),
     "a name that is printed": (
@@ -375,7 +374,7 @@ class TestRefusals:
             "nets/agent.py": "f = 1\n",
         }
         assert refusals(tmp_path, files, "nets/__init__.py") == [
-            ":1: LC009 the import executes nets/__init__.py and agent.py, which is not given: give it with --with, too"
+            ":1: LC009 the import executes nets/__init__.py and agent.py, which is not given: give it with --with as well"
         ]
 
     @pytest.mark.parametrize("given", ["other.py", "train.py"])

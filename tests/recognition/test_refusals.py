@@ -252,7 +252,7 @@ def test_names_that_are_seen_above_the_training() -> None:
         ("\n", "the script that trains"),
         ("# loss.backward()\n", "Remove the #"),
         ('{"cells": [], "nbformat": 4, "metadata": {}}', "nbconvert"),
-        ("x = 1\0\n", "Give a UTF-8 Python file"),
+        ("x = 1\0\n", "Provide a UTF-8 file"),
     ],
 )
 def test_what_to_do_about_a_file_that_is_no_script(source: str, advice: str) -> None:

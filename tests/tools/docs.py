@@ -56,8 +56,8 @@ def transform_page(info: TransformInfo) -> str:
         f'```python title="after"\n{_code(info.after)}\n```\n\n'
         f"## When it is applied\n\n{_sentence(info.applies)}\n\n"
         f"## Why results stay equal\n\n{info.safety}{regroups}\n\n"
-        f"## When it is left out\n\nThe report names the line that prevents it. What that costs, and what to write instead: "
-        f"{info.costs}\n\n## How often it is applied\n\n{often}\n"
+        "## When it is left out\n\nThe report names the line that prevents it. What that costs, and what to write "
+        f"instead: {info.costs}\n\n## How often it is applied\n\n{often}\n"
     )
 
 

@@ -209,7 +209,9 @@ def _check_plot(plot: Path, scripts: Sequence[Path]) -> None:
 
     kinds = FigureCanvasBase.get_supported_filetypes()
     if plot.suffix.removeprefix(".").lower() not in kinds:
-        raise click.UsageError(f"{plot} does not have the extension of a picture: {', '.join(f'.{kind}' for kind in kinds)}")
+        raise click.UsageError(
+            f"{plot} does not have the extension of a picture: {', '.join(f'.{kind}' for kind in kinds)}"
+        )
     try:
         output.check_target(plot, scripts)
     except output.OutputError as error:

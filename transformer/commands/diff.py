@@ -86,7 +86,9 @@ def _known_names(ctx: click.Context, param: click.Parameter, values: tuple[str, 
     metavar="OUT",
     help="Show what was edited in OUT since its conversion. SCRIPT defaults to the file that its header names.",
 )
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write an HTML page to FILE.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write an HTML page to FILE."
+)
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @click.option(
     "--verified",

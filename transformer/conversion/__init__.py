@@ -1,1 +1,1 @@
-"""The run through the transforms, and what comes of it; knows nothing of running scripts, nor of the terminal."""
+"""Apply the transforms and collect the result; this layer knows nothing of running scripts or of the terminal."""

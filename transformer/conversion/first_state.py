@@ -1,4 +1,4 @@
-"""The first states of a conversion: a script that may be converted, and what is found out about it once."""
+"""The first states of a conversion: a script of a known kind, and the facts that are computed once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PRECISIONS = frozenset(
 
 
 def read(code: str, line_length: int, asked: Asked | None = None) -> State:
-    """A script of a kind that can be converted, whose training loop is yet to be found.
+    """The state of a script of a known kind, before its training loop is searched for.
 
     Raises:
-        Unconvertible: the text is not Python, or a script of another kind.
+        Unconvertible: the text is not Python, or the script is of another kind.
     """
     diagnostic = refusals.written_by_this_tool(code) or refusals.not_python(code)
     if diagnostic:
@@ -37,10 +37,10 @@ def read(code: str, line_length: int, asked: Asked | None = None) -> State:
 
 
 def recognise(state: State) -> State:
-    """Find the training loop; the state in which what must be known of the whole script is known.
+    """Find the training loop, and return the state with the facts about the whole script.
 
     Raises:
-        Unconvertible: there is no such loop, or nothing in it that decides on the actions.
+        Unconvertible: there is no such loop, or nothing in it chooses the actions.
     """
     tree, roles = state.tree, state.roles
     _ = roles.phases

@@ -1,4 +1,4 @@
-"""The line length of the project that a script belongs to, which emitted code keeps to."""
+"""The line length of the script's project, which emitted code respects."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_LINE_LENGTH = 127
-"""cleanrl's own line length, used where the script's project does not say."""
+"""cleanrl's own line length, used if the script's project sets none."""
 
 FORMATTER_DEFAULT = 88
-"""What ruff and black use where their configuration names no length."""
+"""The defaults of ruff and black."""
 
 
 def parse_toml(content: str) -> dict[str, Any]:
     """The tables of a TOML file.
 
     Raises:
-        ValueError: it is no TOML.
+        ValueError: it is not TOML.
     """
-    if sys.version_info >= (3, 11):  # imported here: a run out of the cache, where no file is read, need not pay for it
+    if sys.version_info >= (3, 11):  # imported here: a cached run reads no file and should not pay for it
         import tomllib
     else:
         import tomli as tomllib
@@ -28,10 +28,11 @@ def parse_toml(content: str) -> dict[str, Any]:
 
 
 def line_length_of(directory: Path) -> int | None:
-    """The line length that ruff or black would use for a script in `directory`; None where neither is configured.
+    """The line length that ruff or black would use for a script in `directory`; None if neither is configured.
 
-    As with these tools, the nearest configured directory decides; in it `.ruff.toml` comes before `ruff.toml`,
-    `[tool.ruff]` and `[tool.black]` of `pyproject.toml`. A file that cannot be read or parsed counts as absent.
+    As with these tools, the nearest configured directory decides; within it, `.ruff.toml` takes precedence over
+    `ruff.toml`, then `[tool.ruff]` and `[tool.black]` of `pyproject.toml`. A file that cannot be read or parsed is
+    ignored.
     """
     directory = directory.resolve()
     for folder in (directory, *directory.parents):
@@ -51,7 +52,7 @@ def line_length_of(directory: Path) -> int | None:
 
 
 def _table(file: Path, *keys: str) -> dict[str, Any] | None:
-    """The table under `keys` of a TOML file; None where there is none."""
+    """The table under `keys` of a TOML file; None if there is none."""
     try:
         table: Any = parse_toml(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""From a script as the user names it to its conversion: what every command that converts begins with."""
+"""Read and convert the script that the user names; every command that converts begins here."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def read_script(script: str) -> text.Text:
 
     Raises:
         OSError: the file cannot be read.
-        NotText: its bytes are no Python source.
+        NotText: its bytes are not Python source.
     """
     return text.decode(sys.stdin.buffer.read()) if script == STDIN else text.read(Path(script))
 
 
 def convert_script(script: str, together: Sequence[Path] = (), **given: Any) -> tuple[text.Text, Conversion]:
-    """Read a script and convert it as its project wants it; `-` is standard input, of the current folder's project.
+    """Read a script and convert it with its project's settings; `-` is standard input, in the current folder's project.
 
     Args:
         script: as the user names it.
         together: files that it imports, to be converted with it.
-        given: arguments of `convert` from the command line; None leaves one to the project's settings.
+        given: arguments of `convert` from the command line; None means the project's setting.
 
     Returns:
-        what was read, and its conversion; for bytes that are no text, an empty text and a refused conversion.
+        the text and its conversion; if the bytes cannot be decoded, an empty text and a refused conversion.
 
     Raises:
         OSError: a file cannot be read.
         SelectionError: the selection is impossible, or one of `together` is not imported.
-        SettingsError: the project's `[tool.lean-convert]` is.
+        SettingsError: the project's `[tool.lean-convert]` is invalid.
     """
     path = None if script == STDIN else Path(script)
     try:
@@ -56,23 +56,23 @@ def convert_script(script: str, together: Sequence[Path] = (), **given: Any) -> 
     if not together:
         return original, pipeline.convert(original.content, **chosen.arguments)
     if path is None:
-        raise NotImported("--with needs a script that is a file: standard input lies in no folder")
+        raise NotImported("--with needs a script in a file: standard input is in no folder")
     return original, convert_together(path, original, together, chosen.arguments)
 
 
 def convert_together(
     path: Path, script: text.Text, together: Sequence[Path], arguments: Mapping[str, Any]
 ) -> Conversion:
-    """Convert a script with files that it imports, as the one file that they make.
+    """Convert a script and files that it imports as a single file.
 
     Args:
         path: the script.
-        script: what was read of it.
+        script: its text.
         together: the files.
         arguments: of `convert`.
 
     Returns:
-        a conversion of the script, the first step of which brings the files in.
+        a conversion of the script, whose first step merges the files into it.
 
     Raises:
         NotImported: one of the files is not imported.
@@ -86,7 +86,7 @@ def convert_together(
     except Unconvertible as refusal:
         return Conversion(script.content, (), refusal.diagnostics)
     except UnicodeEncodeError as error:
-        why = f"the files given with it hold {error.object[error.start]!r}, which is not in {script.encoding}"
+        why = f"the files given with it contain {error.object[error.start]!r}, which is not in {script.encoding}"
         return Conversion(script.content, (), (at(None, "LC009", why),))
     if one is None:
         return pipeline.convert(script.content, **arguments)
@@ -94,13 +94,13 @@ def convert_together(
     if not conversion.steps:
         return replace(conversion, original=script.content, diagnostics=tuple(map(one.placed, conversion.diagnostics)))
     found = (*one.warnings, *map(one.placed, conversion.diagnostics))
-    notes = (f"Of {', '.join(one.files)}.",)
+    notes = (f"From {', '.join(one.files)}.",)
     steps = (Step(ONE_FILE, Applied(notes), script.content, one.text), *(_told(step, one) for step in conversion.steps))
     return replace(conversion, original=script.content, steps=steps, diagnostics=tuple(sorted(found)))
 
 
 def _told(step: Step, one: OneFile) -> Step:
-    """A step whose words name the lines of the files."""
+    """A step whose messages refer to the lines of the original files."""
     outcome = step.outcome
     if isinstance(outcome, Applied):
         return replace(step, outcome=replace(outcome, notes=tuple(map(one.told, outcome.notes))))

@@ -1,4 +1,4 @@
-"""Several scripts, converted side by side in processes of their own."""
+"""Convert several scripts in parallel, in processes of their own."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from transformer.syntax.text import Text
 Converted: TypeAlias = Callable[[], tuple[Text, Conversion]]
 """Waits for what `convert_script` returns for one script, or raises what that raises."""
 FEW = 4
-"""So many scripts are converted before another process has started and imported what it needs."""
+"""The number of scripts that are converted in the time another process takes to start and import."""
 MOST = 8
-"""Processes; each takes some 100 MiB."""
+"""The maximum number of processes; each takes some 100 MiB."""
 
 
 @contextmanager
 def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]]:
-    """Convert scripts, each as `convert_script` does; what has not begun when the block is left is not done.
+    """Convert scripts, each as `convert_script` does; those not begun when the block is left are dropped.
 
     Args:
         scripts: as the user names them.
         given: as for `convert_script`.
 
     Yields:
-        for each script, in this order, a function to call for its conversion.
+        for each script, in this order, a function that returns its conversion.
     """
     processes = min(len(scripts), _cpus(), MOST)
     if len(scripts) < FEW or processes < 2 or STDIN in scripts:
@@ -48,11 +48,11 @@ def converting(scripts: Sequence[str], **given: Any) -> Iterator[list[Converted]
 
 
 def not_looked_into(converted: str, folder: Path) -> list[Path]:
-    """The files beside a script that its conversion imports still, and that speak of torch.
+    """The files next to a script that its conversion still imports and that mention torch.
 
     Args:
         converted: the converted script.
-        folder: where the original lies.
+        folder: the original's folder.
     """
     found: dict[Path, None] = {}
     for node in ast.walk(ast.parse(converted)):
@@ -67,7 +67,7 @@ def not_looked_into(converted: str, folder: Path) -> list[Path]:
             try:
                 if "torch" in path.read_text("utf-8", "replace"):
                     found[path] = None
-            except OSError:  # not there: an installed package's
+            except OSError:  # not there: it is in an installed package
                 continue
     return list(found)
 
@@ -78,5 +78,5 @@ def _cpus() -> int:
 
 
 def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that waits."""
+    """Leave Ctrl-C to the waiting process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The order of the transforms, and the run through them that keeps every state."""
+"""Apply the transforms in order, keeping every state."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def convert(
 
     Args:
         source: the text of the script.
-        select: names of the transforms to apply; all but those that an option asks for where None.
+        select: names of the transforms to apply; if None, all that need no option.
         ignore: names of the transforms to leave out.
-        tune: apply transforms that set up the host too.
+        tune: also apply transforms that set up the host.
         measure: let the script show its speed.
         distribute: let the script train in several processes under torchrun.
         workers: let it step environments in worker processes.
-        checkpoint: let the script save checkpoints, and go on from them.
+        checkpoint: let it save checkpoints and continue from them.
         precision: let its update compute in bfloat16 or TF32, behind a flag.
-        fuse_envs: let it step SyncVectorEnv and known wrappers with fewer calls of numpy.
-        target: what the converted script is to run on.
-        line_length: columns that emitted lines may take.
+        fuse_envs: let it step SyncVectorEnv and known wrappers with fewer numpy calls.
+        target: the kind of machine that the converted script runs on.
+        line_length: the maximum width of emitted lines.
 
     Returns:
         every state of the script, every transform's outcome, and the diagnostics. A script that cannot be
@@ -88,13 +88,13 @@ def convert(
         "fuse_envs": fuse_envs,
     }
     asked = Asked(chosen_names(select, ignore, **options), target)
-    if source.startswith(BYTE_ORDER_MARK):  # a text that was decoded without regard to it
+    if source.startswith(BYTE_ORDER_MARK):  # the text was decoded with its byte order mark
         return _marked(_convert(source[1:], asked, line_length, as_selected=select is not None))
     return _convert(source, asked, line_length, as_selected=select is not None)
 
 
 def _convert(source: str, asked: Asked, line_length: int, *, as_selected: bool) -> Conversion:
-    """A conversion by these transforms; where they were not selected by name, without what is no gain."""
+    """A conversion by these transforms; unless they were selected by name, without those that gain nothing."""
     try:
         with _without_collections():
             if as_selected:
@@ -106,10 +106,10 @@ def _convert(source: str, asked: Asked, line_length: int, *, as_selected: bool) 
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Spare the garbage collector, where it is on, for one conversion.
+    """Turn the garbage collector off, if it is on, for one conversion.
 
-    It would go through the trees of all states again and again, a third of the time, and they hold no cycles: they
-    are freed as soon as nothing names them.
+    It would traverse the trees of all states again and again, which takes a third of the time. They have no cycles, so
+    reference counting frees them.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -121,7 +121,7 @@ def _without_collections() -> Iterator[None]:
 
 
 def _with_the_object(conversion: Conversion, source: str, asked: Asked, line_length: int) -> Conversion:
-    """A conversion that leaves the object that trains as it is, where that is no obstacle to the others."""
+    """A conversion that keeps the object that trains as it is, if that does not hinder other transforms."""
     name = dissolve.TRANSFORM.info.name
     others = sum(s.applied and s.transform.name != name for s in conversion.steps)
     if not any(s.applied and s.transform.name == name for s in conversion.steps):
@@ -132,7 +132,7 @@ def _with_the_object(conversion: Conversion, source: str, asked: Asked, line_len
         return conversion
     if not whole.converted or one_graph.TRANSFORM.info.name in _applied(conversion) - _applied(whole):
         return conversion  # no other transform saves as much
-    kept = Skipped("as many transforms apply to the class as to what it would be dissolved into", "not needed")
+    kept = Skipped("as many transforms apply to the class as to the variables it would become", "not needed")
     steps = (replace(s, outcome=kept) if s.transform.name == name else s for s in whole.steps)
     return replace(whole, steps=tuple(steps))
 
@@ -142,7 +142,7 @@ def _applied(conversion: Conversion) -> set[str]:
 
 
 def _marked(conversion: Conversion) -> Conversion:
-    """The conversion of a text that begins with a byte order mark, from that of the text without it."""
+    """The conversion of a text with a byte order mark, given the conversion of the text without it."""
     steps = tuple(
         replace(s, before=BYTE_ORDER_MARK + s.before, after=BYTE_ORDER_MARK + s.after) for s in conversion.steps
     )
@@ -150,14 +150,14 @@ def _marked(conversion: Conversion) -> Conversion:
 
 
 class _Fewer(Exception):
-    """Fewer transforms apply than were asked for."""
+    """Fewer transforms apply than required."""
 
 
 def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conversion:
-    """One run through the transforms; another without `--cudagraphs`, or without any flag, where nothing needs it.
+    """Run through the transforms, and once more without `--cudagraphs`, or any flag, if nothing needs it.
 
     Raises:
-        _Fewer: fewer than `at_least` of them apply; as soon as that is known.
+        _Fewer: fewer than `at_least` of them apply; raised as soon as that is known.
     """
     steps: list[Step] = []
     diagnostics: list[Diagnostic] = []
@@ -212,7 +212,7 @@ def _run(source: str, asked: Asked, line_length: int, at_least: int = 0) -> Conv
 
 
 def _why_none(steps: Sequence[Step]) -> str:
-    """The reasons why no transform applies, each once: what held back most first, what follows from others not."""
+    """The distinct reasons why no transform applies, the most frequent first, without those that follow from others."""
     skipped = [(s.transform.name, s.outcome) for s in steps if isinstance(s.outcome, Skipped) and s.outcome.chosen]
     held = [(name, o.reason) for name, o in skipped if o.left_as_it_was and not o.reason.startswith("needs ")]
     names: dict[str, list[str]] = {}
@@ -223,7 +223,7 @@ def _why_none(steps: Sequence[Step]) -> str:
 
 
 def _prepared_for_nothing(steps: Sequence[Step]) -> bool:
-    """Whether all that needs the flags, and applied, only prepares what others would compile."""
+    """Whether all applied transforms that need the flags only prepare code for others to compile."""
     needing = {flags.INFO.name}
     for step in steps:
         if not needing.isdisjoint(step.transform.needs):
@@ -232,7 +232,10 @@ def _prepared_for_nothing(steps: Sequence[Step]) -> bool:
 
 
 def _unprepared(source: str, asked: Asked, line_length: int, steps: Sequence[Step]) -> Conversion:
-    """A run without what prepares code to be compiled, as nothing is; with the reasons of the run that showed it."""
+    """Run without the transforms that prepare code for compilation, since nothing is compiled.
+
+    The reasons are those of the run that showed it.
+    """
     idle = {s.transform.name for s in steps if s.transform.prepares}
     conversion = _run(source, replace(asked, transforms=asked.transforms - idle), line_length)
     outcomes = {
@@ -245,7 +248,7 @@ def _unprepared(source: str, asked: Asked, line_length: int, steps: Sequence[Ste
 
 
 def _still_possible(order: Sequence[Transform], chosen: frozenset[str], applied: set[str]) -> int:
-    """How many of the transforms that are left may apply, as far as what they need tells."""
+    """An upper bound, from their needs, on the number of remaining transforms that can apply."""
     met = set(applied)
     for transform in order:
         if transform.info.name in chosen and met.issuperset(transform.info.needs):
@@ -254,7 +257,7 @@ def _still_possible(order: Sequence[Transform], chosen: frozenset[str], applied:
 
 
 _BROKEN = (SyntaxError, cst.ParserSyntaxError)
-"""Raised where a transform emits what is not Python."""
+"""Raised if a transform emits invalid Python."""
 
 
 def _fault(source: str, transform: Transform, error: Exception) -> Conversion:
@@ -262,7 +265,7 @@ def _fault(source: str, transform: Transform, error: Exception) -> Conversion:
 
 
 class _Turn(NamedTuple):
-    """One transform's turn: the script after it, and what is told of it."""
+    """One transform's turn: the script after it, and its outcome."""
 
     state: State
     step: Step
@@ -301,9 +304,9 @@ def _turn(transform: Transform, state: State, steps: Sequence[Step]) -> _Turn:
 
 
 def _changes_compiled(state: State, after: State, steps: Sequence[Step]) -> str | None:
-    """Why a transform may not make its change: the script itself compiles code that it would change.
+    """Why a transform must not make its change: the script itself compiles code that it would change.
 
-    Where `flags` has applied it compiles nothing, and what is compiled is what transforms have written.
+    If `flags` has applied, the script compiles nothing itself; all compilation was written by transforms.
     """
     compiling = own_compiling(state.tree)
     if compiling is None or any(s.transform is flags.INFO and s.applied for s in steps):
@@ -311,20 +314,20 @@ def _changes_compiled(state: State, after: State, steps: Sequence[Step]) -> str 
     left = {ast.dump(n) for n in (*after.tree.of(ast.ClassDef), *after.tree.of(ast.FunctionDef))}
     for code in compiled_by_script(state.tree):
         if ast.dump(code) not in left:
-            return f"line {compiling.lineno} compiles {code.name}, or what calls it, as it is"
+            return f"line {compiling.lineno} compiles {code.name}, or its caller, as it is"
     return None
 
 
 def _other_meaning(state: State, after: Tree, *, gathers: bool) -> str | None:
-    """Why a transform's text would mean something else in this script, whatever the transform.
+    """Why a transform's text would mean something else in this script; applies to every transform.
 
     Args:
         state: the script.
-        after: what the transform would make of it.
-        gathers: whether it brings functions into the training loop, which has no scope before.
+        after: the transformed script.
+        gathers: whether it moves functions into the training loop, whose scope is not known before.
     """
     if (name := captured(state.tree, after)) is not None:
-        return f"what it writes reads {name}, and the script has a {name} of its own"
+        return f"the new code reads {name}, and the script has its own {name}"
     if (text := rewritten(state.tree, after)) is not None:
         return f"the script prints the text of an expression, and would print {text}"
     place = None if gathers else seen_by_text(state.tree, after, state.roles.scope)
@@ -332,7 +335,7 @@ def _other_meaning(state: State, after: Tree, *, gathers: bool) -> str | None:
 
 
 def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
-    """The skip of a transform that needs others which did not apply, for the reason that one of these has."""
+    """The skip of a transform because transforms that it needs did not apply."""
     outcomes = {s.transform.name: s.outcome for s in steps}
     missing = {n: outcomes[n] for n in info.needs if not isinstance(outcomes[n], Applied)}
     held = any(isinstance(o, Skipped) and o.kind == "left as it was" for o in missing.values())
@@ -341,7 +344,7 @@ def _missing(info: TransformInfo, steps: Sequence[Step]) -> Skipped | None:
 
 
 def _alone(turn: _Turn, state: State) -> Diagnostic | None:
-    """Why nothing but the update may be converted, where that is so."""
+    """Why only the update may be converted; None if more may be."""
     roles = state.roles
     if roles.kind != "update":
         return None
@@ -350,7 +353,7 @@ def _alone(turn: _Turn, state: State) -> Diagnostic | None:
 
 
 def _why_kept(turn: _Turn) -> str:
-    """Why a function that holds a part of the training stays one, as the end of a sentence."""
+    """Why a function with a part of the training is not inlined, as the end of a sentence."""
     outcome = turn.step.outcome
     if isinstance(outcome, Skipped) and outcome.chosen and outcome.kind == "left as it was":
         return f"; {outcome.reason}"
@@ -358,9 +361,9 @@ def _why_kept(turn: _Turn) -> str:
 
 
 def _recognise(turn: _Turn) -> State:
-    """Find the training loop, and what must be known of it.
+    """Find the training loop and the facts about it.
 
-    Where a function that stays one hides a part of it, the refusal says why it does.
+    If a function that could not be inlined hides a part of it, the refusal says why it could not.
 
     Raises:
         Unconvertible: there is none.

@@ -1,4 +1,4 @@
-"""The result of a conversion: every state of the script, and what each transform did or why it did not."""
+"""The result of a conversion: every state of the script, and what each transform did, or why it did nothing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Applied:
     """The transform changed the script."""
 
     notes: tuple[str, ...] = ()
-    """What a reader wants to know about this application, one sentence each."""
+    """Notes for the reader about this application, one sentence each."""
     brief: str = ""
-    """What the script has then, where that is not what the transform's own words say."""
+    """What the script has now, if that differs from the transform's own `brief`."""
     recommended: bool = True
-    """Whether a run should use the flag behind which it stands, where it is one."""
+    """Whether a run should use the flag that enables it, if there is one."""
     headlines: tuple[str, ...] = ()
-    """Those of the notes that a reader should see first."""
+    """The notes that a reader should see first."""
 
     @property
     def lesser_notes(self) -> tuple[str, ...]:
@@ -35,26 +35,26 @@ class Skipped:
 
     reason: str
     kind: SkipKind = "left as it was"
-    """Whether it has nothing to do here, or what it is for may be there and is not known to be right to change."""
+    """Whether there is nothing to change, or there is, but the change is not known to be safe."""
     chosen: bool = True
     """False when --select/--ignore left it out, or left out what it needs."""
     headlines: tuple[str, ...] = ()
-    """What a reader should see first, where that is not the transform's own words and the reason."""
+    """What a reader should see first, if that is not the transform's headline with the reason."""
 
     @property
     def left_as_it_was(self) -> bool:
-        """Whether a reader wants to know the reason: the transform might have been applied, and was not."""
+        """Whether the reason is worth reporting: the transform might have been applied, and was not."""
         return self.chosen and self.kind == "left as it was"
 
     @property
     def held_back(self) -> bool:
-        """What `left_as_it_was` was called in 0.1; it goes with the release after it."""
+        """The name of `left_as_it_was` in 0.1; to be removed in the release after that."""
         return self.left_as_it_was
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The transform met something that forbids the conversion as a whole."""
+    """The transform found something that rules out the whole conversion."""
 
     diagnostics: tuple[Diagnostic, ...]
 
@@ -78,32 +78,32 @@ class Step:
 
     @property
     def brief(self) -> str:
-        """What the script has then, in at most 50 characters: the report's words."""
+        """What the script has after the step, in at most 50 characters, for the report."""
         return (self.outcome.brief if isinstance(self.outcome, Applied) else "") or self.transform.brief
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """A script's way through the pipeline.
+    """A script's path through the pipeline.
 
-    `converted` is False when an error was found: then `source` is the original, and `diagnostics` says why.
+    `converted` is False if an error was found; then `source` is the original, and `diagnostics` says why.
     """
 
     original: str
     steps: tuple[Step, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = field(default=())
-    """All findings, errors and warnings, in the order of their positions in the ORIGINAL script."""
+    """All findings, errors and warnings, ordered by their positions in the ORIGINAL script."""
     options: tuple[tuple[str, str], ...] = ()
-    """The added flags and how they are spelled on the command line: (compile, --compile), ..."""
+    """The added flags and their spelling on the command line: (compile, --compile), ..."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics that refuse the conversion."""
+        """The diagnostics that rule out the conversion."""
         return tuple(d for d in self.diagnostics if d.severity == "error")
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics that go with a conversion."""
+        """The diagnostics that accompany a conversion."""
         return tuple(d for d in self.diagnostics if d.severity == "warning")
 
     @property
@@ -113,18 +113,18 @@ class Conversion:
 
     @property
     def source(self) -> str:
-        """The converted script (the original where it was refused)."""
+        """The converted script (the original if it was refused)."""
         return self.steps[-1].after if self.converted and self.steps else self.original
 
     @property
     def recommended(self) -> frozenset[str]:
-        """The added flags that a run should use, by the names in `options`: all but those that bring little here."""
+        """The added flags that a run should use, by the names in `options`: all but those that gain little here."""
         slow = {s.transform.name for s in self.steps if isinstance(s.outcome, Applied) and not s.outcome.recommended}
         return frozenset(name for name, _ in self.options) - slow
 
     @property
     def headlines(self) -> tuple[str, ...]:
-        """What a reader should see first: what of the training is not compiled, because of what; with the line."""
+        """What a reader should see first: which part of the training is not compiled, and why, with the line."""
         return tuple(with_code(self.original, sentence) for sentence in self.first_told)
 
     @cached_property

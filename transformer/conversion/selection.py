@@ -1,4 +1,4 @@
-"""Which transforms a conversion applies: as the user selects them, and what they need of each other."""
+"""Which transforms a conversion applies: the user's selection and the transforms that these need."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from transformer.transforms import FORMERLY, ORDER
 
 
 def no_such_transform(name: str) -> str:
-    """What is said of a name that no transform has: the one that is meant, as far as that can be told."""
+    """The message for a name that no transform has; it suggests the most similar name."""
     if name in FORMERLY:
-        return f"the transform {name!r} was taken out, as hardly a script had a use for it"
+        return f"the transform {name!r} was removed, because hardly any script needed it"
     similar = difflib.get_close_matches(name, [t.info.name for t in ORDER], n=1)
     hint = f"did you mean {similar[0]!r}?" if similar else "`lean-convert transforms` lists the names"
     return f"there is no transform named {name!r}; {hint}"
 
 
 def today(names: Iterable[str]) -> set[str]:
-    """Names of transforms, with what has their work today in the place of names that they once had."""
+    """Names of transforms, with former names replaced by those of the transforms that do their work today."""
     return {FORMERLY.get(name) or name for name in names}
 
 
@@ -27,12 +27,12 @@ class SelectionError(ValueError):
 
 
 def chosen_names(select: Iterable[str] | None, ignore: Iterable[str] | None, **options: bool) -> frozenset[str]:
-    """The transforms to apply; what they need of each other is checked here, before anything runs.
+    """The transforms to apply; their needs are checked here, before anything runs.
 
     Args:
-        select: names of the transforms to apply; all but those that an option asks for where None.
+        select: names of the transforms to apply; if None, all that need no option.
         ignore: names of the transforms to leave out.
-        options: by name, which of the options are given that ask for transforms beside the core.
+        options: by name, whether each option that adds transforms to the core is given.
 
     Raises:
         SelectionError: the selection is impossible.

@@ -1,4 +1,4 @@
-"""What a project chooses for the conversions of its scripts: `[tool.lean-convert]` in `pyproject.toml`."""
+"""A project's settings for conversions: `[tool.lean-convert]` in `pyproject.toml`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from transformer.conversion.line_length import DEFAULT_LINE_LENGTH, line_length_
 
 TABLE = "tool.lean-convert"
 Target: TypeAlias = Literal["any", "cpu", "cuda"]
-"""What a converted script runs on: either kind of machine, or one kind alone, without the other's branches."""
+"""The kind of machine that a converted script runs on: any, or a single kind, without branches for the other."""
 
 
 class SettingsError(ValueError):
-    """The table has a key or a value that means nothing; the message names file and key, and says what would."""
+    """The table has an unknown key or an invalid value; the message names the file and key, and what is valid."""
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -44,13 +44,13 @@ def _one_target(value: Any) -> str:
 
 
 def _key(read: Callable[[Any], Any]) -> Any:
-    """A key of the table: `read` makes its value of what TOML holds, or raises ValueError with what it should be."""
+    """A key of the table: `read` converts the TOML value, or raises ValueError with a description of valid ones."""
     return field(default=None, metadata={"read": read})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen; None where nothing was. A field is a key of the table, and an argument of `convert`."""
+    """The settings; None means not set. Each field is a key of the table and an argument of `convert`."""
 
     select: tuple[str, ...] | None = _key(_names)
     ignore: tuple[str, ...] | None = _key(_names)
@@ -65,7 +65,7 @@ class Settings:
     line_length: int | None = _key(_columns)
 
     def overridden(self, **given: Any) -> Settings:
-        """These settings, but for what was given on the command line (not None)."""
+        """These settings, overridden by those given on the command line (not None)."""
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
     @property
@@ -76,12 +76,12 @@ class Settings:
 
 
 def settings_of(directory: Path) -> Settings:
-    """The settings for a script in `directory`, the line length that of its formatter where the table names none.
+    """The settings for a script in `directory`; the line length defaults to that of its formatter.
 
-    As with ruff, the nearest `pyproject.toml` from there upward that has the table decides alone.
+    As with ruff, only the nearest `pyproject.toml` with the table counts, from that directory upward.
 
     Raises:
-        SettingsError: the table has an unknown key, or a value of another kind.
+        SettingsError: the table has an unknown key or an invalid value.
     """
     found = _read_nearest(directory.resolve())
     length = found.line_length or line_length_of(directory) or DEFAULT_LINE_LENGTH
@@ -108,7 +108,7 @@ def _read_nearest(directory: Path) -> Settings:
 
 def _read(table: Any, where: str) -> Settings:
     if not isinstance(table, dict):
-        raise SettingsError(f"{where} is no table")
+        raise SettingsError(f"{where} is not a table")
     known = {key.name.replace("_", "-"): key for key in fields(Settings)}
     values = {}
     for name, value in table.items():
@@ -119,5 +119,5 @@ def _read(table: Any, where: str) -> Settings:
         try:
             values[known[name].name] = known[name].metadata["read"](value)
         except ValueError as wanted:
-            raise SettingsError(f"{where} {name} is {value!r}, where {wanted} is wanted") from None
+            raise SettingsError(f"{where} {name} is {value!r}, but must be {wanted}") from None
     return Settings(**values)

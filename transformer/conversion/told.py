@@ -1,4 +1,4 @@
-"""What a reader is told of what was left as it was: each fact once, by the transform that says the most of it."""
+"""What to report about parts that were left as they were: each fact once, by the most informative transform."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from transformer.syntax.diagnostics import Diagnostic, Excerpt, excerpts
 
 @dataclass(frozen=True)
 class Left:
-    """Transforms that might have been applied, and the one reason why the script was left as it was."""
+    """Transforms that might have been applied, and their common reason for leaving the script as it was."""
 
     names: tuple[str, ...]
-    """The transforms' names; of several that do one thing in different ways, the first one's."""
+    """The transforms' names; of alternatives, only the first."""
     reason: str
     places: tuple[Excerpt, ...] = ()
-    """The lines of the original that the reason names."""
+    """The lines of the original that the reason mentions."""
     costs: str = ""
-    """What it costs, and what to write instead."""
+    """What that costs, and what to write instead."""
 
 
 def left_as_it_was(conversion: Conversion) -> list[Left]:
-    """What was left as it was, but for what only builds on it, and what a headline says already.
+    """What was left as it was, without transforms that only depend on it, and without what a headline says already.
 
-    Of transforms that do one thing in different ways nothing is told where one of them applied, and otherwise the
-    reason that names a line.
+    Of alternative transforms, nothing is reported if one of them applied, and otherwise the reason that names a line.
     """
     told = [(headline, _lines(headline)[:1]) for headline in conversion.first_told]
     found: dict[str, Left] = {}
@@ -46,7 +45,7 @@ def left_as_it_was(conversion: Conversion) -> list[Left]:
 
 
 def depending(conversion: Conversion) -> list[str]:
-    """The transforms that were left out only because another was, or because of what a headline says."""
+    """The transforms that were left out only because another one was, or for the reason of a headline."""
     told = {name for left in left_as_it_was(conversion) for name in left.names}
     first = {s.transform.name for s in conversion.steps if _says_headline(s)}
     return [
@@ -58,7 +57,7 @@ def depending(conversion: Conversion) -> list[str]:
 
 
 def _ways(conversion: Conversion) -> dict[str, list[Step]]:
-    """The steps that do one thing in different ways, by the name of the first."""
+    """The steps of alternative transforms, by the name of the first."""
     groups: dict[str, list[Step]] = {}
     for step in conversion.steps:
         groups.setdefault(step.transform.instead_of or step.transform.name, []).append(step)
@@ -66,19 +65,19 @@ def _ways(conversion: Conversion) -> dict[str, list[Step]]:
 
 
 def _says_headline(step: Step) -> bool:
-    """Whether what a step says is a headline."""
+    """Whether a headline already reports the step."""
     outcome = step.outcome
     return isinstance(outcome, Skipped) and (outcome.headlines != () or step.transform.headline != "")
 
 
 def needs_another(step: Step) -> bool:
-    """Whether a transform was left out for the sole reason that another was."""
+    """Whether a transform was left out only because another one was."""
     outcome = step.outcome
     return isinstance(outcome, Skipped) and outcome.left_as_it_was and outcome.reason.startswith("needs ")
 
 
 def warnings_told(conversion: Conversion) -> list[Diagnostic]:
-    """The warnings, but for those about a line that a headline says to move."""
+    """The warnings, except those about a line that a headline already mentions."""
     named = {line for headline in conversion.first_told for line in _lines(headline)}
     return [w for w in conversion.warnings if w.file or str(w.line) not in named]
 

@@ -208,8 +208,8 @@ CODES: dict[str, Code] = {
             "files that cannot be merged safely",
             "--with merges files into the script. In one file, a name might mean something else, or another module or "
             "other code might be executed.",
-            "Change the line that is named, or choose other files: files that are not given are imported as before, and "
-            "not converted.",
+            "Change the line that is named, or choose other files: those that are not given are imported as before, "
+            "and not converted.",
         ),
         Code(
             "LC101",
@@ -237,10 +237,10 @@ CODES: dict[str, Code] = {
             "LC201",
             "error",
             "not supported by envpool",
-            "`lean-convert migrate` supports one chain of Atari wrappers with one value for each parameter, and one way "
-            "to read episodes from the infos; anything else could change silently.",
-            "Use the wrappers of cleanrl's ppo_atari.py, with the same parameters in the same order, or call envpool by "
-            "hand.",
+            "`lean-convert migrate` supports one chain of Atari wrappers with one value for each parameter, and one "
+            "way to read episodes from the infos; anything else could change silently.",
+            "Use the wrappers of cleanrl's ppo_atari.py, with the same parameters in the same order, or call envpool "
+            "by hand.",
         ),
     )
 }

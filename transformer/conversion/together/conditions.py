@@ -1,4 +1,4 @@
-"""Under which conditions files may become one: what each file, and what else the script reaches, must not do."""
+"""The conditions for merging files: what each file, and other code that the script reaches, must not do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transformer.syntax.text import NotText
 from transformer.syntax.tree import Tree
 
 OWN = frozenset("__file__ __name__ __doc__ __spec__ __package__ __loader__ __path__ __getattr__ __dir__".split())
-"""What a module has of its own, and the one file has once."""
+"""Names that each module has, of which the merged file has only one."""
 ALL_NAMES = frozenset("globals eval exec __import__ __builtins__".split())
 LISTINGS = frozenset("locals vars dir".split())
 BY_NAME = frozenset(
@@ -35,7 +35,7 @@ PICKLES = (
 
 
 def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
-    """Why the files are not shown to do as one what they do as several."""
+    """Why the merged file is not shown to do the same as the separate ones."""
     for file in gathered.all_files:
         yield from _own_names(file, file is gathered.script)
         yield from _found_by_name(gathered, file)
@@ -48,18 +48,18 @@ def problems(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
 
 
 def warnings(gathered: Gathered) -> Iterator[Diagnostic]:
-    """What a reader should know of the one file."""
+    """What a reader should know about the merged file."""
     classes = _classes(gathered)
     for file in (*gathered.all_files, *gathered.reached):
         for call in _pickling(file.tree):
             if isinstance(call.args[0], (ast.Name, ast.Attribute)) and _seen(file.tree, call.args[0], classes) is None:
-                why = f"if `{ast.unparse(call.args[0])}` holds an object of a class that was in another file, it is"
-                at = refusal(file, call, f"{why} saved as one of the script's own, and not loaded by the original")
+                why = f"if `{ast.unparse(call.args[0])}` contains an object of a class that was in another file, it is"
+                at = refusal(file, call, f"{why} saved as one of the script's own, and the original cannot load it")
                 yield Diagnostic(at.line, at.column, "LC103", at.message, at.file)
 
 
 def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
-    """A module's own name and file, and what lists all names of a module."""
+    """Uses of a module's own name and file, and of functions that list all names of a module."""
     tree = file.tree
     for node in tree.of(ast.Name):
         if node.id not in file.scopes.used:
@@ -67,15 +67,15 @@ def _own_names(file: File, is_script: bool) -> Iterator[Diagnostic]:
         call = tree.parents[node]
         bare = isinstance(call, ast.Call) and call.func is node and not call.args
         if (node.id in OWN and not is_script) or node.id in ALL_NAMES:
-            yield refusal(file, node, f"`{node.id}` is that of {file.name} alone, and would be another in one file")
+            yield refusal(file, node, f"`{node.id}` is specific to {file.name}, and would differ in one file")
         elif node.id in LISTINGS and bare and tree.scope_of(node) is tree.root and not _asks_for_one(tree, call):
-            yield refusal(file, node, f"`{node.id}()` lists all names of {file.name}, and one file has more")
+            yield refusal(file, node, f"`{node.id}()` lists all names of {file.name}, and the merged file has more")
     for function in tree.root.body:
         if isinstance(function, ast.FunctionDef) and function.name in OWN:
             yield refusal(file, function, f"`{function.name}` is called for names that {file.name} lacks")
     for attribute in tree.of(ast.Attribute):
         if attribute.attr == "__module__":
-            yield refusal(file, attribute, "`__module__` would be another in one file")
+            yield refusal(file, attribute, "`__module__` would differ in one file")
 
 
 def _asks_for_one(tree: Tree, call: ast.AST) -> bool:
@@ -89,22 +89,22 @@ def _asks_for_one(tree: Tree, call: ast.AST) -> bool:
 
 
 def _found_by_name(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
-    """Modules that are found, or looked into, by their names."""
+    """Modules that are imported or inspected by name."""
     for stmt in file.imports:
         modules = [a.name for a in stmt.names] if isinstance(stmt, ast.Import) else [stmt.module or ""]
         if any(m.partition(".")[0] in LOADERS for m in modules):
-            yield refusal(file, stmt, "modules are imported by names that are made at run time")
+            yield refusal(file, stmt, "modules are imported by names that are computed at run time")
     for node in (*file.tree.of(ast.Attribute), *file.tree.of(ast.Name)):
         what = file.tree.qualified(node)
         if what in BY_NAME:
-            yield refusal(file, node, f"`{what}` finds what it finds by modules, which one file has not")
+            yield refusal(file, node, f"`{what}` looks things up by module, and one file has no other modules")
         elif what == "sys.path" and isinstance(file.tree.parents[node], (ast.Attribute, ast.AugAssign, ast.Assign)):
             if not _adds_folder_above(gathered, file, node) or _in_several_folders(gathered):
                 yield refusal(file, node, "`sys.path` is changed, so that it is not known which files are imported")
 
 
 def _adds_folder_above(gathered: Gathered, file: File, path: ast.AST) -> bool:
-    """Whether what is added to `sys.path` is the script's folder, or one above it: imports are looked up there."""
+    """Whether the path added to `sys.path` is the script's folder or one above it, where imports are looked up."""
     method = file.tree.parents[path]
     call = file.tree.parents[method]
     if (
@@ -120,7 +120,7 @@ def _adds_folder_above(gathered: Gathered, file: File, path: ast.AST) -> bool:
 
 
 def _in_several_folders(gathered: Gathered) -> bool:
-    """Whether the order of the folders decides on what an import executes."""
+    """Whether the order of the folders determines what an import executes."""
     for file in gathered.all_files:
         for stmt in file.imports:
             for alias in stmt.names:
@@ -133,14 +133,18 @@ def _in_several_folders(gathered: Gathered) -> bool:
 
 
 def _imported(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
-    """What a file does with the modules and names that it imports of the others."""
+    """How a file uses the modules and names that it imports from the others."""
     tree = file.tree
     for stmt in file.imports:
         for alias in stmt.names:
             target = gathered.target(file, stmt, alias)
             if target is None:
                 if alias.name == "*":
-                    yield refusal(file, stmt, "what `import *` binds here is not known, and may be another file's name")
+                    yield refusal(
+                        file,
+                        stmt,
+                        "the names that `import *` binds here are not known, and may be those of another file",
+                    )
                 continue
             module, name = target
             bound = alias.asname or alias.name
@@ -168,16 +172,16 @@ def _uses_of_name(
 
 
 def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) -> Iterator[Diagnostic]:
-    """A module that is imported as such may only be asked for its names."""
+    """A module that is imported as a whole may only be used by its attributes."""
     if meanings.of(file, bound) != ("module", module):
-        yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and something else, too")
+        yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and also something else")
         return
     for node in file.tree.of(ast.Name):
         if node.id != bound:
             continue
         around = file.tree.parents[node]
         if not isinstance(around, ast.Attribute) or not isinstance(around.ctx, ast.Load):
-            yield refusal(file, node, f"the module `{bound}` is used otherwise than for its names")
+            yield refusal(file, node, f"the module `{bound}` is used other than by its attributes")
         elif not _is_written(file, around, f"{bound}.{around.attr}"):
             yield refusal(file, node, f"`{bound}.{around.attr}` is written in a way that is not rewritten")
         elif not meanings.binds(module, around.attr) or meanings.of(module, around.attr)[0] == "module":
@@ -187,13 +191,13 @@ def _uses_of_module(file: File, bound: str, module: File, meanings: Meanings) ->
             own = str(meaning[2]) if meaning[0] == "own" else around.attr
             others = own in file.scopes.used and not meanings.vanishes(file, own) and meanings.of(file, own) != meaning
             if own in file.scopes.local or others:
-                yield refusal(file, node, f"`{own}` is something else in {file.name}, too: rename one of them")
+                yield refusal(file, node, f"`{own}` is also something else in {file.name}: rename one of them")
     if bound in file.scopes.local:
-        yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and a variable of a function, too")
+        yield refusal(file, file.scopes.place(bound), f"`{bound}` is {module.name}, and also a variable of a function")
 
 
 def _renamed(file: File, name: str, other: str, meanings: Meanings) -> Iterator[Diagnostic]:
-    """Names that are to be read under the name that their definition has."""
+    """Names that must be replaced by the name of their definition."""
     taken = other in file.scopes.used and meanings.of(file, other) != meanings.of(file, name)
     if taken or {name, other} & file.scopes.local:
         line = file.scopes.place(name)
@@ -204,7 +208,7 @@ def _renamed(file: File, name: str, other: str, meanings: Meanings) -> Iterator[
 
 
 def _is_written(file: File, node: ast.expr, text: str) -> bool:
-    """Whether a text stands where a node is said to be: in f-strings Python did not always know."""
+    """Whether a text is at a node's position: older Pythons give wrong positions in f-strings."""
     if node.lineno != node.end_lineno or node.end_col_offset is None:
         return False
     formatted = (outer for outer in file.tree.ancestors(node) if isinstance(outer, ast.JoinedStr))
@@ -216,17 +220,17 @@ def _is_written(file: File, node: ast.expr, text: str) -> bool:
 
 
 def _named_in_texts(gathered: Gathered, meanings: Meanings, file: File) -> Iterator[Diagnostic]:
-    """Texts as `agent:Agent`, by which libraries import."""
+    """Strings such as `agent:Agent`, by which libraries import."""
     for module in gathered.files:
         stem = re.escape(module.path.parent.name if module.path.name == "__init__.py" else module.path.stem)
         for node in file.tree.of(ast.Constant):
             found = re.match(rf"(?:\w+\.)*{stem}[.:](\w+)$", node.value) if isinstance(node.value, str) else None
             if found and meanings.binds(module, found[1]):
-                yield refusal(file, node, f"the text {node.value!r} may be used to import {module.name} once more")
+                yield refusal(file, node, f"the string {node.value!r} may be used to import {module.name} again")
 
 
 def _annotations(gathered: Gathered) -> Iterator[Diagnostic]:
-    """Annotations are texts in some files, and objects in others."""
+    """Annotations that are strings in some files and objects in others."""
     futures = {file: any(is_future(s) for s in file.imports) for file in gathered.all_files}
     for file in gathered.files:
         annotated = [
@@ -236,12 +240,12 @@ def _annotations(gathered: Gathered) -> Iterator[Diagnostic]:
         ]
         if futures[file] != futures[gathered.script] and annotated:
             which = file.name if futures[file] else gathered.script.name
-            why = f"`from __future__ import annotations` stands in {which} alone, and annotations mean something else"
+            why = f"`from __future__ import annotations` is in {which} only, and changes what annotations mean"
             yield refusal(file, annotated[0], why)
 
 
 def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnostic]:
-    """Other local files that the script reaches: one that imports a gathered file would have a module beside it."""
+    """Other local files that the script reaches: one that imports a gathered file would load it a second time."""
     seen = {file.path for file in gathered.all_files}
     waiting: list[File] = list(gathered.all_files)
     while waiting:
@@ -252,7 +256,7 @@ def _other_importers(gathered: Gathered, meanings: Meanings) -> Iterator[Diagnos
                 for path in what.executed:
                     ours = gathered.file(path)
                     if file not in gathered.places and ours is not None:
-                        yield refusal(file, stmt, f"imports {ours.name}, too: give this file with --with as well")
+                        yield refusal(file, stmt, f"also imports {ours.name}: give this file with --with as well")
                     elif path not in seen:
                         seen.add(path)
                         reached.append((str(path), stmt))
@@ -282,7 +286,7 @@ def _pickling(tree: Tree) -> list[ast.Call]:
 
 
 def _pickled(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
-    """Whole objects that are saved with the names of their modules."""
+    """Calls that save whole objects, together with the names of their modules."""
     classes = _classes(gathered)
     for call in _pickling(file.tree):
         if _seen(file.tree, call.args[0], classes):
@@ -293,7 +297,7 @@ def _pickled(gathered: Gathered, file: File) -> Iterator[Diagnostic]:
 
 
 def _seen(tree: Tree, value: ast.expr, classes: set[str]) -> bool | None:
-    """Whether a value is, or holds, an object of one of these classes; None where that is not seen."""
+    """Whether a value is, or contains, an object of one of these classes; None if that is not known."""
     if calls_method(value, "state_dict") or isinstance(value, ast.Constant):
         return False
     if isinstance(value, (ast.Dict, ast.List, ast.Tuple)):

@@ -1,4 +1,4 @@
-"""Whether statements only define: executed a little later, below other imports, they do the same."""
+"""Whether statements only define things, so that they do the same when executed a little later, below other imports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PURE = frozenset(
 DECORATORS = frozenset("dataclasses.dataclass torch.no_grad functools.wraps abc.abstractmethod typing.overload".split())
 BUILTIN_DECORATORS = frozenset("staticmethod classmethod property".split())
 LIBRARIES = ("torch.", "gym.", "gymnasium.", "abc.", "enum.", "typing.")
-"""Modules whose classes do nothing where others are derived of them."""
+"""Modules whose classes do nothing when they are subclassed."""
 
 
 def only_defines(tree: Tree, body: Iterable[ast.stmt]) -> bool:
@@ -48,7 +48,7 @@ def _defines(tree: Tree, stmt: ast.stmt) -> bool:
 
 
 def _is_annotation(value: ast.expr | None) -> bool:
-    """Whether what an annotation is made of calls nothing."""
+    """Whether evaluating an annotation calls nothing."""
     return value is None or not any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in ast.walk(value))
 
 
@@ -70,7 +70,7 @@ def _is_base(tree: Tree, base: ast.expr) -> bool:
 
 
 def _is_plain(tree: Tree, value: ast.expr) -> bool:
-    """Whether an expression has the same value a little later, and does nothing."""
+    """Whether an expression has no effects, and the same value a little later."""
     if isinstance(value, (ast.Constant, ast.Name, ast.Lambda)):
         return True
     if isinstance(value, ast.Call) and tree.qualified(value.func) not in PURE:

@@ -20,12 +20,12 @@ from transformer.syntax.tree import Tree
 
 
 class NotImported(SelectionError):
-    """A file was given that the script does not import, or that is no file of Python."""
+    """A given file is not imported by the script, or is not a Python file."""
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """An import of given files: what its aliases name, and which files it is the first to execute."""
+    """An import of given files: what its aliases refer to, and the files that it executes for the first time."""
 
     aliases: Mapping[ast.alias, Named]
     executes: tuple[File, ...]
@@ -33,30 +33,30 @@ class Place:
 
 @dataclass
 class Gathered:
-    """A script and the given files that it imports, directly or by others of them."""
+    """A script and the given files that it imports, directly or through each other."""
 
     script: File
     roots: tuple[Path, ...]
-    """Where absolute imports are looked for: the script's folder, then those above it, as of an installed project."""
+    """Where absolute imports are looked up: the script's folder, then those above it, as in an installed project."""
     files: list[File] = field(default_factory=list)
-    """The imported ones, in the order in which their modules have been executed."""
+    """The imported files, in the order in which their modules are executed."""
     places: dict[File, dict[Import, Place]] = field(default_factory=dict)
     reached: list[File] = field(default_factory=list)
     """Other local files that these import."""
     root_of: dict[File, Path | None] = field(default_factory=dict)
-    """The folder below which a file was found by its absolute name; None where the import was relative."""
+    """The folder in which a file was found by its absolute name; None if the import was relative."""
 
     @property
     def all_files(self) -> Sequence[File]:
-        """The script, and the files."""
+        """The script and the files."""
         return [self.script, *self.files]
 
     def file(self, path: Path) -> File | None:
-        """The file of a path, where it is one of these."""
+        """The file at a path, if it is one of these."""
         return next((file for file in self.all_files if file.path == path), None)
 
     def target(self, file: File, stmt: Import, alias: ast.alias) -> tuple[File, str | None] | None:
-        """What an alias of an import of a given file names: the file, and the attribute of its module."""
+        """What an alias in an import of a given file refers to: the file, and the attribute of its module."""
         place = self.places[file].get(stmt)
         what = place.aliases.get(alias) if place else None
         module = None if what is None else self.file(what.module)
@@ -64,7 +64,7 @@ class Gathered:
 
 
 def refusal(file: File, node: ast.AST | int, message: str) -> Diagnostic:
-    """Why files do not become one, at a line of one of them."""
+    """The reason for not merging files, at a line of one of them."""
     line, column = (
         (node, 1) if isinstance(node, int) else (getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
     )
@@ -76,12 +76,12 @@ def gather(script: File, given: Mapping[Path, str]) -> Gathered:
 
     Args:
         script: the script.
-        given: the files, without links, and what they are called.
+        given: the resolved paths of the files, and their names.
 
     Raises:
         NotImported: one of them is not imported.
         OSError: one of them cannot be read.
-        Unconvertible: one of them is no Python, or is imported in a way that one file cannot have.
+        Unconvertible: one of them is not Python, or is imported in a way that a single file cannot reproduce.
     """
     found = _followed(script, given, {})
     for path, name in given.items():
@@ -98,7 +98,7 @@ def _followed(script: File, given: Mapping[Path, str], texts: Mapping[Path, str]
 
 
 def _indented_by(unit: str, text: str) -> str:
-    """A module's text, its blocks indented by a unit: by the script's spaces, where that is with tabs."""
+    """A module's text with its blocks indented by a unit: the script's spaces in place of tabs."""
     module = cst.parse_module(text)
     return text if module.default_indent == unit else module.with_changes(default_indent=unit).code
 
@@ -112,7 +112,7 @@ class _Walk:
 
     @cached_property
     def unit(self) -> str:
-        """What the script's blocks are indented by."""
+        """The script's unit of indentation."""
         return cst.parse_module(self.found.script.tree.code).default_indent
 
     def visit(self, file: File) -> None:
@@ -151,7 +151,7 @@ class _Walk:
         return file
 
     def _executed(self, text: str) -> str:
-        """A module's text as far as it is executed when it is imported, with the script's line ends and indentation."""
+        """The part of a module's text that an import executes, with the script's line ends and indentation."""
         lines = with_line_ends_of(self.found.script.tree.code, text)
         return without_what_is_not_executed(_indented_by(self.unit, lines))
 
@@ -165,7 +165,7 @@ class _Walk:
         return what.module.parents[depth if what.module.name == "__init__.py" else depth - 1]
 
     def _check(self, file: File, stmt: Import, ours: Mapping[ast.alias, Named]) -> None:
-        """Make sure that other statements can stand in the place of an import.
+        """Make sure that other statements can replace an import.
 
         Raises:
             Unconvertible: they cannot.
@@ -175,18 +175,18 @@ class _Walk:
             name = self.given.get(what.module, what.module.name)
             if what.module == self.found.script.path or (what.module in self.begun and what.module not in done):
                 raise Unconvertible(
-                    refusal(file, stmt, f"{name} is imported while it is executed (a circle of imports)")
+                    refusal(file, stmt, f"{name} is imported while it is being executed (a circular import)")
                 )
             if what.module not in self.given:
                 package = next(self.given[p] for p in what.executed if p in self.given)
-                why = f"the import executes {package} and {name}, which is not given: give it with --with, too"
+                why = f"the import executes {package} and {name}, which is not given: give it with --with as well"
                 raise Unconvertible(refusal(file, stmt, why))
             if isinstance(stmt, ast.Import) and "." in alias.name and not alias.asname:
-                why = f"{name} is imported by a dotted name: write `from ... import ...`, or give it a name by `as`"
+                why = f"{name} is imported by a dotted name: write `from ... import ...`, or rename it with `as`"
                 raise Unconvertible(refusal(file, stmt, why))
             for path in what.executed:
                 if path not in self.given and not _is_empty(path):
-                    why = f"the import also executes {path.parent.name}/{path.name}, which does something: give it, too"
+                    why = f"the import also executes {path.parent.name}/{path.name}, which does something: give it too"
                     raise Unconvertible(refusal(file, stmt, why))
         body = file.tree.root.body
         if stmt not in body:
@@ -197,7 +197,7 @@ class _Walk:
 
 
 def _is_empty(package: Path) -> bool:
-    """Whether a package's own file binds nothing but texts and numbers."""
+    """Whether a package's own file binds only strings and numbers."""
     try:
         body = read_file(package, package.name).tree.root.body
     except (OSError, NotText, SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""What the names of gathered files stand for, and whether one module scope can hold them all."""
+"""What the names of gathered files refer to, and whether one module scope can hold them all."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Meaning: TypeAlias = "tuple[object, ...]"
 """Equal for equal things: ("own", file, name), ("module", file), ("import", dotted name), ("builtin", name)."""
 OF_EVERY_MODULE = frozenset("__name__ __file__ __doc__ __all__ __version__ __author__".split())
 REEXPORTED = "torch.distributions."
-"""Modules of which the package has every class under the same name."""
+"""Modules whose package exports every class under the same name."""
 
 
 class Meanings:
-    """What each name of the gathered files stands for in its file's module scope."""
+    """What each name of the gathered files refers to in its file's module scope."""
 
     def __init__(self, gathered: Gathered) -> None:
         self.gathered = gathered
@@ -52,7 +52,7 @@ class Meanings:
             known.setdefault(bound, set()).add(meaning)
 
     def of(self, file: File, name: str) -> Meaning:
-        """What a name stands for in a file's module scope."""
+        """What a name refers to in a file's module scope."""
         imported = self._imported.get(file, {}).get(name, set())
         if name in file.scopes.lines or name in file.scopes.rebound or len(imported) > 1:
             return "own", file, name
@@ -65,13 +65,13 @@ class Meanings:
         return name in file.scopes.bound or name in self._imported[file]
 
     def other_name(self, file: File, name: str) -> str | None:
-        """The name that an imported thing has where it is defined, if it is another than here."""
+        """The name under which an imported thing is defined, if it differs from the name here."""
         meaning = self.of(file, name)
         is_other = meaning[0] == "own" and meaning[1] is not file and meaning[2] != name
         return str(meaning[2]) if is_other else None
 
     def vanishes(self, file: File, name: str) -> bool:
-        """Whether a name is none of the one file's: of a module, or another name of what a given file defines."""
+        """Whether a name disappears in the merged file: it is a module, or an alias of what a given file defines."""
         return self.of(file, name)[0] == "module" or self.other_name(file, name) is not None
 
     def clashes(self) -> Iterator[Diagnostic]:
@@ -103,7 +103,7 @@ class Meanings:
 
 
 def names_all(stmt: ast.stmt) -> bool:
-    """Whether a statement is `__all__ = [...]`, of literal names."""
+    """Whether a statement is `__all__ = [...]` with literal names."""
     if not isinstance(stmt, ast.Assign) or [t.id for t in stmt.targets if isinstance(t, ast.Name)] != ["__all__"]:
         return False
     value = stmt.value
@@ -111,7 +111,7 @@ def names_all(stmt: ast.stmt) -> bool:
 
 
 def _canonical(dotted: str) -> str:
-    """The name by which a thing is compared: some modules' classes are their package's."""
+    """The name by which a thing is compared: some modules' classes are also their package's."""
     if dotted.startswith(REEXPORTED) and dotted.rpartition(".")[2][:1].isupper():
         return REEXPORTED + dotted.rpartition(".")[2]
     return dotted

@@ -1,4 +1,4 @@
-"""Which files an import executes: found beside the script and in the folders above it, without running anything."""
+"""Which files an import executes: found next to the script and in the folders above it, without running anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Import: TypeAlias = ast.Import | ast.ImportFrom
 
 @dataclass(frozen=True, eq=False)
 class File:
-    """A local file of Python."""
+    """A local Python file."""
 
     path: Path
     """Without links."""
@@ -28,7 +28,7 @@ class File:
 
     @property
     def imports(self) -> Sequence[Import]:
-        """All imports of the file, in functions too."""
+        """All imports in the file, including those in functions."""
         return [*self.tree.of(ast.Import), *self.tree.of(ast.ImportFrom)]
 
     @cached_property
@@ -39,13 +39,13 @@ class File:
 
 @dataclass(frozen=True)
 class Named:
-    """What one alias of an import names: an attribute of a local module, or a local module itself."""
+    """What one alias of an import refers to: an attribute of a local module, or the module itself."""
 
     executed: tuple[Path, ...]
-    """The files that the import executes, in this order: packages, then the module."""
+    """The files that the import executes, in order: packages, then the module."""
     module: Path
     attribute: str | None
-    """None where the alias is the module."""
+    """None if the alias is the module itself."""
 
 
 def read_file(path: Path, name: str) -> File:
@@ -53,17 +53,17 @@ def read_file(path: Path, name: str) -> File:
 
     Raises:
         OSError: it cannot be read.
-        NotText, SyntaxError, ValueError: it is no Python.
+        NotText, SyntaxError, ValueError: it is not Python.
     """
     return File(path, name, Tree(text.read(path).content))
 
 
 def named(importing: Path, roots: Sequence[Path], stmt: Import) -> Iterator[tuple[ast.alias, Named]]:
-    """What the aliases of an import name, of those that name anything in local files.
+    """The aliases of an import that refer to local files, with what they refer to.
 
     Args:
-        importing: the file that the import stands in.
-        roots: the folders in which absolute names are looked for; the first that has one decides.
+        importing: the file with the import.
+        roots: the folders in which absolute names are looked up; the first with a match decides.
         stmt: the import.
     """
     for alias in stmt.names:
@@ -80,7 +80,7 @@ def named(importing: Path, roots: Sequence[Path], stmt: Import) -> Iterator[tupl
 
 
 def _imported_from(folder: Path, parts: Sequence[str], name: str) -> Named | None:
-    """What `from PARTS import NAME` names, where the first of the parts is looked for in `folder`."""
+    """What `from PARTS import NAME` refers to, if the first of the parts is looked up in `folder`."""
     place = folder.joinpath(*parts)
     executed = _executed(folder, parts) if parts else _initials([place])
     if not executed or executed[-1].name == "__init__.py":
@@ -92,7 +92,7 @@ def _imported_from(folder: Path, parts: Sequence[str], name: str) -> Named | Non
 
 
 def _executed(folder: Path, parts: Sequence[str]) -> tuple[Path, ...]:
-    """The files that an import of a module executes, by its parts below a folder; none where it is not there."""
+    """The files that an import of a module executes, given its parts below a folder; none if it is not there."""
     file = _file(folder.joinpath(*parts))
     if file is None:
         return ()
@@ -100,7 +100,7 @@ def _executed(folder: Path, parts: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _initials(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """What makes these folders packages, where they are."""
+    """The `__init__.py` files of these folders, as far as they exist."""
     files = (folder / "__init__.py" for folder in folders)
     return tuple(file.resolve() for file in files if file.is_file())
 

@@ -1,4 +1,4 @@
-"""What of the given files is needed: definitions that nothing reads do nothing, and need not be brought."""
+"""Which definitions of the given files are needed: those that nothing reads need not be merged."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
 def without_what_is_not_executed(code: str) -> str:
-    """The text of a module without `if __name__ == "__main__":`, and without texts that stand alone.
+    """The text of a module without `if __name__ == "__main__":` and without string statements.
 
     Raises:
-        SyntaxError, ValueError: it is no Python.
+        SyntaxError, ValueError: it is not Python.
     """
     tree = Tree(code)
     body = tree.root.body
@@ -28,9 +28,9 @@ def without_what_is_not_executed(code: str) -> str:
 
 
 def without_unneeded(script: File, files: Sequence[File]) -> list[str]:
-    """The texts of files without the definitions that neither the script needs nor what is kept of them.
+    """The texts of files without the definitions that neither the script nor the remaining definitions need.
 
-    A name counts as needed in all files alike, and as read where a text is one.
+    A needed name is needed in all files, and a string that is a name counts as a read of it.
     """
     if any(node.attr == "__subclasses__" for file in (script, *files) for node in file.tree.of(ast.Attribute)):
         return [file.tree.code for file in files]
@@ -45,7 +45,7 @@ def without_unneeded(script: File, files: Sequence[File]) -> list[str]:
 
 
 def without(tree: Tree, gone: Iterable[ast.stmt]) -> str:
-    """A text in which statements, and the comments right above them, are blank lines."""
+    """A text in which statements, and the comments right above them, are replaced by blank lines."""
     lines = lines_of(tree.code)
     for stmt in gone:
         first = min([stmt.lineno, *(d.lineno for d in getattr(stmt, "decorator_list", ()))])
@@ -57,13 +57,13 @@ def without(tree: Tree, gone: Iterable[ast.stmt]) -> str:
 
 
 def _may_go(file: File, stmt: ast.stmt) -> bool:
-    """Whether a statement only defines; one that shares its line with another stays."""
+    """Whether a statement only defines something and is alone on its line."""
     alone = sum(s.lineno <= (stmt.end_lineno or 0) and stmt.lineno <= (s.end_lineno or 0) for s in file.tree.root.body)
     return alone == 1 and (only_defines(file.tree, [stmt]) or _only_imports(stmt))
 
 
 def _only_imports(stmt: ast.stmt) -> bool:
-    """Whether a statement imports modules whose import changes nothing, under names of its own."""
+    """Whether a statement only binds modules whose import has no effects."""
     if isinstance(stmt, ast.Import):
         modules = [alias.name for alias in stmt.names]
     elif isinstance(stmt, ast.ImportFrom) and not is_future(stmt) and not stmt.level and stmt.names[0].name != "*":
@@ -82,7 +82,7 @@ def _binds(stmt: ast.stmt) -> set[str]:
 
 
 def _mentioned(stmts: Iterable[ast.AST], but: frozenset[str] = frozenset()) -> set[str]:
-    """The names that statements may read, through modules and imports, too; `but` are those of their own file."""
+    """The names that statements may read, including through modules and imports; `but` are excluded."""
     found: set[str] = set()
     for node in (n for stmt in stmts for n in ast.walk(stmt)):
         if isinstance(node, ast.Name):
@@ -97,7 +97,7 @@ def _mentioned(stmts: Iterable[ast.AST], but: frozenset[str] = frozenset()) -> s
 
 
 def _is_main_guard(stmt: ast.stmt) -> bool:
-    """Whether a statement is `if __name__ == "__main__":`, which a module that is imported does not execute."""
+    """Whether a statement is `if __name__ == "__main__":`, which an import does not execute."""
     test = stmt.test if isinstance(stmt, ast.If) and not stmt.orelse else None
     return (
         isinstance(test, ast.Compare)

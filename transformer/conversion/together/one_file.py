@@ -1,9 +1,9 @@
-"""The text of a script in which definitions stand where they were imported.
+"""The text of a script in which imports are replaced by the definitions they import.
 
-A module is executed where it is first imported. So its statements in the place of that import are executed when they
-were, with the same values, as long as one module scope can hold all names (`meanings.py`) and nothing asks which
-module it is in (`conditions.py`). Where a file only imports and defines, its definitions may also stand below the
-script's imports, which reads better.
+A module is executed when it is first imported. So if its statements replace that import, they run at the same time,
+with the same values, as long as one module scope can hold all names (`meanings.py`) and no code depends on its module
+(`conditions.py`). If a file only imports and defines, its definitions may also go below the script's imports, which
+reads better.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from transformer.syntax.imports import is_future
 from transformer.syntax.tree import Tree
 
 Line: TypeAlias = "tuple[str, str, int]"
-"""A line with its end, the file that it is from, and its line there."""
+"""A line with its line end, its file, and its line number there."""
 
 
 @dataclass(frozen=True)
 class OneFile:
-    """A script, and what it imports from given files, in one text."""
+    """A script merged with what it imports from given files."""
 
     text: str
     origins: tuple[tuple[str, int], ...]
-    """For each line the file it is from, nothing for the script, and its line there."""
+    """For each line, its file (empty for the script) and its line number there."""
     files: tuple[str, ...]
-    """The files that were brought in, as they are called."""
+    """The names of the merged files."""
     warnings: tuple[Diagnostic, ...]
 
     def placed(self, found: Diagnostic) -> Diagnostic:
-        """A finding in the text, with the file and line that it is of."""
+        """A finding in the text, with the file and line that it comes from."""
         name, line = self._origin(found.line)
         return replace(found, line=line, file=name, message=self.told(found.message))
 
     def told(self, message: str) -> str:
-        """A message that names lines of the text, with those of the files."""
+        """A message with line numbers of the text replaced by those of the files."""
 
         def origin(found: re.Match[str]) -> str:
             name, line = self._origin(int(found[1]))
@@ -62,7 +62,7 @@ class OneFile:
 
 
 def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | None:
-    """Bring the given files that a script imports into its text.
+    """Merge the given files into the script that imports them.
 
     Args:
         script: the script.
@@ -70,12 +70,12 @@ def one_file(script: Path, content: str, given: Sequence[Path]) -> OneFile | Non
         given: the files, as the user names them.
 
     Returns:
-        the text; None where the script is no Python.
+        the merged text; None if the script is not Python.
 
     Raises:
         NotImported: one of the files is not imported.
         OSError: one of them cannot be read.
-        Unconvertible: it is not shown that the one file does what the several did.
+        Unconvertible: the merged file is not shown to do the same as the separate ones.
     """
     if not_python(content):
         return None
@@ -106,7 +106,7 @@ class _Writer:
         self.gathered, self.meanings = gathered, meanings
         self.end = "\r\n" if "\r\n" in gathered.script.tree.code else "\n"
         self.apart = self._definitions_stand_apart()
-        """Whether the definitions of all files stand below the script's imports."""
+        """Whether the definitions of all files go below the script's imports."""
         self.provided: set[str] = set()
 
     def script(self) -> list[Line]:
@@ -138,11 +138,11 @@ class _Writer:
         return True
 
     def _kept(self, file: File, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a file that one file has, too."""
+        """The statements of a file that the merged file keeps."""
         return [s for s in body if file is self.gathered.script or not (names_all(s) or is_future(s))]
 
     def _module(self, file: File) -> list[Line]:
-        """What stands in the place of the import that executes a file first."""
+        """The lines that replace the import that executes a file first."""
         body = file.tree.root.body
         if not self.apart:
             lines = _trimmed(self._lines(file, body))
@@ -164,7 +164,7 @@ class _Writer:
         return [blank, blank, self._heading(file, lines), *lines]
 
     def _heading(self, file: File, lines: Sequence[Line]) -> Line:
-        """The comment that says which file the lines below are from."""
+        """The comment that names the file of the lines below."""
         return f"# From {Path(file.name).name}{self.end}", file.name, lines[0][2]
 
     def _lines(self, file: File, body: Sequence[ast.stmt], within: range | None = None) -> list[Line]:
@@ -237,11 +237,11 @@ class _Writer:
         return {f"{module} {alias.name} {alias.asname}" for alias in stmt.names}
 
     def _is_provided(self, file: File, stmt: ast.stmt) -> bool:
-        """Whether an import has been made before, at the top level."""
+        """Whether an earlier import at the top level provides the same names."""
         return isinstance(stmt, (ast.Import, ast.ImportFrom)) and self._bound_by(file, stmt) <= self.provided
 
     def _renamed(self, file: File) -> list[str]:
-        """The lines of a file, in which names are those of the one file."""
+        """The lines of a file, with names replaced by those of the merged file."""
         tree, edits = file.tree, list[tuple[int, int, int, str]]()
         for node in tree.of(ast.Name):
             meaning = self.meanings.of(file, node.id)
@@ -258,7 +258,7 @@ class _Writer:
         return self._with_absolute_imports(file, lines)
 
     def _with_absolute_imports(self, file: File, lines: list[str]) -> list[str]:
-        """Relative imports of a file that lies elsewhere, as the script has to write them."""
+        """Rewrite the relative imports of a file in another folder as the script must write them."""
         if file is self.gathered.script:
             return lines
         for stmt in file.tree.of(ast.ImportFrom):
@@ -275,7 +275,7 @@ class _Writer:
 
 
 def _as_imported(folder: Path, root: Path | None, script: Path) -> str:
-    """A package's folder as an import names it: below the folder of absolute names, or relative to the script's."""
+    """A package's folder as an import names it: below the folder of absolute names, or relative to the script."""
     if root is not None:
         return ".".join(folder.relative_to(root).parts)
     up = 0
@@ -293,7 +293,7 @@ def _edit(tree: Tree, node: ast.expr, new: str) -> tuple[int, int, int, str]:
 
 
 def _leading_imports(file: File) -> int:
-    """How many statements a file begins with that are imports, below its docstring."""
+    """The number of imports at the top of a file, below its docstring."""
     body = file.tree.root.body
     count = int(ast.get_docstring(file.tree.root) is not None)
     while count < len(body) and isinstance(body[count], (ast.Import, ast.ImportFrom)):
@@ -307,11 +307,11 @@ def _first_line(stmt: ast.stmt) -> int:
 
 
 def _is_for_files(line: str) -> bool:
-    """Whether a comment is for the file that begins with it: `#!`, or its coding."""
+    """Whether a comment applies only at the top of a file: `#!`, or an encoding declaration."""
     return line.startswith("#!") or bool(re.match(r"[ \t\f]*#.*?coding[:=]", line))
 
 
 def _trimmed(lines: Sequence[Line]) -> list[Line]:
-    """Lines without the blank ones above and below."""
+    """Lines without leading and trailing blank lines."""
     there = [n for n, line in enumerate(lines) if line[0].strip()]
     return list(lines[there[0] : there[-1] + 1]) if there else []

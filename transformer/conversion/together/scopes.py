@@ -1,4 +1,4 @@
-"""What a file's module scope binds, and which of its names the file uses, in whichever scope."""
+"""What a file's module scope binds, and which of its names the file uses, in any scope."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def lines_of(code: str) -> list[str]:
-    """The lines of a text with their ends, as Python's parser counts them: form feeds and the like end none."""
+    """The lines of a text with their line ends, as Python's parser counts them: form feeds do not end a line."""
     return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
 
 
 class Scopes:
     """The names of a file.
 
-    `bound` are those that its module scope gives a value; `used` those and all others that are looked up there (the
-    builtins too); `local` those that an inner scope binds; `rebound` those that a function gives the module.
+    `bound`: names that the module scope binds. `used`: these and all others that are looked up there, including
+    builtins. `local`: names that an inner scope binds. `rebound`: names that a function binds in the module.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -41,7 +41,7 @@ class Scopes:
         self.bound -= future
         self.used -= future
         self.lines: dict[str, int] = {}
-        """The line that binds a name first, imports left out."""
+        """The first line that binds a name, other than by an import."""
         for name, line in _bindings(tree.root):
             self.lines[name] = min(line, self.lines.get(name, line))
 
@@ -62,7 +62,7 @@ class Scopes:
             self._read(inner)
 
     def place(self, name: str) -> int:
-        """The line that binds a name in the module, or else uses it first."""
+        """The line that binds a name in the module, or otherwise uses it first."""
         if name in self.lines:
             return self.lines[name]
         for alias in self._tree.of(ast.alias):
@@ -72,7 +72,7 @@ class Scopes:
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """Names that a module binds outside functions and classes, but by imports; those of comprehensions too."""
+    """Names that a module binds outside functions and classes, except by imports; includes those of comprehensions."""
     for child in children(node):
         if isinstance(child, DEFINITIONS):
             yield child.name, child.lineno
