@@ -335,7 +335,8 @@ REFUSED = {
     "annotations that become texts": (
         {"train.py": f"from __future__ import annotations\n{TRAIN}", "agent.py": "class Agent:\n    x: int = 1\n"},
         [
-            "agent.py:2: LC009 `from __future__ import annotations` is in train.py only, and changes what annotations mean"
+            "agent.py:2: LC009 `from __future__ import annotations` is in train.py only, and changes "
+            "what annotations mean"
         ],
     ),
     "a name that is printed": (
@@ -364,7 +365,7 @@ class TestRefusals:
             "nets/agent.py": "f = 1\n",
         }
         assert refusals(tmp_path, files, "nets/agent.py") == [
-            ":1: LC009 the import also executes nets/__init__.py, which does something: give it, too"
+            ":1: LC009 the import also executes nets/__init__.py, which does something: give it too"
         ]
 
     def test_a_module_of_a_package_that_is_given(self, tmp_path: Path) -> None:
@@ -374,7 +375,8 @@ class TestRefusals:
             "nets/agent.py": "f = 1\n",
         }
         assert refusals(tmp_path, files, "nets/__init__.py") == [
-            ":1: LC009 the import executes nets/__init__.py and agent.py, which is not given: give it with --with as well"
+            ":1: LC009 the import executes nets/__init__.py and agent.py, which is not given: give it "
+            "with --with as well"
         ]
 
     @pytest.mark.parametrize("given", ["other.py", "train.py"])

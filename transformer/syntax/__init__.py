@@ -1,1 +1,1 @@
-"""Any Python file, as text and as a tree; knows nothing of tensors, of training, or of what a name holds."""
+"""Any Python file, as text and as a tree; this layer knows nothing of tensors, training, or the values of names."""

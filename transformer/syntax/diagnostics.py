@@ -1,4 +1,4 @@
-"""Diagnostics: what can be wrong with a script, where, why, and what to do about it.
+"""Diagnostics: what is wrong with a script, where, why, and what to do about it.
 
 Every code is declared once, in :data:`CODES`; `lean-convert explain CODE`, the documentation table and
 the tests read it from there.
@@ -20,7 +20,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Code:
-    """A kind of diagnostic: its number, one-line title, the reason it exists and what the user can do."""
+    """A kind of diagnostic: its number, a one-line title, the reason for it, and what the user can do."""
 
     code: str
     severity: Severity
@@ -38,14 +38,14 @@ class Diagnostic:
     code: str
     message: str
     file: str = ""
-    """The file that it is in, where that is not the script but one that was given with it."""
+    """The file that it is in, if that is not the script but a file given with it."""
 
     what_to_do: str = ""
-    """What the user can do here, where more is known than what the code says for all of its kind."""
+    """What the user can do here, if more is known than the general advice for the code."""
 
     @property
     def severity(self) -> Severity:
-        """`error` refuses the conversion; `warning` is shown with a conversion that went through."""
+        """`error` rules out the conversion; `warning` accompanies it."""
         return CODES[self.code].severity
 
     @property
@@ -55,34 +55,34 @@ class Diagnostic:
 
 
 def at(node: ast.AST | None, code: str, message: str, what_to_do: str = "") -> Diagnostic:
-    """Make a diagnostic that points at `node` (line 1, column 1 where there is no node)."""
+    """Make a diagnostic that points at `node` (line 1, column 1 if there is no node)."""
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
     return Diagnostic(line, column, code, message, what_to_do=what_to_do)
 
 
 SHOWN = 60
-"""Characters of a line that are shown in a sentence."""
+"""The maximum number of characters of a line quoted in a sentence."""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A line of a script, and the part of it that is meant. `column` and `end` count from 1, `end` is excluded."""
+    """A line of a script and the part of it to point at. `column` and `end` count from 1; `end` is excluded."""
 
     line: int
     column: int
     end: int
     text: str
-    """The line without what is white at its end."""
+    """The line without trailing whitespace."""
 
 
 def excerpt(source: str, line: int, column: int | None = None, about: str = "") -> Excerpt | None:
-    """What stands in a line of a script; None where it has no such line, or the line is empty.
+    """The excerpt for a line of a script; None if there is no such line, or the line is empty.
 
     Args:
         source: the script's text.
-        line: from 1.
-        column: where the expression or statement begins that is meant, from 1; None where it is not known.
-        about: the sentence that names the line: without a column, the longest expression that it spells is meant.
+        line: counts from 1.
+        column: the first column of the expression or statement to point at, from 1; None if not known.
+        about: the sentence that mentions the line; without a column, points at the longest expression it quotes.
     """
     lines = source.splitlines()
     text = lines[line - 1].rstrip() if 0 < line <= len(lines) else ""
@@ -90,7 +90,7 @@ def excerpt(source: str, line: int, column: int | None = None, about: str = "") 
         return None
     begin = len(text) - len(text.lstrip())
     spans = _spans(source).get(line, ())
-    if column is not None and column == len(text) + 1:  # something is missing at its end
+    if column is not None and column == len(text) + 1:  # something is missing at the end of the line
         return Excerpt(line, column, column + 1, text)
     if column is not None and begin < column <= len(text):
         ends = [min(end, len(text)) for start, end in spans if start == column - 1]
@@ -102,7 +102,7 @@ def excerpt(source: str, line: int, column: int | None = None, about: str = "") 
 
 
 def excerpts(source: str, sentence: str) -> Iterator[Excerpt]:
-    """What stands in the lines of a script that a sentence names ("line 12"), each once; not those of other files."""
+    """Excerpts for the lines of a script that a sentence mentions ("line 12"), each once; not for other files."""
     for line in dict.fromkeys(re.findall(r"\bline (\d+)\b(?! of [^\s,:;]+\.py\b)", sentence)):
         found = excerpt(source, int(line), about=sentence)
         if found is not None:
@@ -110,7 +110,7 @@ def excerpts(source: str, sentence: str) -> Iterator[Excerpt]:
 
 
 def with_code(source: str, sentence: str) -> str:
-    """A sentence with, behind the first line of a script that it names, what stands in that line, if that is short."""
+    """The sentence with the code of the first line that it mentions inserted after "line 12", if that is short."""
     found = next(excerpts(source, sentence), None)
     code = found.text.strip() if found is not None else ""
     if found is None or not 0 < len(code) <= SHOWN:
@@ -124,8 +124,10 @@ def _spells(sentence: str, code: str) -> bool:
 
 @lru_cache(maxsize=4)
 def _spans(source: str) -> dict[int, list[tuple[int, int]]]:
-    """By line, where expressions and statements of a script begin and end: columns from 0, past any line's last one
-    where they go on below; nothing of a text that is no Python."""
+    """By line, the columns at which expressions and statements begin and end, counting from 0.
+
+    A node that continues below ends past the last column of the line. Empty for text that is not Python.
+    """
     try:
         root = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

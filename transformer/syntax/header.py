@@ -1,7 +1,7 @@
-"""The comment at the top of a converted script: what wrote it, from what, and a digest by which an edit shows.
+"""The comment at the top of a converted script: the version that wrote it, the source, and a digest to detect edits.
 
-Writing the result adds it, no transform does. The digest is of the whole text but for its own digits, so that it says
-whether anything was edited, the line itself included. Line ends do not count: git changes them, and so do editors.
+It is added when the result is written, not by a transform. The digest covers the whole text except its own digits, so
+it detects any edit, including edits of the line itself. Line ends do not count, because git and editors change them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 DISTRIBUTION = "lean-convert"
 NO_FILE = "<stdin>"
-"""Stands for the source's name where it came from standard input; the name of a file is quoted, and never looks so."""
+"""Stands for the source's name if it came from standard input; file names are quoted, so they cannot be confused."""
 DIGITS = 12
 """Of the 64 of SHA-256: against accidents, in a line of code's length."""
 
@@ -31,7 +31,7 @@ _CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Header:
-    """What the comment says."""
+    """The content of the comment."""
 
     version: str
     """The version of lean-convert that wrote the script."""
@@ -40,7 +40,7 @@ class Header:
     digest: str
     """The first digits of the SHA-256 of the text as it was written."""
     line: int
-    """Where it stands, counted from 1."""
+    """Its line number, from 1."""
 
     @property
     def source_name(self) -> str | None:
@@ -49,7 +49,7 @@ class Header:
 
 
 def find(content: str) -> Header | None:
-    """The header of a script that was converted, edited since or not; None where there is none."""
+    """The header of a converted script, whether or not it was edited since; None if there is none."""
     content = _canonical(content)
     found = _HEADER.match(content)
     if found is None:
@@ -58,7 +58,7 @@ def find(content: str) -> Header | None:
 
 
 def quoted(script: Path | None) -> str:
-    """The name of a script, without its folder, as the header has it: ASCII, and nothing that looks like a coding line.
+    """The name of a script, without its folder, for the header: ASCII, and not mistakable for an encoding declaration.
 
     Args:
         script: the file; None for standard input.
@@ -67,12 +67,12 @@ def quoted(script: Path | None) -> str:
 
 
 def add(content: str, source: str, version: str | None = None) -> str:
-    """Put the header above a converted script, below what must come first: `#!`, and the coding line (PEP 263).
+    """Put the header above a converted script, below what must come first: `#!` and the encoding declaration (PEP 263).
 
     Args:
         content: the converted script, with line ends of any kind, without a byte order mark.
-        source: the name of what was converted, as :func:`quoted` gives it.
-        version: of lean-convert; the one that runs where None.
+        source: the name of the original, as :func:`quoted` returns it.
+        version: of lean-convert; if None, the running one.
     """
     top = _top(content)
     first = _LINE.match(content)
@@ -82,14 +82,14 @@ def add(content: str, source: str, version: str | None = None) -> str:
 
 
 def is_unedited(content: str) -> bool:
-    """Whether a text carries a header, and is what was written with it, in whatever line ends."""
+    """Whether a text has a header and, apart from line ends, is unchanged since it was written with it."""
     content = _canonical(content)
     found = _HEADER.match(content)
     return found is not None and _digest(content[: found.start("digest")] + content[found.end() :]) == found["digest"]
 
 
 def without(content: str) -> str:
-    """A script without its header, in line ends of `\\n`: what two texts share that differ in their header alone."""
+    """A script without its header and with `\\n` as line ends, so that texts that differ only in these are equal."""
     content = _canonical(content)
     found = _HEADER.match(content)
     if found is None:
@@ -98,13 +98,13 @@ def without(content: str) -> str:
 
 
 def digest(content: str) -> str:
-    """What tells one script's text from another's, whether or not it has been written to a file with a header."""
+    """A digest of a script's text, the same with and without a header."""
     return hashlib.sha256(without(content).encode()).hexdigest()
 
 
 def running() -> str:
     """The version of lean-convert that runs."""
-    import importlib.metadata  # where it is needed: it brings the modules of email along
+    import importlib.metadata  # imported here because it also imports the email package
 
     try:
         return importlib.metadata.version(DISTRIBUTION)

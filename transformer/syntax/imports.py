@@ -1,4 +1,4 @@
-"""Adding imports where the script keeps its own, sorted in among them."""
+"""Add imports among the script's own, in sorted order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformer.syntax.rewrite import Edits
 
 
 def add_imports(tree: ast.Module, edits: Edits, *lines: str) -> None:
-    """Add import statements that the script does not have yet, each after the last one that sorts before it.
+    """Add imports that the script does not have yet, each after the last one that sorts before it.
 
     Standard-library imports go among those at the top, others among the third-party ones.
     """
@@ -36,7 +36,7 @@ def add_imports(tree: ast.Module, edits: Edits, *lines: str) -> None:
 
 
 def add_below_imports(tree: ast.Module, edits: Edits, code: str) -> None:
-    """Add statements below the imports at the top, and below those that were added before."""
+    """Add statements below the imports at the top, and below any that were added before."""
     top = _leading_imports(tree)
     if top:
         edits.after(top[-1], "\n" + code)
@@ -45,9 +45,9 @@ def add_below_imports(tree: ast.Module, edits: Edits, code: str) -> None:
 
 
 def _leading_imports(tree: ast.Module) -> list[ast.stmt]:
-    """The imports above the first definition or block, but those from `__future__`: they are there for the training.
+    """The imports above the first definition or block, except those from `__future__`.
 
-    What stands under a condition, as settings that a library reads when it is loaded, may stand among them.
+    Conditional statements may be among them, such as settings that a library reads when it is loaded.
     """
     found: list[ast.stmt] = []
     for stmt in tree.body:
@@ -59,7 +59,7 @@ def _leading_imports(tree: ast.Module) -> list[ast.stmt]:
 
 
 def _provides(have: ast.stmt, wanted: ast.stmt) -> bool:
-    """Whether an import already binds what another would."""
+    """Whether an import already binds what the wanted one would."""
     if isinstance(have, ast.Import) and isinstance(wanted, ast.Import):
         return any(a.name == wanted.names[0].name and a.asname is None for a in have.names)
     if isinstance(have, ast.ImportFrom) and isinstance(wanted, ast.ImportFrom):
@@ -68,7 +68,7 @@ def _provides(have: ast.stmt, wanted: ast.stmt) -> bool:
 
 
 def _extends(have: ast.stmt, wanted: ast.stmt) -> bool:
-    """Whether `from x import a` is there for `from x import b` to join."""
+    """Whether `from x import b` can be merged into an existing `from x import a`."""
     if not isinstance(have, ast.ImportFrom) or not isinstance(wanted, ast.ImportFrom):
         return False
     return have.module == wanted.module and not have.level and have.names[0].name != "*"
@@ -86,7 +86,7 @@ def _by_type(name: str) -> tuple[int, str]:
 
 
 def is_standard(module: str) -> bool:
-    """Whether a module is of the standard library, whichever Python the script is for: distutils was until 3.12."""
+    """Whether a module is in the standard library of any supported Python (distutils was, until 3.12)."""
     return module.partition(".")[0] in sys.stdlib_module_names | {"distutils"}
 
 

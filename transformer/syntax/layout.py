@@ -1,4 +1,4 @@
-"""Breaking emitted statements into lines as a formatter does, by asking one (ruff)."""
+"""Break emitted statements into lines with a formatter (ruff)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ SEPARATOR = "if lean_convert_separator:\n    pass\n"
 
 
 def fit(code: str, indent: int, width: int) -> str:
-    """`code` (dedented statements), broken so that it fits `width` columns when it stands at `indent`.
+    """`code` (dedented statements), broken to fit `width` columns at indentation `indent`.
 
-    Statements that fit on their lines are passed through without asking; blank lines above them stay.
+    Statements that already fit are returned without calling the formatter; blank lines above them stay.
     """
     return fit_each((code,), indent, width)[0]
 
 
 def fit_each(codes: Sequence[str], indent: int, width: int) -> list[str]:
-    """Several pieces of code, each as by `fit`: the formatter is asked once for all of them."""
+    """Several pieces of code, each as by `fit`, with one call of the formatter."""
     long = [c for c in codes if _continued(c) or any(indent + len(line) > width for line in c.rstrip("\n").split("\n"))]
     fitted = dict(zip(long, fit_all(tuple((c.lstrip("\n"), indent) for c in long), width), strict=True))
     above = {c: "\n" * (len(c) - len(c.lstrip("\n"))) for c in long}
@@ -30,7 +30,7 @@ def fit_each(codes: Sequence[str], indent: int, width: int) -> list[str]:
 
 @lru_cache(maxsize=256)
 def fit_all(pieces: tuple[tuple[str, int], ...], width: int) -> tuple[str, ...]:
-    """Several pieces of code, each formatted for the column beside it; unchanged where no formatter is at hand."""
+    """Several pieces of code, each formatted for its column; unchanged if no formatter is available."""
     fitted = [code for code, _ in pieces]
     for rest in sorted({column % 4 for _, column in pieces}):
         places = [place for place, (_, column) in enumerate(pieces) if column % 4 == rest]
@@ -44,10 +44,10 @@ def fit_all(pieces: tuple[tuple[str, int], ...], width: int) -> tuple[str, ...]:
 
 
 def joined(code: str) -> str:
-    """A statement without what keeps a formatter from joining it again.
+    """A statement without what keeps a formatter from joining its lines.
 
-    These are the commas behind which it goes on breaking, where none of them makes a tuple, and the brackets of a
-    broken tuple that is assigned.
+    That is, without trailing commas, unless one of them makes a tuple, and without the brackets of an assigned tuple
+    that was broken over lines.
     """
     if "#" in code:
         return code
@@ -67,14 +67,14 @@ def _are_same(one: str, other: str) -> bool:
 
 
 def _inside(code: str, column: int) -> str:
-    """Code in as many blocks as stand around a column."""
+    """Code nested in as many blocks as a column implies."""
     levels = column // 4
     head = "".join(" " * 4 * i + "if lean_convert_level:\n" for i in range(levels))
     return head + textwrap.indent(code.rstrip("\n") + "\n", " " * 4 * levels)
 
 
 def _continued(code: str) -> bool:
-    """Whether a bracket is open over several lines."""
+    """Whether a bracket spans several lines."""
     return any(line.lstrip()[:1] in tuple(")]}") for line in code.split("\n"))
 
 

@@ -1,4 +1,4 @@
-"""Taken names, and fresh ones that collide with nothing."""
+"""Taken names, and fresh names that do not collide."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Names:
-    """All identifiers of a script. A fresh name is the wanted one, or the wanted one with a number."""
+    """All identifiers of a script. A fresh name is the wanted name, with a number if necessary."""
 
     def __init__(self, of_type: Mapping[type[ast.AST], Sequence[Any]]) -> None:
         def of(*kinds: type[ast.AST]) -> Iterator[Any]:
@@ -26,11 +26,11 @@ class Names:
         taken |= {n.name for n in of(ast.ExceptHandler, ast.MatchAs, ast.MatchStar) if n.name}
         taken |= {n.rest for n in of(ast.MatchMapping) if n.rest}
         self.bound = frozenset(taken)
-        """The names that the script gives to something, in whatever scope."""
+        """The names that the script binds, in any scope."""
         self._taken = taken | read
 
     def builtin(self, function: ast.expr) -> str | None:
-        """The builtin that a name stands for, where the script gives that name to nothing else."""
+        """The builtin that a name refers to, if the script never binds the name."""
         name = function.id if isinstance(function, ast.Name) else ""
         return name if hasattr(builtins, name) and name not in self.bound else None
 
@@ -39,7 +39,7 @@ class Names:
         return name in self._taken
 
     def fresh(self, wanted: str) -> str:
-        """A name that the script does not use yet; it counts as taken from now on."""
+        """A name that the script does not use yet; it is taken from now on."""
         name, number = wanted, 0
         while name in self._taken or keyword.iskeyword(name) or hasattr(builtins, name):
             number += 1

@@ -1,4 +1,4 @@
-"""Whether an expression holds what the script's argument parser has made."""
+"""Whether an expression is the result of the script's argument parser."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from transformer.syntax.tree import Scope, Tree
 
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 DEEP = 8
-"""So many names and calls are followed."""
+"""The maximum number of names and calls to follow."""
 
 
 def holds_options(tree: Tree, value: ast.expr, scope: Scope, depth: int = 0) -> bool:
-    """Whether every value that an expression can have in a scope comes from a parser of arguments."""
+    """Whether every value that an expression can have in a scope comes from an argument parser."""
     if depth > DEEP:
         return False
     if isinstance(value, ast.Call):
@@ -25,7 +25,7 @@ def holds_options(tree: Tree, value: ast.expr, scope: Scope, depth: int = 0) -> 
         return bool(results) and all(
             r is not None and holds_options(tree, r, function, depth + 1) for r in results if function is not None
         )
-    # What is None where no arguments are passed has no options to be read
+    # None, the default without arguments, has no options to read
     sources = [(v, where) for v, where in _sources(tree, value, scope) if not _is_none(v)]
     return bool(sources) and all(holds_options(tree, v, where, depth + 1) for v, where in sources)
 
@@ -35,7 +35,7 @@ def _is_none(value: ast.expr) -> bool:
 
 
 def _sources(tree: Tree, value: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-    """What is assigned to a name or to an attribute of `self`, or passed for a parameter, and in which scope."""
+    """The values assigned to a name or an attribute of `self`, or passed for a parameter, each with its scope."""
     if isinstance(value, ast.Attribute):
         yield from _attributes(tree, value, scope)
     if not isinstance(value, ast.Name):
@@ -76,7 +76,7 @@ def _attributes(tree: Tree, value: ast.Attribute, scope: Scope) -> Iterator[tupl
 
 
 def _passed(tree: Tree, function: ast.FunctionDef, param: str) -> Iterator[tuple[ast.expr, Scope]]:
-    """What the calls of a function, or of the class whose `__init__` it is, give one of its parameters."""
+    """The arguments for a parameter in all calls of a function, or of the class whose `__init__` it is."""
     owner = tree.parents[function]
     name = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
     for call in tree.of(ast.Call):

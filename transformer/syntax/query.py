@@ -1,6 +1,6 @@
-"""Parsing, and short questions about nodes: statements, blocks, names, parameters and what a call gives each of them.
+"""Parsing, and simple queries on nodes: statements, blocks, names, parameters and arguments.
 
-Nothing here needs more than the node itself; what needs the whole file is asked of its tree (tree.py).
+Queries here need only the node itself; those that need the whole file are in tree.py.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ N = TypeVar("N", bound=ast.AST)
 
 
 _NOT_PARTS = frozenset("ctx op ops id attr arg asname module level kind conversion type_comment".split())
-"""Fields that hold operators, contexts, or no nodes."""
+"""Fields with operators, contexts, or no nodes."""
 PARTS: dict[type, tuple[str, ...]] = {
     kind: tuple(name for name in kind._fields if name not in _NOT_PARTS)
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 }
-"""The fields of each kind of node that may hold others."""
+"""The fields of each type of node that may contain other nodes."""
 
 
 _ONE_AT_A_TIME = threading.Lock()
 
 
 def parse(source: str) -> ast.Module:
-    """`ast.parse`, which CPython 3.11 cannot do in two threads at once.
+    """`ast.parse`, made safe for threads, which it is not in CPython 3.11.
 
-    Its count of how deep the tree is belongs to the interpreter, not to the thread. Where the garbage collector calls
-    Python in between, another thread goes on with the same count, and one of them ends in `SystemError: AST constructor
-    recursion depth mismatch`.
+    CPython counts the tree's depth per interpreter, not per thread. If the garbage collector calls Python in between,
+    another thread continues with the same count, and one of them ends in `SystemError: AST constructor recursion depth
+    mismatch`.
 
     Raises:
-        SyntaxError: the source is no Python.
-        ValueError: it holds a null byte.
+        SyntaxError: the source is not Python.
+        ValueError: it contains a null byte.
     """
     with _ONE_AT_A_TIME:
         return ast.parse(source)
 
 
 def children(node: ast.AST) -> tuple[ast.AST, ...]:
-    """The nodes right below a node, as `ast.iter_child_nodes` gives them, but for operators and contexts.
+    """The children of a node, as by `ast.iter_child_nodes`, without operators and contexts.
 
-    These (`ast.Add`, `ast.Load`) hold nothing, and are a third of all nodes. What is found is kept on the node itself,
-    so that it lives as long as the node does, and no longer. What changes a node changes a copy (:func:`copied`), on
-    which nothing is kept yet.
+    These (`ast.Add`, `ast.Load`) contain nothing, and are a third of all nodes. The result is cached on the node
+    itself, so it lives exactly as long as the node. To change a node, change a copy (:func:`copied`), which has no
+    cache yet.
     """
     fields = node.__dict__
     kept: tuple[ast.AST, ...] | None = fields.get("_children")
@@ -65,10 +65,10 @@ def children(node: ast.AST) -> tuple[ast.AST, ...]:
 
 
 def walk(node: ast.AST) -> tuple[ast.AST, ...]:
-    """A node and all below it in the order of `ast.walk`, which is breadth first; kept as :func:`children` are."""
+    """A node and all its descendants in the order of `ast.walk` (breadth first); cached like :func:`children`."""
     kept = node.__dict__.get("_below")
     if kept is None:
-        # The node itself is left out of what it keeps: it would never be freed.
+        # The cache leaves out the node itself, which would otherwise never be freed
         found = list(children(node))
         for below in found:  # grows
             right_below = below.__dict__.get("_children")
@@ -78,7 +78,7 @@ def walk(node: ast.AST) -> tuple[ast.AST, ...]:
 
 
 def unparse(node: ast.AST) -> str:
-    """The text that `ast.unparse` gives of a node; kept as :func:`children` are."""
+    """The result of `ast.unparse` for a node; cached like :func:`children`."""
     if isinstance(node, ast.Name):
         return node.id
     kept: str | None = node.__dict__.get("_text")
@@ -88,7 +88,7 @@ def unparse(node: ast.AST) -> str:
 
 
 def copied(node: N) -> N:
-    """A copy of a node and all below it, to be changed."""
+    """A deep copy of a node, which may be changed."""
 
     def copy(value: object) -> object:
         if isinstance(value, ast.AST):
@@ -101,20 +101,20 @@ def copied(node: N) -> N:
 
 @dataclass(frozen=True)
 class Arguments:
-    """The parameters of a function under a call: each is in one of the two."""
+    """The parameters of a function in a call; each is in one of the two mappings."""
 
     given: dict[str, ast.expr]
-    """What the call gives, in the order in which it is evaluated."""
+    """Arguments of the call, in evaluation order."""
     defaults: dict[str, ast.expr]
-    """The defaults of the others, which were evaluated where the function was defined."""
+    """Defaults of the other parameters, which were evaluated when the function was defined."""
 
     @property
     def values(self) -> dict[str, ast.expr]:
-        """All of them."""
+        """All parameters with their values."""
         return self.given | self.defaults
 
     def parameter_of(self, argument: ast.expr) -> str | None:
-        """The parameter that an argument of the call is given for; None where there is none, or more than one."""
+        """The parameter that an argument of the call is for; None if there is none, or more than one."""
         found = [name for name, value in self.given.items() if value is argument]
         return found[0] if len(found) == 1 else None
 
@@ -122,18 +122,18 @@ class Arguments:
 def bind_arguments(function: Function, call: ast.Call, receiver: ast.expr | None = None) -> Arguments | None:
     """Bind a call's arguments as Python does (`inspect.Signature.bind`), from the text alone.
 
-    `*rest` and `**rest` of the function are left out where nothing goes into them. Decorators are the caller's matter,
-    but for `staticmethod` and `classmethod`.
+    `*rest` and `**rest` of the function are left out if nothing goes into them. Decorators other than `staticmethod`
+    and `classmethod` are up to the caller.
 
     Args:
         function: the function of the call, or `__init__` of the class.
         call: the call.
-        receiver: where a method is called on an object, what stands for the object, which is the first argument;
-            it is left out of a static method.
+        receiver: for a method call, the expression for the object, which is the first argument; a static method
+            does not get it.
 
     Returns:
-        None where arguments are spread out of a container (`*values`, `**options`), go into `*rest` or `**rest`, or
-        where Python would raise TypeError.
+        the arguments; None if some are unpacked from a container (`*values`, `**options`) or go into `*rest` or
+        `**rest`, or if Python would raise TypeError.
     """
     own = function.args
     if any(isinstance(value, ast.Starred) for value in call.args) or any(k.arg is None for k in call.keywords):
@@ -159,18 +159,18 @@ def bind_arguments(function: Function, call: ast.Call, receiver: ast.expr | None
 
 
 def first_parameter(function: Function) -> str | None:
-    """What a method calls its object, or its class; None where it is static or takes none by position."""
+    """The parameter for a method's object or class; None if it is static or has no positional parameter."""
     first = [*function.args.posonlyargs, *function.args.args][:1]
     return first[0].arg if first and not is_static(function) else None
 
 
 def is_static(function: Function) -> bool:
-    """Whether a function is decorated with `staticmethod`: its object is no argument."""
+    """Whether a function is decorated with `staticmethod`, so that it does not get the object."""
     return _is(function, "staticmethod")
 
 
 def is_class_method(function: Function) -> bool:
-    """Whether a function is decorated with `classmethod`: its first argument is the class."""
+    """Whether a function is decorated with `classmethod`, so that its first argument is the class."""
     return _is(function, "classmethod")
 
 
@@ -179,7 +179,7 @@ def _is(function: Function, decorator: str) -> bool:
 
 
 TRY: tuple[type[ast.Try], ...] = tuple(getattr(ast, n) for n in ("Try", "TryStar") if hasattr(ast, n))
-"""`try`, and `try` with `except*` where the running Python has it."""
+"""`try`, and `try` with `except*` if the running Python has it."""
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
@@ -189,7 +189,7 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) ->
 
 
 def statements(body: Iterable[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a block and of the blocks inside it, in order; nested functions are not entered."""
+    """The statements of a block and of its nested blocks, in order; nested functions are not entered."""
     found: list[ast.stmt] = []
     for stmt in body:
         found.append(stmt)
@@ -198,7 +198,7 @@ def statements(body: Iterable[ast.stmt]) -> list[ast.stmt]:
 
 
 def _inside(stmt: ast.stmt) -> tuple[ast.stmt, ...]:
-    """The statements of a statement's blocks; kept as :func:`children` are."""
+    """The statements of a statement's blocks; cached like :func:`children`."""
     kept: tuple[ast.stmt, ...] | None = stmt.__dict__.get("_inside")
     if kept is None:
         opens = not isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
@@ -217,7 +217,7 @@ def blocks(stmt: ast.stmt) -> Iterable[list[ast.stmt]]:
 
 
 def pairwise(stmt: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
-    """Targets and values of an assignment, `a, b = x, y` taken apart."""
+    """The targets and values of an assignment; `a, b = x, y` gives two pairs."""
     pairs = []
     for target in stmt.targets:
         value = stmt.value
@@ -255,36 +255,36 @@ def is_number(node: ast.AST, value: float) -> bool:
 
 
 class MethodCall(ast.Call):
-    """A call of a method, as type checkers see it: the parser makes plain calls."""
+    """A method call, for type checkers only: the parser makes plain `ast.Call` nodes."""
 
     func: ast.Attribute
 
 
 def calls_method(node: ast.AST | None, *names: str) -> TypeGuard[MethodCall]:
-    """Whether a node is a call `x.method(...)` of a method of one of these names; of any, where none is given."""
+    """Whether a node is a method call `x.method(...)` with one of these names, or any name if none is given."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     return not names or node.func.attr in names
 
 
 def method(node: ast.AST) -> str | None:
-    """The name of the method that a call calls; None for another node."""
+    """The name of the called method; None if the node is not a method call."""
     return node.func.attr if calls_method(node) else None
 
 
 def receiver(call: ast.Call) -> ast.expr:
-    """What the method of a call is called on."""
+    """The object on which a method is called."""
     assert isinstance(call.func, ast.Attribute)
     return call.func.value
 
 
 def calls_itself(call: ast.AST, own: str | None) -> TypeGuard[ast.Call]:
-    """Whether a node is a method's `self(x)`, for the name that the method gives its object."""
+    """Whether a node is `self(x)` in a method, `own` being the method's name for its object."""
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == own
 
 
 def asked_name(node: ast.AST) -> str | None:
-    """The name whose presence a node asks for, `x` in `"x" in locals()`; None for another node."""
+    """The name whose presence a node tests, `x` in `"x" in locals()`; None for other nodes."""
     if not isinstance(node, ast.Compare) or not isinstance(node.left, ast.Constant) or len(node.ops) != 1:
         return None
     call, name = node.comparators[0], node.left.value
@@ -294,29 +294,29 @@ def asked_name(node: ast.AST) -> str | None:
 
 
 def without_methods(value: ast.expr, names: Collection[str]) -> ast.expr:
-    """`x` in `x.to(device).eval()`, where these are the methods' names."""
+    """Strip calls of these methods: `x` for `x.to(device).eval()`."""
     while calls_method(value) and value.func.attr in names:
         value = value.func.value
     return value
 
 
 def root(node: ast.AST) -> str:
-    """The name that a chain of attributes, elements and stars begins with, `a` in `a.b[0].c`; "" for another chain."""
+    """The name at the root of a chain of attributes, elements and stars, `a` in `a.b[0].c`; "" if there is none."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def is_read(name: ast.Name) -> bool:
-    """Whether a name is read where it stands, and neither bound nor deleted."""
+    """Whether a name node is a read, not a binding or deletion."""
     return isinstance(name.ctx, ast.Load)
 
 
 def assigns(stmt: ast.stmt, name: str) -> bool:
-    """Whether an assignment gives its whole value to a name, and does not unpack it."""
+    """Whether a statement assigns its whole value to a name, without unpacking."""
     return isinstance(stmt, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in stmt.targets)
 
 
 def names_in(nodes: Iterable[ast.AST]) -> set[str]:
-    """All names that occur in the nodes."""
+    """All names in the nodes."""
     return {n.id for node in nodes for n in walk(node) if isinstance(n, ast.Name)}

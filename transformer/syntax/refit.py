@@ -1,4 +1,4 @@
-"""Lines that stand elsewhere, or under other names, broken and joined as a formatter would there."""
+"""Reformat lines that were moved or whose names changed, as a formatter would in the new place."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def _text_of(line: cst.SimpleStatementLine) -> str:
 
 
 class Remembering(cst.CSTTransformer):
-    """A transformer that remembers what the simple statements were, for `refit`."""
+    """A transformer that remembers the old text of simple statements, for `refit`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.before: dict[cst.SimpleStatementLine, str] = {}
-        """The text that a line had, by the new one, which is the same as no other node."""
+        """The old text of each new line, by the node's identity."""
 
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
-        """Keep what it was."""
+        """Remember the old text."""
         self.before[updated_node] = _text_of(original_node)
         return updated_node
 
@@ -35,18 +35,17 @@ class Remembering(cst.CSTTransformer):
 def refit(
     lines: Sequence[Line], before: Mapping[cst.SimpleStatementLine, str], source: Source, column: int, new_column: int
 ) -> list[Line]:
-    """Lay out anew what the columns or the names have changed for.
+    """Reformat the lines whose column or names have changed.
 
     Args:
         lines: the lines in their new place.
-        before: the text that a line had, by the line; the others stay as they are.
+        before: the old text by line; lines without one stay as they are.
         source: the script, for its width and indentation.
-        column: where the lines' block began.
-        new_column: where it begins now.
+        column: the old column of the lines' block.
+        new_column: its new column.
 
     Returns:
-        the lines; statements that were not laid out as a formatter does are touched only where they have become
-        too long for the script.
+        the lines; statements that were not formatted before are changed only if they have become too long.
     """
     found = _Statements(before)
     for line in lines:
@@ -72,7 +71,7 @@ def _longest(text: str) -> int:
 
 
 class _Statements(cst.CSTVisitor):
-    """The simple statements whose text was another, by the number of blocks around them."""
+    """Collects the simple statements whose text has changed, by the number of blocks around them."""
 
     def __init__(self, before: Mapping[cst.SimpleStatementLine, str]) -> None:
         super().__init__()
@@ -94,7 +93,7 @@ class _Statements(cst.CSTVisitor):
 
 
 class _Replace(cst.CSTTransformer):
-    """Puts other lines in the place of some."""
+    """Replaces lines by others."""
 
     def __init__(self, replaced: Mapping[cst.SimpleStatementLine, Line]) -> None:
         super().__init__()

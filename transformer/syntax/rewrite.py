@@ -1,10 +1,10 @@
-"""The edits of one state of a script, named by `ast` nodes and made together on its LibCST tree.
+"""The edits of one state of a script: they name `ast` nodes, and are made together on its LibCST tree.
 
-Analyses read the `ast`, which is cheap to build and has positions; LibCST keeps every byte. The two are paired
-statement by statement, so a transform names the `ast` statement that it means, and the edit happens on the LibCST
-statement that it stands for.
+Analyses read the `ast`, which is cheap to build and has positions; LibCST preserves every byte. The two are paired
+statement by statement: a transform names an `ast` statement, and the edit is made on the corresponding LibCST
+statement.
 
-Statements that no edit names come out byte for byte as they were.
+Statements without edits stay byte for byte the same.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ CstStatement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
 
 
 class Pair(NamedTuple):
-    """A statement in LibCST, and the line it stands on (itself, where it is compound)."""
+    """A statement in LibCST, and its line (the statement itself, if it is compound)."""
 
     node: CstStatement
     line: Line
 
 
 class Source:
-    """A tree's text in LibCST, which keeps every byte: each statement of the tree has its own here."""
+    """The LibCST form of a tree, which preserves every byte; each statement of the tree has a counterpart."""
 
     def __init__(self, tree: Tree, width: int, module: cst.Module | None = None) -> None:
         self.tree = tree
         self.width = width
-        """Columns that emitted lines may take."""
+        """The maximum width of emitted lines."""
         self._module = module
 
     @cached_property
     def module(self) -> cst.Module:
-        """The LibCST tree; built on first use, since a state that no transform edits needs none."""
+        """The LibCST tree, built on first use, because a state without edits needs none."""
         return self._module or cst.parse_module(self.tree.code)
 
     @cached_property
     def pairs(self) -> dict[ast.stmt, Pair]:
-        """Every `ast` statement's LibCST statement."""
+        """The LibCST statement of every `ast` statement."""
         pairs: dict[ast.stmt, Pair] = {}
         _pair(self.tree.root.body, self.module.body, pairs)
         return pairs
 
     def laid_out(self, code: str, column: int) -> str:
-        """Emitted code, broken into lines for a place, in the file's own unit of indentation."""
+        """Emitted code, broken into lines for a column, with the file's unit of indentation."""
         return self.all_laid_out((code,), column)[0]
 
     def all_laid_out(self, codes: Sequence[str], column: int) -> list[str]:
-        """Several pieces of emitted code, each for the same place."""
+        """Several pieces of emitted code for the same column."""
         fitted = fit_each(codes, column, self.width)
         unit = self.module.default_indent
         if unit == "    ":
@@ -100,9 +100,9 @@ def _pair_parts(stmt: Any, node: Any, pairs: dict[ast.stmt, Pair]) -> None:
 class Edits:
     """Edits of one state, made together by :meth:`apply`.
 
-    Statements and expressions are named by their `ast` nodes. Comments above a statement stay with what
-    replaces it; comments of a removed statement go to the statement that follows, if that is of the same paragraph
-    or has no comment of its own.
+    Statements and expressions are named by their `ast` nodes. Comments above a statement stay with its
+    replacement; comments of a removed statement go to the next statement, if that is in the same paragraph or has no
+    comment of its own.
     """
 
     def __init__(self, source: Source) -> None:
@@ -121,16 +121,16 @@ class Edits:
         return any((self._expressions, self._reworded, self._replaced, self._before, self._after))
 
     def substitute(self, node: ast.expr, text: str) -> None:
-        """Replace one expression by other source text."""
+        """Replace an expression by source text."""
         self._expressions.setdefault(self._source.tree.statement(node), []).append((node, text))
         self._emitted.append(text)
 
     def emits(self, text: str) -> bool:
-        """Whether some new source text holds `text`."""
+        """Whether any new source text contains `text`."""
         return any(text in emitted for emitted in self._emitted)
 
     def reword(self, stmt: ast.stmt, text: str) -> None:
-        """Give a simple statement another text of the same meaning, wherever it goes."""
+        """Give a simple statement another text with the same meaning, even if it moves."""
         self._reworded[stmt] = text
 
     def replace(self, stmt: ast.stmt, code: str | Sequence[Line]) -> None:
@@ -138,27 +138,27 @@ class Edits:
         self._replaced[stmt] = self._lines(stmt, code)
 
     def put_under(self, stmt: ast.stmt, header: str) -> None:
-        """Put a statement into a block of its own, under `with torch.no_grad():`, say; its comments stay above."""
+        """Put a statement into a block with this header, such as `with torch.no_grad():`; its comments stay above."""
         block = cst.parse_statement(f"{header}\n    pass\n")
         assert isinstance(block, (cst.With, cst.If))
         moved = self.lines_of(stmt).with_changes(leading_lines=[])
         self.replace(stmt, [block.with_changes(body=cst.IndentedBlock([moved]))])
 
     def remove(self, stmt: ast.stmt) -> None:
-        """Remove a statement; its comments go to what follows in its paragraph, or has none of its own."""
+        """Remove a statement; its comments go to the next one, if in the same paragraph or without its own comment."""
         self._replaced[stmt] = []
 
     def move(self, stmt: ast.stmt, code: str | Sequence[Line] = ()) -> Line:
-        """Take a statement out, with its comments, to put it elsewhere; `code` takes its place."""
+        """Take out a statement with its comments, to put it elsewhere; `code` replaces it."""
         line = self.lines_of(stmt)
         self._replaced[stmt] = self._lines(stmt, code)
         self._moved.add(stmt)
         return line
 
     def before(self, stmt: ast.stmt, code: str | Sequence[Line], *, gap: int = 0) -> None:
-        """Insert statements above `stmt` and its comments, with at least `gap` blank lines between.
+        """Insert statements above `stmt` and its comments, with at least `gap` blank lines between them.
 
-        A function that comes first has as many above it.
+        If the first of them is a function, it has as many blank lines above it.
         """
         self._before.setdefault(stmt, []).extend(self._lines(stmt, code))
         self._gaps[stmt] = max(gap, self._gaps.get(stmt, 0))
@@ -168,14 +168,14 @@ class Edits:
         self._after.setdefault(stmt, []).extend(self._lines(stmt, code))
 
     def _lines(self, place: ast.stmt, code: str | Sequence[Line]) -> list[Line]:
-        """Source text as LibCST lines, laid out for the place of a statement; lines are passed through."""
+        """Source text as LibCST lines, formatted for the place of a statement; lines are returned as they are."""
         if not isinstance(code, str):
             return list(code)
         self._emitted.append(code)
         return lines_of(cst.parse_module(self._source.laid_out(code, place.col_offset)))
 
     def lines_of(self, stmt: ast.stmt) -> Line:
-        """`stmt` with the expression edits made so far, as a LibCST line of its own: to move it elsewhere."""
+        """`stmt` with the expression edits so far, as a LibCST line, to move it elsewhere."""
         return _Rebuild(self._source, self).line_of(stmt)
 
     def apply(self) -> tuple[str, cst.Module]:
@@ -199,10 +199,10 @@ def lines_of(module: cst.Module) -> list[Line]:
 
 
 def text_of(module: cst.Module) -> str:
-    """What `module.code` is, of statements whose texts are generated once: most are the same from state to state.
+    """The same as `module.code`, but with cached texts of statements, most of which do not change between states.
 
-    LibCST itself generates a whole tree anew, each time. Here the blocks of a compound statement are filled with
-    stand-ins for its statements, which give the text that is known for the same statement at the same indentation.
+    LibCST generates the text of a whole tree each time. Here the blocks of a compound statement are filled with
+    placeholders, which return the cached text of the same statement at the same indentation.
     """
     if not module.has_trailing_newline:
         return module.code
@@ -220,7 +220,7 @@ def _text(line: cst.CSTNode, indents: tuple[str, ...], newline: str, indent: str
 
 
 class _Known:
-    """Stands for a statement in a block."""
+    """A placeholder for a statement in a block."""
 
     def __init__(self, line: cst.CSTNode) -> None:
         self._line = line
@@ -231,7 +231,7 @@ class _Known:
 
 
 def _with_known(node: Any) -> Any:
-    """A compound statement, or a part of one (`else`, a handler, a case), with stand-ins in its blocks."""
+    """A compound statement, or a part of one (`else`, a handler, a case), with placeholders in its blocks."""
     changes: dict[str, Any] = {}
     if isinstance(getattr(node, "body", None), cst.IndentedBlock):
         changes["body"] = node.body.with_changes(body=[_Known(line) for line in node.body.body])
@@ -245,7 +245,7 @@ def _with_known(node: Any) -> Any:
 
 
 class _Rebuild:
-    """Builds the edited tree, entering only blocks that hold an edit."""
+    """Builds the edited tree, entering only blocks with edits."""
 
     def __init__(self, source: Source, edits: Edits) -> None:
         self._source = source
@@ -272,7 +272,7 @@ class _Rebuild:
         return self._expressions(stmt, line)
 
     def _lines(self, body: Sequence[CstStatement]) -> tuple[list[Line], list[cst.EmptyLine]]:
-        """A block's new lines, and the comments of removed statements that nothing follows."""
+        """A block's new lines, and the comments of removed statements at its end."""
         out: list[Line] = []
         orphans: list[cst.EmptyLine] = []
         for line in body:
@@ -291,7 +291,7 @@ class _Rebuild:
         return out, orphans if any(o.comment for o in orphans) else []
 
     def _statements(self, line: Line) -> Iterator[tuple[ast.stmt | None, Line]]:
-        """The statements of a line: `a; b` is split where one of them is edited."""
+        """The statements of a line; `a; b` is split if one of them is edited."""
         if isinstance(line, cst.SimpleStatementLine):
             if not any(small in self._dirty for small in line.body):
                 yield None, line
@@ -341,7 +341,7 @@ class _Rebuild:
         return [*before, *new, *e._after.get(stmt, ())]
 
     def _with_trailing_comment(self, stmt: ast.stmt, old: Line, new: list[Line]) -> list[Line]:
-        """The comment behind a replaced statement, behind its replacement, or above it where it no longer fits."""
+        """Put a replaced statement's trailing comment after its replacement, or above it if it no longer fits."""
         trailing = getattr(old, "trailing_whitespace", None)
         if trailing is None or trailing.comment is None:
             return new
@@ -364,7 +364,7 @@ class _Rebuild:
                 codes = (text, joined(text), old, joined(old))
                 fitted = self._source.all_laid_out(codes, stmt.col_offset)
                 new, rejoined, as_was, needed = (code.rstrip("\n") for code in fitted)
-                if "\n" in old and needed == old:  # it was broken only for want of columns
+                if "\n" in old and needed == old:  # it was broken only because it did not fit
                     text = rejoined
                 elif too_long or as_was == old:
                     text = new
@@ -373,7 +373,7 @@ class _Rebuild:
         return line.with_changes(body=parsed.body)
 
     def _compound(self, node: Any) -> Any:
-        """A compound statement (or `else`, handler, case) with the edits inside it made."""
+        """A compound statement (or `else`, handler, case) with the edits inside it applied."""
         changes: dict[str, Any] = {}
         stmt = self._stmt_of.get(node)
         if stmt is not None and stmt in self._edits._expressions:
@@ -405,7 +405,7 @@ class _Rebuild:
         return suite.with_changes(body=lines, footer=[*rest, *suite.footer])
 
     def _header(self, stmt: ast.stmt, edits: list[tuple[ast.expr, str]], node: Any) -> dict[str, Any]:
-        """Edits in a header: the loop's iterable or target, a test, a with item, a base of a class."""
+        """Apply edits in a header: a loop's iterable or target, a test, a with item, a base class."""
         source = self._source
         changes: dict[str, Any] = {}
         for name in ("iter", "test", "target", "subject"):
@@ -467,7 +467,7 @@ def _leading_blanks(line: Line) -> list[cst.EmptyLine]:
 
 
 def _comments(line: Line) -> list[cst.EmptyLine]:
-    """All comments of a statement that is removed, as lines of their own; blank lines between them stay."""
+    """All comments of a removed statement, as separate lines; blank lines between them stay."""
     lines = list(line.leading_lines)
     while lines and lines[-1].comment is None:
         lines.pop()

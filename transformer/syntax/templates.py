@@ -1,4 +1,4 @@
-"""The templates of emitted code, filled in; an unfilled placeholder or bad syntax is an error at once."""
+"""Render the templates of emitted code; a missing value or invalid syntax is an error at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @cache
 def _environment() -> jinja2.Environment:
-    import jinja2  # where it is needed: it takes long, and not every command fills in templates
+    import jinja2  # imported here because it is slow, and not every command renders templates
 
     return jinja2.Environment(
         loader=jinja2.PackageLoader("transformer.templates", "emitted"),
@@ -26,11 +26,11 @@ def _environment() -> jinja2.Environment:
 
 
 def render(template: str, **values: object) -> str:
-    """A template's statements.
+    """The statements that a template renders to.
 
     Raises:
         jinja2.UndefinedError: a placeholder has no value.
-        SyntaxError: the filled template is not Python.
+        SyntaxError: the result is not Python.
     """
     text = _environment().get_template(f"{template}.py.j2").render(**values)
     ast.parse(text)

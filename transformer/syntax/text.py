@@ -1,4 +1,4 @@
-"""A script's bytes and text: read and written so that encoding, byte order mark and line ends survive."""
+"""A script's bytes and text: reading and writing preserve encoding, byte order mark and line ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformer.syntax.diagnostics import Diagnostic
 
 
 class NotText(Exception):
-    """The bytes are no Python source; `diagnostic` (LC001) says why."""
+    """The bytes are not Python source; `diagnostic` (LC001) says why."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
@@ -20,27 +20,27 @@ class NotText(Exception):
 
 @dataclass(frozen=True)
 class Text:
-    """A decoded script. `content` has the file's own line ends; `encoding` is the codec that gives its bytes back."""
+    """A decoded script. `content` keeps the file's line ends; `encoding` is the codec that restores its bytes."""
 
     content: str
     encoding: str = "utf-8"
 
     def encode(self, content: str) -> bytes:
-        """The bytes of another `content` in this script's encoding, with its byte order mark if it has one."""
+        """Encode `content` in this script's encoding, with a byte order mark if the script has one."""
         return content.encode(self.encoding)
 
 
 def decode(data: bytes) -> Text:
-    """Decode Python source as the interpreter would: byte order mark, coding line, else UTF-8 (PEP 263).
+    """Decode Python source as the interpreter would: by byte order mark or encoding declaration, or UTF-8 (PEP 263).
 
     Raises:
         NotText: the bytes are binary or contradict their declared encoding.
     """
     if b"\0" in data:
-        raise NotText(_at(data, data.index(b"\0"), "the file is binary (it holds a NUL byte)"))
+        raise NotText(_at(data, data.index(b"\0"), "the file is binary (it contains a NUL byte)"))
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    except SyntaxError as error:  # an unknown or contradicted coding line, or bytes that are not UTF-8
+    except SyntaxError as error:  # an unknown or wrong encoding declaration, or bytes that are not UTF-8
         raise NotText(_at(data, 0, f"cannot be decoded: {error.msg}")) from None
     try:
         return Text(data.decode(encoding), encoding)
@@ -59,13 +59,13 @@ def read(path: Path) -> Text:
     """Read and decode a script.
 
     Raises:
-        NotText: as :func:`decode`.
+        NotText: see :func:`decode`.
         OSError: the file cannot be read.
     """
     return decode(path.read_bytes())
 
 
 def with_line_ends_of(model: str, content: str) -> str:
-    """A text with the line ends of another: CRLF where that has any, else what they are after CRLF became LF."""
+    """A text with the line ends of another: CRLF if that has any, and otherwise LF."""
     content = content.replace("\r\n", "\n")
     return content.replace("\n", "\r\n") if "\r\n" in model else content

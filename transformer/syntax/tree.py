@@ -1,7 +1,7 @@
-"""A Python file as an indexed tree: parents, spans, imports, scopes; what a reader of any Python file may ask.
+"""A Python file as an indexed tree: parents, spans, imports, scopes.
 
-It is cheap to build for every state of a script, has positions, and changes nothing. The edits (rewrite.py) are made
-on a LibCST tree, which is paired with this one statement by statement.
+It is cheap to build for every state of a script, has positions, and is read-only. Edits (rewrite.py) are made on a
+LibCST tree, which is paired with this one statement by statement.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Tree:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """Every node's parent, in breadth-first order."""
+        """The parent of every node, in breadth-first order."""
         found: dict[ast.AST, ast.AST] = {}
         nodes: list[ast.AST] = [self.root]
         for node in nodes:  # grows
@@ -67,7 +67,7 @@ class Tree:
         return found
 
     def of(self, kind: type[N]) -> Sequence[N]:
-        """The nodes of one type, in the order of `nodes`."""
+        """The nodes of a type, in the order of `nodes`."""
         return self._of_type.get(kind, ())
 
     @cached_property
@@ -92,22 +92,22 @@ class Tree:
             yield node
 
     def statement(self, node: ast.AST) -> ast.stmt:
-        """The innermost statement that holds `node` (itself, if it is one)."""
+        """The innermost statement that contains `node` (`node` itself, if it is one)."""
         while not isinstance(node, ast.stmt):
             node = self.parents[node]
         return node
 
     def block(self, stmt: ast.stmt) -> list[ast.stmt]:
-        """The statement list in which `stmt` stands."""
+        """The statement list that contains `stmt`."""
         parent = self.parents[stmt]
         for name in ("body", "orelse", "finalbody"):
             block = getattr(parent, name, None)
             if isinstance(block, list) and stmt in block:
                 return block
-        raise AssertionError("a statement stands in a block")
+        raise AssertionError("a statement is always in a block")
 
     def scope_of(self, node: ast.AST) -> Scope:
-        """The function or module whose names `node` uses."""
+        """The function or module whose scope `node` is in."""
         for outer in self.ancestors(node):
             if isinstance(outer, (ast.Module, ast.FunctionDef)):
                 return outer
@@ -130,7 +130,7 @@ class Tree:
         return self.splice(node, ())
 
     def splice(self, owner: ast.expr | ast.stmt, edits: Iterable[tuple[ast.expr, str]]) -> str:
-        """The text of `owner` with the texts of some expressions inside it replaced; the others are kept."""
+        """The text of `owner` with the texts of some expressions inside it replaced."""
         start = self.offset(owner.lineno, owner.col_offset)
         assert owner.end_lineno is not None and owner.end_col_offset is not None
         text = self.code[start : self.offset(owner.end_lineno, owner.end_col_offset)]
@@ -140,7 +140,7 @@ class Tree:
             end = self.offset(node.end_lineno, node.end_col_offset) - start
             text = text[:begin] + new + text[end:]
         text = _undent(text, self.statement(owner).col_offset)
-        # An operator's operands may stand on several lines only inside the brackets around them.
+        # The operands of an operator may be on several lines only inside brackets.
         loose = isinstance(owner, (ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.UnaryOp, ast.Attribute, ast.Call))
         return f"({text})" if loose and "\n" in text and not _is_bracketed(text) else text
 
@@ -160,16 +160,16 @@ class Tree:
             return start + col_offset
         return start + len(line.encode()[:col_offset].decode())
 
-    # --- names and what they stand for ---------------------------------------------------------------------
+    # --- names and what they refer to ----------------------------------------------------------------------
 
     @cached_property
     def names(self) -> Names:
-        """Taken names, and fresh ones."""
+        """Taken names and fresh names."""
         return Names(self._of_type)
 
     @cached_property
     def imports(self) -> dict[str, str]:
-        """Local name to qualified name, for every import in the file."""
+        """Local names to qualified names, for every import in the file."""
         found: dict[str, str] = {}
         nodes: list[ast.Import | ast.ImportFrom] = [*self.of(ast.Import), *self.of(ast.ImportFrom)]
         for node in sorted(
@@ -185,12 +185,12 @@ class Tree:
 
     @cached_property
     def mentioned(self) -> frozenset[str]:
-        """The last parts of all names, through imports: of `np.random.shuffle` and of `x.shuffle` it is shuffle."""
+        """The last parts of all names, through imports: `shuffle` for `np.random.shuffle` and `x.shuffle`."""
         names = (self.imports.get(n.id, n.id).rpartition(".")[2] for n in self.of(ast.Name))
         return frozenset((*names, *(n.attr for n in self.of(ast.Attribute))))
 
     def qualified(self, node: ast.AST) -> str | None:
-        """The dotted name that an expression stands for, through imports: `optim.Adam` is torch.optim.Adam."""
+        """The qualified name of an expression, through imports: `optim.Adam` is torch.optim.Adam."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -200,7 +200,7 @@ class Tree:
         return ".".join([self.imports[node.id], *reversed(parts)])
 
     def last_name(self, node: ast.AST) -> str:
-        """The attribute that a node is, or the last part of what an imported name stands for; else nothing."""
+        """The attribute's name, or the last part of an imported name's qualified name; empty for other nodes."""
         return node.attr if isinstance(node, ast.Attribute) else (self.qualified(node) or "").rpartition(".")[2]
 
     def calls(self, node: ast.AST, *names: str) -> bool:
@@ -213,7 +213,7 @@ class Tree:
         return {n.name: n for n in self.of(ast.ClassDef)}
 
     def used_classes(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
-        """A class, and the classes of the file that it names, or that those name."""
+        """A class, and the classes of the file that it refers to, directly or indirectly."""
         seen, stack = {cls.name: cls}, [cls]
         while stack:
             for name in sorted(names_in([stack.pop()]) & set(self.classes) - set(seen)):
@@ -222,7 +222,7 @@ class Tree:
         return list(seen.values())
 
     def lineage(self, cls: ast.ClassDef) -> list[ast.ClassDef]:
-        """A class, and the classes of the file that it is derived from."""
+        """A class and its base classes in the file."""
         found = [cls]
         for one in found:  # grows as it is walked
             bases = (self.classes.get(ast.unparse(base)) for base in one.bases)
@@ -230,20 +230,20 @@ class Tree:
         return found
 
     def bases(self, cls: ast.ClassDef) -> list[ast.expr]:
-        """What a class is derived from, but for Python's own that have no say in its methods: object, ABC."""
+        """The bases of a class, except Python's own that do not affect its methods: object, ABC."""
         return [
             base for base in cls.bases if self.names.builtin(base) != "object" and self.qualified(base) != "abc.ABC"
         ]
 
     def class_of_self(self, value: ast.expr, scope: Scope) -> ast.ClassDef | None:
-        """The class in whose method `scope` a name stands for the object, as `self` does."""
+        """The class of `self`: if `value` is the object's name in a method `scope`, the method's class."""
         owner = self.parents.get(scope)
         if not isinstance(owner, ast.ClassDef) or not isinstance(scope, ast.FunctionDef) or is_class_method(scope):
             return None
         return owner if isinstance(value, ast.Name) and value.id == first_parameter(scope) else None
 
     def constructor(self, value: ast.expr) -> ast.Call | None:
-        """The call that makes an instance of a class of this file, in `Agent(envs).to(device)`."""
+        """The call that makes an instance of a class of this file: `Agent(envs)` in `Agent(envs).to(device)`."""
         for node in walk(value):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.classes:
                 return node
@@ -251,29 +251,29 @@ class Tree:
 
     @cached_property
     def _defined(self) -> tuple[dict[str, list[ast.FunctionDef]], dict[str, list[ast.FunctionDef]]]:
-        """All functions that are no methods, in whichever scope, and all methods; by name."""
+        """All functions that are not methods, in any scope, and all methods; by name."""
         found: tuple[dict[str, list[ast.FunctionDef]], dict[str, list[ast.FunctionDef]]] = {}, {}
         for function in self.of(ast.FunctionDef):
             found[isinstance(self.parents[function], ast.ClassDef)].setdefault(function.name, []).append(function)
         return found
 
     def functions(self, name: str) -> Sequence[ast.FunctionDef]:
-        """The functions of a name that are no methods, in whichever scope."""
+        """The functions with a name that are not methods, in any scope."""
         return self._defined[False].get(name, ())
 
     def methods(self, name: str) -> Sequence[ast.FunctionDef]:
-        """The methods of a name, of whichever class."""
+        """The methods with a name, in any class."""
         return self._defined[True].get(name, ())
 
     @cached_property
     def _module_functions(self) -> dict[str, ast.FunctionDef]:
-        """The functions that the module defines once, by name."""
+        """The functions that the module defines exactly once, by name."""
         found = [n for n in self.root.body if isinstance(n, ast.FunctionDef)]
         names = [f.name for f in found]
         return {f.name: f for f in found if names.count(f.name) == 1}
 
     def function_called(self, call: ast.Call) -> ast.FunctionDef | None:
-        """The function of this file that a call calls by its name."""
+        """The function of this file that is called by name."""
         if not isinstance(call.func, ast.Name):
             return None
         name = call.func.id
@@ -284,9 +284,9 @@ class Tree:
         return None if any(name in parameters(f) for f in around) else function
 
     def _only_imported_above(self, function: ast.FunctionDef, call: ast.Call) -> bool:
-        """Whether statements of the module import a function's name above its definition, and call it below alone.
+        """Whether the module only imports a function's name above its definition, and makes the call below it.
 
-        A function that calls it may itself have been called in between.
+        A call inside another function does not count, because that may have been called in between.
         """
         name = function.name
         if name in self.bound or len(self.functions(name)) > 1 or name in self.classes or "*" in self._imported:
@@ -297,7 +297,7 @@ class Tree:
 
     @cached_property
     def rebound(self) -> frozenset[str]:
-        """Names that something else than one definition binds or deletes, in any scope; parameters are left out."""
+        """Names that anything but a single definition binds or deletes, in any scope, except parameters."""
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         defined = [n.name for n in self.nodes if isinstance(n, kinds) and not isinstance(self.parents[n], ast.ClassDef)]
         twice = {name for name in defined if defined.count(name) > 1}
@@ -305,7 +305,7 @@ class Tree:
 
     @cached_property
     def _imported(self) -> dict[str, list[ast.stmt]]:
-        """The names that imports bind, in any scope, each with the statements."""
+        """The names that imports bind, in any scope, with the import statements."""
         found: dict[str, list[ast.stmt]] = {}
         for alias in self.of(ast.alias):
             found.setdefault((alias.asname or alias.name).split(".")[0], []).append(self.statement(alias))
@@ -313,7 +313,7 @@ class Tree:
 
     @cached_property
     def only_imported(self) -> frozenset[str]:
-        """Names that one meaning is imported for, at the top level, and that nothing else binds in any scope."""
+        """Names imported at the top level, with one meaning, that nothing else binds in any scope."""
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         others = {n.name for n in self.nodes if isinstance(n, kinds)} | {a.arg for a in self.of(ast.arg)} | self.bound
         meanings: dict[str, set[str]] = {}
@@ -326,7 +326,7 @@ class Tree:
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """Names that something else than a definition, an import or a parameter binds or deletes, in any scope."""
+        """Names that anything but a definition, an import or a parameter binds or deletes, in any scope."""
         found = {n.id for n in self.of(ast.Name) if not isinstance(n.ctx, ast.Load)}
         found |= {n.name for n in self.of(ast.ExceptHandler) if n.name}
         found |= {n.name for n in self.of(ast.MatchAs) if n.name} | {n.name for n in self.of(ast.MatchStar) if n.name}
@@ -334,12 +334,12 @@ class Tree:
 
     @cached_property
     def declared(self) -> frozenset[str]:
-        """Names that functions anywhere declare to be others' variables, by `global` or `nonlocal`."""
+        """Names that any function declares `global` or `nonlocal`."""
         outside = [n for s in self.of(ast.Global) for n in s.names]
         return frozenset(outside + [n for s in self.of(ast.Nonlocal) for n in s.names])
 
     def definition(self, name: str) -> ast.FunctionDef:
-        """The function that a transform extracted under this name, or the method: `Class.method`."""
+        """The function that a transform extracted under this name, or the method if it is `Class.method`."""
         cls, _, method = name.rpartition(".")
         if cls:
             return next(m for m in self.classes[cls].body if isinstance(m, ast.FunctionDef) and m.name == method)
@@ -348,12 +348,12 @@ class Tree:
 
 
 def _ast_lines(code: str) -> list[str]:
-    """Split as Python's parser counts lines: at newlines only, not at form feeds and the like."""
+    """Split into lines as Python's parser does: at newlines only, not at form feeds."""
     return [line for line in re.findall(r"[^\r\n]*(?:\r\n|\n|\r|$)", code) if line]
 
 
 def _is_bracketed(text: str) -> bool:
-    """Whether an expression parses on its own although it stands on several lines."""
+    """Whether an expression parses on its own although it spans several lines."""
     try:
         ast.parse(text)
     except SyntaxError:
@@ -362,7 +362,7 @@ def _is_bracketed(text: str) -> bool:
 
 
 def _undent(text: str, column: int) -> str:
-    """Continuation lines of a statement, moved left as its first line was; enough for LibCST to re-indent them."""
+    """Move a statement's continuation lines left by as much as its first line, so that LibCST can re-indent them."""
     lines = text.split("\n")
     pad = " " * column
     if all(line.startswith(pad) or not line.strip() for line in lines[1:]):

@@ -1,4 +1,4 @@
-"""The expressions whose text a script prints: `f"{rate=}"`."""
+"""The expressions whose source text a script prints: `f"{rate=}"`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformer.syntax.tree import Tree
 
 
 def written_out(tree: Tree) -> Counter[str]:
-    """The texts, as `ast.unparse` gives them."""
+    """The texts, normalised by `ast.unparse`."""
     found = Counter[str]()
     for node in tree.of(ast.JoinedStr):
         for text, shown in zip(node.values, node.values[1:], strict=False):
@@ -23,10 +23,10 @@ def written_out(tree: Tree) -> Counter[str]:
 
 
 def _bare(text: str) -> str:
-    """A text without what may be written in several ways."""
+    """A text normalised for comparison."""
     return re.sub(r"[\s()'\"]", "", text)
 
 
 def rewritten(before: Tree, after: Tree) -> str | None:
-    """An expression whose text the later script prints, where the earlier printed another."""
+    """An expression whose text the later script prints and the earlier does not; None if there is none."""
     return min(written_out(after) - written_out(before), default=None)
