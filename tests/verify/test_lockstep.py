@@ -298,11 +298,11 @@ def test_a_learning_rate_that_is_lost(training: Training, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("calls", "reason", "advice"),
     [
-        (3, "called too seldom, only while warming up: policy() (3 calls)", "more --iterations are needed"),
+        (3, "called too rarely, only while warming up: policy() (3 calls)", "more --iterations are needed"),
         (
             0,
             "compiled or captured, but not called with these flags in 2 iterations: policy()",
-            "only what the flags call",
+            "only what is called with the flags",
         ),
     ],
 )
@@ -324,7 +324,7 @@ def test_a_function_that_no_argument_asks_for_is_told(training: Training, tmp_pa
     check = lockstep_check("compiled", Lockstep((policy, uncalled), errors, (), 2, 0.0))
     assert check.status == "equal"
     (told,) = never_called([check])
-    assert told.startswith("update_alpha() is compiled, and never called")
+    assert told.startswith("update_alpha() is compiled, but never called")
     called = lockstep_check("compiled", Lockstep((Function("update_alpha", 4, 2),), errors, (), 2, 0.0))
     assert list(never_called([check, called])) == []
 

@@ -1,4 +1,4 @@
-"""Checking that a converted script computes what the original does; knows nothing of how it was converted."""
+"""Check that a converted script computes what the original does; this layer knows nothing of the conversion."""
 
 from transformer.verify.compare import compare
 from transformer.verify.difference import Difference

@@ -1,4 +1,4 @@
-"""Printed arguments: a script that prints its own, or logs them as text, shows those that the conversion added, too."""
+"""Printed arguments: a script that prints or logs its arguments also shows those that the conversion added."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformer.verify.recording import Print, Recording
 
 
 def added_options(original: str, converted: str) -> frozenset[str]:
-    """Names of the arguments that a converted script has and the original has not.
+    """Names of the arguments that the converted script has and the original does not.
 
     Raises:
         SyntaxError: one of them is not Python.
@@ -21,10 +21,10 @@ def added_options(original: str, converted: str) -> frozenset[str]:
 
 
 def without_options(recording: Recording, names: frozenset[str], *, on: bool = False) -> Recording:
-    """The recording as if these arguments, at their defaults, or switched `on`, had not been shown.
+    """The recording without these arguments, printed with their defaults or switched `on`.
 
-    `Args(seed=1, compile=False)` becomes `Args(seed=1)`; where each argument has a line, as in JSON or in
-    a table, the lines go.
+    `Args(seed=1, compile=False)` becomes `Args(seed=1)`. If each argument has its own line, as in JSON or a table, the
+    lines are removed.
     """
     if not names:
         return recording
@@ -56,7 +56,7 @@ def _without(prints: Iterable[Print], names: frozenset[str], values: str) -> lis
     kept: list[Print] = []
     for printed in prints:
         if alone.fullmatch(printed.line):
-            if "," not in printed.line and kept:  # it was the last of them, and now the one before it is
+            if "," not in printed.line and kept:  # the last argument was removed, so the one before it is now the last
                 kept[-1] = replace(kept[-1], line=kept[-1].line.rstrip().removesuffix(","))
         else:
             kept.append(replace(printed, line=inside.sub("", printed.line)))

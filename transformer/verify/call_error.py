@@ -1,4 +1,4 @@
-"""How far one tensor of one call is from what is expected."""
+"""The error of one tensor in one call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = Literal["output", "parameter change", "optimizer state"]
 
 @dataclass(frozen=True)
 class CallError:
-    """How far one tensor of one sampled call was from what the eager function gives."""
+    """The error of one tensor in one sampled call, relative to the eager function."""
 
     function: str
     call: int
@@ -23,6 +23,6 @@ class CallError:
     values: int
     """Elements compared."""
     relative: float
-    """L2 norm of the difference over that of the eager tensor; the largest difference where that is of integers."""
+    """L2 norm of the difference over that of the eager tensor; the largest difference for integers."""
     largest: float
     """Largest absolute difference of an element."""

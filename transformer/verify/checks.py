@@ -1,4 +1,4 @@
-"""The checks of a verification: what was compared on each, how much of it, and how far apart it was."""
+"""The checks of a verification: what each compared, how many values, and how far apart they were."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from transformer.verify.tolerances import LOGGED, tolerance, within
 
 _REGROUPS = {transform.info.name: transform.info.regroups for transform in TRANSFORMS}
 
-OTHER_ARITHMETIC = "other arithmetic than float32, and not equal to it: compared by the tolerances of its dtype"
+OTHER_ARITHMETIC = "lower precision than float32, and not equal to it: compared within the tolerances of its dtype"
 
-NOTHING_HANDED = "with its flags on, the script hands nothing to torch.compile or CudaGraphModule"
+NOTHING_HANDED = "with its flags on, the script passes nothing to torch.compile or CudaGraphModule"
 
 Status = Literal["equal", "emulated", "close", "different", "not run", "failed"]
-"""`emulated`: equal on a CUDA device that is computed on the CPU. `close`: other arithmetic, which is not equal, and is
-as far from float32 as its dtype lets expect. `failed`: the script ended with an error, so that
-there was nothing to compare."""
+"""`emulated`: equal on a CUDA device emulated on the CPU. `close`: lower precision, which is not equal, but within its
+dtype's tolerances of float32. `failed`: the script ended with an error, so there was nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +33,13 @@ class Row:
 
     what: str
     values: int
-    """How many values were compared."""
+    """The number of values compared."""
     error: float | None
-    """The largest difference; None where it is no matter of amount, or the values were not kept."""
+    """The largest difference; None if it has no size, or the values were not kept."""
     where: str
-    """Where that is, or where the difference is first seen; empty where there is none."""
+    """Its place, or the place of the first difference; empty if there is none."""
     tolerance: float | None
-    """The largest relative error that is allowed; None where bits must be equal."""
+    """The largest allowed relative error; None if bits must be equal."""
     equal: bool
 
 
@@ -52,19 +51,19 @@ class Check:
     status: Status
     rows: tuple[Row, ...] = ()
     findings: tuple[str, ...] = ()
-    """What is different, the first cause first, one sentence each."""
+    """The differences, one sentence each, the likely cause first."""
     reason: str = ""
     """Why it did not run or failed."""
     notes: tuple[str, ...] = ()
-    """What was compared in another way than the rest, one sentence each."""
+    """What was compared differently from the rest, one sentence each."""
     lockstep: Lockstep | None = field(default=None, repr=False)
     recording: Recording | None = field(default=None, repr=False)
     seconds: float = 0.0
-    """Wall-clock time from the end of the check before it; runs of several checks go on side by side."""
+    """Wall-clock time from the end of the previous check; the runs of several checks overlap."""
 
 
 def recorded_check(name: str, original: Recording, converted: Recording, differences: tuple[Difference, ...]) -> Check:
-    """The check on which two recordings must be equal bit by bit."""
+    """The check that two recordings are equal bit by bit."""
     by_quantity: defaultdict[Quantity, list[Difference]] = defaultdict(list)
     for difference in differences:
         by_quantity[difference.quantity].append(difference)
@@ -87,18 +86,18 @@ def recorded_check(name: str, original: Recording, converted: Recording, differe
 
 
 def lockstep_check(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] = ()) -> Check:
-    """The check on which compiled functions must agree with the eager ones within the tolerances.
+    """The check that compiled functions agree with the eager ones within the tolerances.
 
     Args:
-        name: the check's.
+        name: the check's name.
         lockstep: all comparisons of calls.
-        logs: what came of comparing the first iteration's log, by process.
+        logs: the comparison of the first iteration's log, by process.
     """
     if not lockstep.functions:
         return Check(name, "not run", reason="the script compiled no function")
     idle = [f for f in lockstep.functions if not f.replays]
     if len(idle) < len(lockstep.functions):
-        idle = [f for f in idle if f.calls]  # what no argument asks for keeps nobody from judging the others
+        idle = [f for f in idle if f.calls]  # functions that these arguments never call do not block the verdict
     rows = (*_lockstep_rows(lockstep.errors), *_log_rows(logs))
     faults = tuple(f"{f.function}, call {f.call}: {f.text}" for f in lockstep.faults)
     wrong = tuple(_sentence(e) for e in _first_of_each(e for e in lockstep.errors if not within(e)))
@@ -122,13 +121,13 @@ def lockstep_check(name: str, lockstep: Lockstep, logs: Sequence[LogComparison] 
 
 
 GIVES_UP = 7
-"""So often torch compiles a function once more (`torch._dynamo.config.recompile_limit`); then it runs it eagerly."""
+"""How often torch recompiles a function before it runs it eagerly (`torch._dynamo.config.recompile_limit`)."""
 
 
 def still_compiled(lockstep: Lockstep) -> Iterator[str]:
-    """Which functions are compiled anew to the end of the run, or until torch gives up, and the guard that fails.
+    """The functions that are recompiled until the end of the run, or until torch gives up, with the guard that fails.
 
-    What is compiled once more where a branch is taken for the first time, or where a size turns out to vary, is not.
+    A single recompilation, because a new branch is taken or a size turns out to vary, does not count.
     """
     by_guard: defaultdict[tuple[str, str], list[Compilation]] = defaultdict(list)
     for one in lockstep.compilations:
@@ -149,41 +148,41 @@ def still_compiled(lockstep: Lockstep) -> Iterator[str]:
 
 
 def _guard(reason: str) -> str:
-    """What a guard looks at, without the value that it expected."""
+    """What a guard checks, without the expected value."""
     text = re.sub(r"^\d+/\d+: ", "", reason)
     return re.split(r" == | is | in |, actual|; ", text)[0].strip()
 
 
 def never_called(checks: Iterable[Check]) -> Iterator[str]:
-    """The compiled functions that no check called, one sentence each."""
+    """The compiled functions that were never called in any check, one sentence each."""
     functions = [f for check in checks if check.lockstep is not None for f in check.lockstep.functions]
     called = {f.name for f in functions if f.calls}
     for name in dict.fromkeys(f.name for f in functions if f.name not in called):
-        yield f"{name}() is compiled, and never called with these arguments"
+        yield f"{name}() is compiled, but never called with these arguments"
 
 
 def _idle(functions: Sequence[Function], iterations: int) -> str:
-    """Why functions that were never called after their warm-up cannot be judged, and what helps."""
+    """Why functions that were never called after their warm-up cannot be judged, and what to do."""
     uncalled = ", ".join(f"{f.name}()" for f in functions if not f.calls)
     early = ", ".join(f"{f.name}() ({f.calls} calls)" for f in functions if f.calls)
     reasons = []
     if uncalled:
         reasons.append(
-            f"compiled or captured, but not called with these flags in {iterations} iterations: {uncalled}; make fast "
-            "only what the flags call, or give more --iterations if the script calls it later"
+            f"compiled or captured, but not called with these flags in {iterations} iterations: {uncalled}; compile "
+            "only what is called with the flags, or give more --iterations if the script calls it later"
         )
     if early:
-        reasons.append(f"called too seldom, only while warming up: {early}; more --iterations are needed")
+        reasons.append(f"called too rarely, only while warming up: {early}; more --iterations are needed")
     return ". ".join(reasons)
 
 
 def precision_check(name: str, lockstep: Lockstep, dtype: str) -> Check:
-    """The check on which functions that compute in other arithmetic must be about what they are in float32.
+    """The check that functions in lower precision are close to float32.
 
     Args:
-        name: the check's.
+        name: the check's name.
         lockstep: all comparisons of calls.
-        dtype: the one whose tolerances are those of float32 here.
+        dtype: the dtype whose tolerances replace those of float32.
     """
     errors = [replace(e, dtype=dtype) if e.dtype == "float32" else e for e in lockstep.errors]
     check = lockstep_check(name, replace(lockstep, errors=tuple(errors)))
@@ -203,7 +202,7 @@ def _bit_row(quantity: Quantity, count: int, differences: list[Difference]) -> R
 
 
 def _lockstep_rows(errors: Iterable[CallError]) -> Iterable[Row]:
-    """One row for each function, kind and dtype, with the comparison that comes closest to its tolerance."""
+    """One row for each function, kind and dtype, with the comparison closest to its tolerance."""
     groups: defaultdict[tuple[str, str, str], list[CallError]] = defaultdict(list)
     for error in errors:
         groups[error.function, error.kind, error.dtype].append(error)
@@ -243,7 +242,7 @@ def _sentence(error: CallError) -> str:
 
 
 def _count(recording: Recording) -> Counter[Quantity]:
-    """How many values of each quantity a recording holds, in all its processes."""
+    """The number of values of each quantity in a recording, over all its processes."""
     counts: Counter[Quantity] = Counter()
     counts["action"] = sum(array.size for action in recording.actions for array in action.arrays if array is not None)
     counts["scalar"] = len(recording.scalars)

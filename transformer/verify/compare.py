@@ -1,4 +1,4 @@
-"""Compares two recorded runs for equality of bits.
+"""Compares two recorded runs bit by bit.
 
 Two floats are equal if they have the same bits, so 0.0 and -0.0 differ; all NaNs are equal to one another.
 """
@@ -20,11 +20,11 @@ Timed: TypeAlias = Action | Scalar | Print | OptimizerStep
 
 
 def compare(left: Recording, right: Recording) -> tuple[Difference, ...]:
-    """Compare two runs, the original's first; returns what differs, in the order in which it arose.
+    """Compare two runs, the original's first; returns the differences in the order in which they arose.
 
-    One difference is given for each quantity and name (tag, parameter), at the place where it is first seen. None of
-    them means: the same actions, scalars, printed lines, logged texts, resets and closings, optimizer steps, final
-    parameters, random states and files, in every process of the runs.
+    Each quantity and name (tag, parameter) has at most one difference, at the first place. No differences means the
+    same actions, scalars, printed lines, logged texts, resets and closings, optimizer steps, final parameters, random
+    states and files, in every process of the runs.
     """
     found = _Findings()
     _compare_actions(found, left, right)
@@ -63,7 +63,7 @@ class _Findings:
         values: tuple[str, str],
         error: float | None = None,
     ) -> None:
-        """Take in one differing entry; entries of one quantity and name must come in the order of their moments."""
+        """Add a differing entry; entries of one quantity and name must be added in the order of their moments."""
         key = (quantity, name)
         self._first.setdefault(key, (moment, where, values))
         self._count[key] += 1
@@ -71,7 +71,7 @@ class _Findings:
             self._errors[key].append(error)
 
     def sorted(self) -> tuple[Difference, ...]:
-        """The findings, causes before effects: by iteration, within it by phase, and then by moment."""
+        """The findings, causes before effects: by iteration, then by phase, then by moment."""
         differences = [
             Difference(moment, *key, where, *values, self._count[key], max(self._errors[key], default=None))
             for key, (moment, where, values) in self._first.items()
@@ -83,7 +83,7 @@ _AFTER_UPDATE = ("scalar", "print", "text", "event", "final parameter", "file")
 
 
 def _order(difference: Difference) -> tuple[int, int, int, int]:
-    """Rollout, then the optimizer's steps, then what is logged of them."""
+    """Rollout, then the optimizer's steps, then the logs about them."""
     quantity = difference.quantity
     phase = 0 if quantity in ("action", "random state", "other network") else 2 if quantity in _AFTER_UPDATE else 1
     return difference.moment.env_steps, phase, difference.moment.optimizer_steps, ORDER.index(quantity)
@@ -115,7 +115,7 @@ def _compare_scalars(found: _Findings, left: Recording, right: Recording) -> Non
 
 
 def keyed(scalars: Iterable[Scalar]) -> dict[tuple[str, int | None, int], Scalar]:
-    """Scalars by tag, step, and how often that tag and step came before."""
+    """Scalars by tag, step, and the number of earlier scalars with that tag and step."""
     seen: Counter[tuple[str, int | None]] = Counter()
     keyed = {}
     for scalar in scalars:
@@ -152,9 +152,9 @@ def _compare_steps(found: _Findings, left: Recording, right: Recording) -> None:
 
 
 def _placed(steps: Iterable[OptimizerStep], optimizer: int) -> dict[tuple[int, int, int], OptimizerStep]:
-    """One optimizer's steps by the environment steps and permutations before them, and their number since then.
+    """One optimizer's steps, keyed by the environment steps and permutations before them, and their number since then.
 
-    So a step that is missing in one epoch does not shift the steps of the next.
+    With these keys, a step that is missing in one epoch does not shift the steps of the next.
     """
     since: Counter[tuple[int, int]] = Counter()
     placed = {}
@@ -211,7 +211,7 @@ def _compare_digests(
 ) -> None:
     for i, (a, b) in enumerate(zip_longest(left, right), start=1):
         if a is None or b is None:
-            continue  # fewer iterations, which the optimizer steps tell
+            continue  # fewer iterations, which show in the optimizer steps
         (moment, ours), (_, theirs) = a, b
         where = "the end" if i == len(left) else f"the update of iteration {i}"
         for name in {**ours, **theirs}:
@@ -239,7 +239,7 @@ def _presence(a: object | None, b: object | None, there: str = "logged") -> tupl
 
 
 def _moment(a: Timed | None, b: Timed | None) -> Moment:
-    """The moment of the one that is there."""
+    """The moment of the entry that exists."""
     there = a or b
     assert there is not None
     return there.moment

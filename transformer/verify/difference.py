@@ -30,25 +30,25 @@ LACKING = "nothing"
 
 @dataclass(frozen=True)
 class Difference:
-    """All differing entries of one quantity and name; the text of a value is that of the first of them."""
+    """All differing entries of one quantity and name; the values are those of the first."""
 
     moment: Moment
-    """When it is first seen: environment and optimizer steps done before."""
+    """When it is first seen: the number of environment and optimizer steps before."""
     quantity: Quantity
     name: str
-    """A scalar's tag, a parameter's name, a generator's name, a file's path; empty where there is but one."""
+    """A scalar's tag, a parameter's name, a generator's name, a file's path; empty if there is only one."""
     where: str
     """The first place: `step 512`, `optimizer step 17, element (3, 4)`, `action 40`."""
     left: str
     right: str
     count: int
-    """How many entries differ."""
+    """The number of entries that differ."""
     error: float | None
-    """Largest absolute difference among them; None where it is no matter of amount, or the values were not kept."""
+    """The largest absolute difference; None if it has no size, or the values were not kept."""
 
     @property
     def meaning(self) -> str:
-        """What kind of mistake shows itself first in this quantity."""
+        """The kind of mistake that shows first in this quantity."""
         return _MEANINGS[self.quantity]
 
     def __str__(self) -> str:
@@ -62,20 +62,20 @@ class Difference:
 
 _MEANINGS: dict[Quantity, str] = {
     "action": "the policy saw other observations or parameters, or its sampling drew other random numbers",
-    "random state": "a random number more or fewer was drawn",
-    "other network": "a network that no optimizer holds, such as a target network, was moved otherwise",
+    "random state": "more or fewer random numbers were drawn",
+    "other network": "a network that no optimizer holds, such as a target network, was updated differently",
     "optimizer": "the update loop does not take the same optimizer steps",
-    "gradient norm": "the loss, the minibatch that it is computed on (advantages, returns) or the clipping differs",
+    "gradient norm": "the loss, its minibatch (advantages, returns) or the clipping differs",
     "hyperparameter": "the learning rate or another setting of the optimizer is not the same number",
     "optimizer state": "the optimizer's state was not carried over, or saw another gradient",
     "parameter": "the optimizer started from, or arrived at, other parameters",
-    "scalar": "what is logged is computed from other values, in another way, or at another step",
-    "print": "what is printed is computed from other values, in another way, or at another time",
-    "text": "what is logged as text is put together from other values, or in another way",
+    "scalar": "a logged number is computed from other values, in another way, or at another step",
+    "print": "a printed line is computed from other values, in another way, or at another time",
+    "text": "a logged text is computed from other values, or in another way",
     "event": "an environment or a writer is made, reset or closed more or less often, or in another order",
     "final parameter": "the parameters were changed after the last optimizer step",
     "file": "the script left other files behind",
 }
 
 ORDER: tuple[Quantity, ...] = tuple(_MEANINGS)
-"""Causes before effects: a gradient precedes the step that uses it, and all of training what is logged of it."""
+"""Causes before effects: a gradient precedes the step that uses it, and training precedes its logs."""

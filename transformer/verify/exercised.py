@@ -1,4 +1,4 @@
-"""What no run of the original exercised: a wrong number or a missing line there would be equal."""
+"""Code that no run of the original exercised: a wrong number or a missing line there would count as equal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEVER = {
 
 
 def sites_of(recordings: Iterable[Recording]) -> tuple[Site, ...]:
-    """The places of a script, with the ways that they took in any of some runs of it, in any process of these."""
+    """The places of a script, with the outcomes seen in any of several runs, in any process."""
     everywhere = [r.sites for recording in recordings for r in (recording, *recording.peers)]
     return tuple(
         replace(
@@ -31,15 +31,15 @@ def sites_of(recordings: Iterable[Recording]) -> tuple[Site, ...]:
 
 
 def is_open(site: Site, sites: Sequence[Site]) -> bool:
-    """Whether a place was reached and some way of it was not taken."""
+    """Whether a place was reached, but not all of its outcomes were seen."""
     reached = site.seen or (site.kind == "block" and (site.guard is None or site.guard[1] in sites[site.guard[0]].seen))
     return bool(reached) and not site.seen.issuperset(site.outcomes)
 
 
 def not_exercised(sites: Sequence[Site]) -> tuple[str, ...]:
-    """One sentence for each place that did not take each of its ways, by line.
+    """One sentence for each place whose outcomes were not all seen, by line.
 
-    What lies on a way that was not taken is not named beside it.
+    Places in a branch that was not taken are not listed separately.
     """
     found = [(site.line, sentence) for site in sites for sentence in _sentences(site, sites)]
     return tuple(f"line {line}: {sentence}" for line, sentence in dict.fromkeys(sorted(found)))

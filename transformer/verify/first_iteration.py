@@ -1,6 +1,6 @@
-"""Compares what a compiled run logs in its first iteration with what the original logs there.
+"""Compares the logs of a compiled run's first iteration with those of the original.
 
-Rounding has not had the time to make two trainings differ until then. Later it has: one flipped action is enough.
+In the first iteration rounding has hardly accumulated. Later, a single flipped action makes two runs diverge.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from transformer.verify.recording import Action, Log, Print, Recording, Scalar
 from transformer.verify.tolerances import LOGGED, LOGGED_SMALL
 
 OTHER_CLOCK = 1000
-"""The rate of a second clock: what the original logs differently by it tells the time, and is not compared."""
+"""The rate of a second clock. What the original logs differently with it depends on time, and is not compared."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|\bnan\b|\binf\b)")
 
 Pair = tuple[str, str, str, float]
-"""What is compared, both values, and how far apart they are."""
+"""The name of a quantity, both values, and how far apart they are."""
 
 
 @dataclass(frozen=True)
 class LogComparison:
-    """What came of comparing the log of one process."""
+    """The result of comparing the log of one process."""
 
     values: int = 0
     error: float = 0.0
@@ -37,16 +37,16 @@ class LogComparison:
     where: str = ""
     findings: tuple[str, ...] = ()
     flipped: str = ""
-    """Where rounding made the rollouts differ, so that nothing was compared; empty where they do not."""
+    """Where rounding made the rollouts differ, so that nothing was compared; empty if they do not."""
 
 
 def compare_first_log(original: Recording, other_clock: Recording, log: Log) -> LogComparison:
-    """Compare numbers within :data:`LOGGED`, and all else exactly.
+    """Compare numbers within :data:`LOGGED`, and everything else exactly.
 
     Args:
         original: the original's run.
-        other_clock: its first iteration by another clock.
-        log: the compiled run's.
+        other_clock: its first iteration with another clock.
+        log: the compiled run's log.
     """
     steps = original.steps[0].moment.env_steps
     flipped = _flipped(*([a for a in x.actions if a.moment.env_steps <= steps] for x in (original, log)))
@@ -65,7 +65,7 @@ def compare_first_log(original: Recording, other_clock: Recording, log: Log) -> 
 
 
 def _flipped(ours: Sequence[Action], theirs: Sequence[Action]) -> str:
-    """The first action that differs by more than rounding does before it accumulates."""
+    """The first action that differs by more than rounding that has not accumulated."""
     for i, (a, b) in enumerate(zip_longest(ours, theirs)):
         if a is None or b is None or len(a.arrays) != len(b.arrays):
             return f"action {i}"
@@ -102,14 +102,14 @@ def _presence(entry: object | None) -> str:
 
 
 def _apart(a: float, b: float) -> float:
-    """|a - b| over |a|, or over what small values count as."""
+    """|a - b| over |a|, with a lower bound on |a|."""
     if same_number(a, b):
         return 0.0
     return abs(a - b) / max(abs(a), LOGGED_SMALL) if math.isfinite(a) and math.isfinite(b) else math.inf
 
 
 def _apart_text(a: str, b: str) -> float:
-    """The largest such distance of two lines' numbers; infinite where the words between them differ."""
+    """The largest such distance between the numbers in two lines; infinite if the text between them differs."""
     if _NUMBER.split(a) != _NUMBER.split(b):
         return math.inf
     numbers = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)

@@ -1,4 +1,4 @@
-"""Which options of a converted script switch on torch.compile, CUDA graphs, worker processes and other arithmetic."""
+"""The options of a converted script that turn on torch.compile, CUDA graphs, worker processes and lower precision."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from transformer.syntax.query import parse
 
 _MAKERS = {"compile": "compile", "CudaGraphModule": "cudagraphs"}
-"""What a function is called that makes another one fast, and the check on which it is used."""
+"""The functions that make another function fast, and the check of each."""
 
 
 WORKERS = "env-workers"
-"""The check on which environments are stepped in worker processes; its option takes their number."""
+"""The check with environments in worker processes; its option takes their number."""
 PRECISION = "precision"
-"""What the option for other arithmetic goes by, which takes one of PRECISIONS."""
+"""The key for the precision option, which takes one of PRECISIONS."""
 PRECISIONS = ("bf16", "tf32")
 
 
@@ -26,16 +26,16 @@ class Flags:
     by_use: dict[str, str]
 
     def options(self, checks: Iterable[str]) -> list[str] | None:
-        """The options that switch on all of `checks`; None where one has no option."""
+        """The options that turn on all of `checks`; None if one has no option."""
         found = [self.by_use.get(check) for check in checks]
         return None if None in found else [option for option in found if option is not None]
 
 
 def find_flags(source: str) -> Flags:
-    """Look for `if args.<flag>:` around calls of torch.compile and CudaGraphModule, whatever the flags' names.
+    """Find `if args.<flag>:` around calls of torch.compile and CudaGraphModule, whatever the flags' names.
 
-    Other arithmetic is found by the flag that `torch.autocast(...)` compares with "bf16". Worker processes are found by
-    `Class(...) if args.<flag> else ...`, where the class is a VectorEnv of the file's.
+    The precision option is the flag compared with "bf16" in `torch.autocast(...)`. The option for worker processes is
+    found by `Class(...) if args.<flag> else ...`, where the class is a VectorEnv defined in the file.
     """
     by_use: dict[str, str] = {}
     tree = parse(source)

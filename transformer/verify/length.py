@@ -1,4 +1,4 @@
-"""How to make a script train for a few iterations only, by its own options."""
+"""Make a script train for only a few iterations, by its own options."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from transformer.verify.options import Option, with_option
 from transformer.verify.run import Run, RunFailed
 
 WARM_UP = 500
-"""So many steps are stored before the first is learned from, where more would be: enough for most batches."""
+"""The number of steps stored before learning starts, if it would be more: enough for most batches."""
 NEAR = 200
-"""The first optimizer step is at most so many environment steps behind what an option says."""
+"""The first optimizer step comes at most this many environment steps after the number that an option gives."""
 
 
 @dataclass(frozen=True)
 class Length:
-    """What a script's first iteration told of the length of its training."""
+    """What a script's first iteration revealed about the length of its training."""
 
     option: str | None
-    """The option that says how long to train; None where none was found."""
+    """The option for the length of training; None if none was found."""
     unit: int
-    """The option's amount for one iteration."""
+    """The option's value per iteration."""
     planned: int | None
-    """Iterations that the arguments, as they are, ask for."""
+    """The number of iterations with the given arguments."""
     options: tuple[Option, ...] = ()
-    """All options that hold a number, a truth value or None."""
+    """All options whose value is a number, a boolean or None."""
     begins: int = 0
-    """Where each turn of the training loop steps the environment once: with which step optimizers' begin; else 0."""
+    """The environment step at which optimizer steps begin, if each iteration steps the environment once; else 0."""
     warm_up: tuple[str, ...] = ()
-    """The option that makes them begin that soon, with its value; none where they do by themselves."""
+    """The option, with its value, that makes them begin that early; empty if they do anyway."""
     cuda: bool = False
     """Whether the script's interpreter finds a CUDA device."""
 
     @property
     def stepwise(self) -> bool:
-        """Whether an iteration is one step of the environment, as where replayed steps are learned from."""
+        """Whether an iteration is one environment step, as in off-policy training."""
         return self.begins > 0
 
     def shortened(self, run: Run, iterations: int) -> Run:
-        """The run with its option set to at most so many iterations, from the first with an optimizer's step on.
+        """The run limited by its option to this many iterations, counted from the first one with an optimizer step.
 
-        As it is where that is not known.
+        Unchanged if the option is not known.
         """
         iterations += max(0, self.begins - 1)
         if self.warm_up:
@@ -52,9 +52,9 @@ class Length:
 
 
 def find_length(run: Run) -> Length:
-    """Run the script up to its first optimizer step to see what decides how long it trains.
+    """Run the script up to its first optimizer step to find what determines the length of its training.
 
-    Where steps of the environment are only stored for long, the option that says for how long is found, and shortened.
+    If many environment steps are only stored before that, the option for their number is found, and reduced.
 
     Raises:
         RunFailed: the script ended with an error, or without an optimizer step.
@@ -77,7 +77,7 @@ def find_length(run: Run) -> Length:
 
 
 def probe(run: Run) -> tuple[Length, int]:
-    """What a script's first optimizer step tells, and its number of environments.
+    """The length of a script's training, as found at its first optimizer step, and its number of environments.
 
     Raises:
         RunFailed: the script ended with an error, or without an optimizer step.

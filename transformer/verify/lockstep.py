@@ -13,7 +13,7 @@ from transformer.verify.recording import Log, load_log
 from transformer.verify.run import Run
 
 EVERY = 25
-"""Every nth call is compared, beside the first ones and those after the warm-up."""
+"""Every nth call is compared, besides the first ones and those after the warm-up."""
 ACTIONS_LIMIT = 64 * 2**20
 """Bytes of the first iteration's actions that are kept."""
 
@@ -30,7 +30,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with a call that is no matter of amount."""
+    """Something wrong with a call that has no size."""
 
     function: str
     call: int
@@ -44,9 +44,9 @@ class Compilation:
     function: str
     call: int
     iteration: int
-    """The iterations that were over by then."""
+    """The number of iterations completed before."""
     reason: str
-    """The guard that failed, where the code had been compiled before; else empty."""
+    """The guard that failed, if this was a recompilation; otherwise empty."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Lockstep:
     seconds: float
     compilations: tuple[Compilation, ...] = ()
     logs: tuple[Log, ...] = ()
-    """What each process logged and printed, and the actions of its first iteration."""
+    """The logs and prints of each process, and the actions of its first iteration."""
 
 
 def run_in_lockstep(
@@ -73,13 +73,13 @@ def run_in_lockstep(
     in_float32: bool = False,
     on_iteration: Callable[[int], None] | None = None,
 ) -> Lockstep:
-    """Run a script whose arguments switch on compilation, and compare its fast functions on sampled calls.
+    """Run a script whose arguments turn on compilation, and compare its fast functions on sampled calls.
 
     Args:
         run: the converted script, with its flags among the arguments.
-        every: compare every nth call of a function, beside the first two and three after the warm-up.
-        iterations: end the run after so many iterations; by itself where None.
-        emulated: give it a CUDA device that is computed on the CPU.
+        every: compare every nth call of a function, besides the first two and the three around the warm-up's end.
+        iterations: end the run after this many iterations; if None, let it end by itself.
+        emulated: give it a CUDA device emulated on the CPU.
         uncompiled: compile nothing.
         in_float32: let the eager functions compute in float32, without autocast and TF32.
         on_iteration: called with the number of finished iterations as it grows.
@@ -101,7 +101,7 @@ def run_in_lockstep(
 
 
 def load_lockstep(*paths: Path) -> Lockstep:
-    """Read the journal that the harness wrote in each process; functions of further ones bear their rank."""
+    """Read the journal that the harness wrote in each process; functions of ranks above 0 are marked with the rank."""
     journals = [json.loads(path.read_text()) for path in paths]
 
     def entries(kind: str) -> Iterator[list[Any]]:

@@ -1,4 +1,4 @@
-"""What the checks are called: as they are typed and written down, and as they are shown."""
+"""The names of the checks, as typed and in JSON, and as displayed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ FLAGS_OFF = "flags-off"
 FLAGS_ON = "flags-on"
 """With its flags on, and nothing compiled."""
 OTHER_ARGUMENTS = "other-arguments"
-"""Stands for all checks with other arguments than a usual run has, and ends the names of the first of them."""
+"""The group of all checks with other arguments, and the suffix of the first ones' names."""
 SHORT_EPISODES = "short-episodes"
-"""Ends the name of the check with other arguments on which episodes are truncated."""
+"""The suffix of the check with other arguments and truncated episodes."""
 COMPILED = "compiled"
 FLAGS_ON_GRAPHS = "flags-on-cuda-graphs"
 GRAPHS = "cuda-graphs"
 COMPILED_GRAPHS = "compiled-cuda-graphs"
 CHECKS = (FLAGS_OFF, FLAGS_ON, OTHER_ARGUMENTS, COMPILED, FLAGS_ON_GRAPHS, GRAPHS, COMPILED_GRAPHS)
-"""Those that every script has, in their order; those of an option stand where the option does."""
+"""The checks of every script, in order; those of an option come at the option's position."""
 
 FLAGS = {
     FLAGS_ON: ("compile",),
@@ -23,9 +23,9 @@ FLAGS = {
     GRAPHS: ("cudagraphs",),
     COMPILED_GRAPHS: ("compile", "cudagraphs"),
 }
-"""What is switched on for a check."""
+"""What is turned on for a check."""
 EAGER = (FLAGS_ON, FLAGS_ON_GRAPHS)
-"""Where the flags are on and nothing is compiled or captured."""
+"""Checks with the flags on and nothing compiled or captured."""
 
 FORMER = {
     "refactored": FLAGS_OFF,
@@ -36,7 +36,7 @@ FORMER = {
     "cudagraphs": GRAPHS,
     "compile + cudagraphs": COMPILED_GRAPHS,
 }
-"""Names of an earlier release, and what they mean today."""
+"""Names of an earlier release, with their present names."""
 
 _SHOWN = {
     FLAGS_OFF: "flags off",
@@ -50,7 +50,7 @@ _SHOWN = {
 _ENDS = {OTHER_ARGUMENTS: "other arguments", SHORT_EPISODES: "other arguments, short episodes"}
 
 COMPILED_OTHERS = f"{COMPILED}-{OTHER_ARGUMENTS}"
-"""Run where other arguments change a branch of what is compiled; told in the line of COMPILED."""
+"""Run if other arguments change a branch of compiled code; shown in the line of COMPILED."""
 
 
 def with_end(name: str, end: str) -> str:
@@ -59,13 +59,13 @@ def with_end(name: str, end: str) -> str:
 
 
 def of_group(name: str, group: str) -> bool:
-    """Whether a check is the one that a typed name stands for, or one of several."""
+    """Whether a check is the one that a typed name refers to, or belongs to that group."""
     others = name.endswith(tuple(_ENDS)) and name != COMPILED_OTHERS
     return name == group or (group == OTHER_ARGUMENTS and others)
 
 
 def line_of(name: str) -> str:
-    """The line of a verdict that tells of a check; several checks may share one."""
+    """The line of the verdict for a check; several checks may share one."""
     if name == COMPILED_OTHERS:
         return shown(COMPILED)
     if name.endswith(tuple(_ENDS)):
@@ -74,7 +74,7 @@ def line_of(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """The name of a check, or of a group of them, in words."""
+    """The displayed name of a check or a group."""
     for end, words in _ENDS.items():
         if name.endswith(f"-{end}"):
             return f"{words}: {shown(name.removesuffix(f'-{end}'))}"

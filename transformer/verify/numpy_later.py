@@ -1,4 +1,4 @@
-"""numpy, imported where it is first used, so that `verify --help` and `bench --help` do without it."""
+"""numpy, imported on first use, so that `verify --help` and `bench --help` do not need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script's options and their values, as its first iteration told them; how to set them anew."""
+"""A script's options and their values, as found in its first iteration; setting them to other values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Option:
-    """One option with a number, a truth value or None."""
+    """An option whose value is a number, a boolean or None."""
 
     spelled: str
     """`--clip-coef`."""
@@ -17,11 +17,11 @@ class Option:
     """The attribute of the parsed arguments that holds it."""
     value: int | float | bool | None
     flipped: tuple[str, ...] = ()
-    """The arguments that turn a truth value over; none where it is no truth value, or cannot be."""
+    """The arguments that flip a boolean; empty if it is not a boolean, or cannot be flipped."""
 
 
 def with_option(args: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
-    """Arguments with one option set anew: `given` is the option, and its value if it takes one."""
+    """Arguments with one option set: `given` is the option, and its value if it takes one."""
     kept: list[str] = []
     rest = list(args)
     while rest:

@@ -1,7 +1,7 @@
-"""Which options of a script the value of an expression is computed from.
+"""Which options of a script an expression is computed from.
 
-Followed are names, attributes, properties and parameters, by name alone and whatever the flow: what comes of it
-chooses arguments to try, and no answer about the script hangs on it.
+Names, attributes, properties and parameters are followed by name, ignoring control flow: the result only chooses
+arguments to try, and no verdict depends on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from inspect import Parameter, Signature
 from transformer.verify.options import Option
 
 _DEEP = 12
-"""So many names are followed."""
+"""The maximum number of names to follow."""
 _ARITHMETIC = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 _NUMBERS = frozenset("float int".split())
 
@@ -40,13 +40,13 @@ class Origins:
                 self._pass(signature, node)
 
     def expressions(self, value: ast.expr, depth: int = _DEEP) -> Iterator[ast.expr]:
-        """Everything that an expression's value is computed from, itself first; functions called aside."""
+        """Everything that an expression's value is computed from, itself first, except called functions."""
         yield value
         for assigned in {v: None for node in _leaves(value) for v in self._values.get(_key(node), ())} if depth else ():
             yield from self.expressions(assigned, depth - 1)
 
     def options(self, value: ast.expr) -> list[Option]:
-        """The options that an expression's value is computed from, in the order in which they are met."""
+        """The options that an expression's value is computed from, in the order in which they are found."""
         found = {
             self._options[node.attr]: None
             for part in self.expressions(value)
@@ -56,7 +56,7 @@ class Origins:
         return list(found)
 
     def by_arithmetic(self, value: ast.expr) -> list[Option]:
-        """The same, where nothing but arithmetic leads from the options to the value; else none."""
+        """The same, if only arithmetic leads from the options to the value; otherwise none."""
         plain = all(isinstance(n, _ARITHMETIC) for v in self.expressions(value) for n in _parts(v))
         return self.options(value) if plain else []
 
@@ -70,10 +70,10 @@ class Origins:
                 self._assign(part, parts[i] if len(parts) == len(target.elts) else value)
 
     def _pass(self, signature: Signature, call: ast.Call) -> None:
-        """Note what a call gives to parameters, as far as this can be told.
+        """Note which arguments a call passes for which parameters, as far as possible.
 
-        `bind_arguments` of syntax/ is for proofs: it knows the function, and gives up on a call that it cannot bind
-        whole. Here any function of the name may be meant, in a script that runs, and what is given in part is noted.
+        `bind_arguments` in syntax/ is for proofs: it knows the function, and gives up if it cannot bind the whole call.
+        Here any function with the name may be meant, the script is known to run, and partial bindings are noted.
         """
         if any(isinstance(a, ast.Starred) for a in call.args):
             return
@@ -87,7 +87,7 @@ class Origins:
 
 
 def _signatures(tree: ast.Module) -> Iterator[tuple[str, Signature]]:
-    """The parameters of the file's functions by name; those of a class's constructor by the class's."""
+    """The parameters of the file's functions, by name; a constructor's, by the name of its class."""
     owners = {s: c.name for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for s in c.body}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -106,12 +106,12 @@ def _name(function: ast.expr) -> str:
 
 
 def _key(node: ast.expr) -> str:
-    """A name as it is, an attribute with a dot before it."""
+    """A name unchanged, an attribute with a leading dot."""
     return f".{node.attr}" if isinstance(node, ast.Attribute) else str(getattr(node, "id", ""))
 
 
 def _parts(value: ast.expr) -> Iterator[ast.AST]:
-    """The nodes of an expression; those of what attributes are of, and of functions called, aside."""
+    """The nodes of an expression, except the objects of attributes and called functions."""
     waiting: list[ast.AST] = [value]
     while waiting:
         node = waiting.pop(0)

@@ -1,7 +1,7 @@
-"""Arguments under which a script's training takes the ways that it does not take by itself.
+"""Arguments with which a script's training takes branches that it does not take by default.
 
-The options are found by what they do, not by their names: one feeds the optimizer's learning rate, another the bounds
-of a clamp, the limit of a norm, or what is compared before an early exit; one divides the batch into minibatches.
+The options are found by their effect, not their names: one determines the optimizer's learning rate, another the bounds
+of a clamp, the limit of a norm, or the limit for an early exit; one divides the batch into minibatches.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from transformer.verify.recording import Site
 from transformer.verify.run import RunFailed
 
 _FASTER = 10.0
-"""The learning rate is so many times as large; what gradients are clipped to, so many times as small."""
+"""The factor by which the learning rate is raised, and the limit on gradients lowered."""
 _TIGHTER = 100.0
-"""The bounds of a clamp are so many times as narrow, so that both are passed."""
+"""The factor by which the bounds of a clamp are narrowed, so that both are exceeded."""
 _FASTEST = 0.02
-"""No larger learning rate is tried."""
+"""The largest learning rate to try."""
 _SOON = 1e-5
-"""What a value is compared with, as a divergence before an early exit is, is no more than this: a ratio of 1 has a
-divergence of 0, and few others stay below, however narrow the clipping range is."""
+"""The largest limit for comparisons, such as that of a divergence before an early exit. A ratio of 1 has a divergence
+of 0, and few other ratios stay below this, however narrow the clipping range is."""
 _OFTEN = 7
-"""What is done in every nth step is done in every seventh."""
+"""What is done every n steps is done every seven."""
 _BOUNDS = ("min", "max", "a_min", "a_max")
 
 OTHER_ITERATIONS = 2
-"""Iterations of a run with other arguments: annealing has an end there, and the second sees what the first has left.
+"""Iterations of a run with other arguments: annealing reaches its end, and the second sees what the first left behind.
 With short episodes, one more."""
 
 _Outcome = TypeVar("_Outcome")
@@ -42,14 +42,14 @@ _Changes = tuple[tuple[str, ...], ...]
 
 
 def other_arguments(source: str, options: Iterable[Option], sites: Sequence[Site]) -> _Changes:
-    """The options to set, each with its value, for a run of the original in which more of its training is exercised.
+    """The options to set, with their values, so that a run of the original exercises more of its training.
 
-    Switches are turned over in the order of the text; :func:`every_other_switch` leaves some of them as usual.
+    Switches are flipped in the order of the text; :func:`every_other_switch` leaves some of them unflipped.
 
     Args:
         source: the original's text.
         options: its options, with their values.
-        sites: the places of its training code, and the ways that they took in a run without these arguments.
+        sites: the places of its training code, with their outcomes in a run without these arguments.
     """
     search = _Search(parse(source), tuple(options), sites)
     found: dict[str, tuple[str, ...]] = {}
@@ -68,9 +68,9 @@ def other_arguments(source: str, options: Iterable[Option], sites: Sequence[Site
 
 
 def every_other_switch(changes: _Changes, options: Iterable[Option]) -> _Changes:
-    """The same options, of the switches the first, third and so on alone: so two that are confused make a difference.
+    """The same options, but only the first, third, ... of the switches, so that confusing two makes a difference.
 
-    Of a single switch, none.
+    If there is only one switch, it is left out.
     """
     flips = {option.flipped for option in options if option.flipped}
     switches = [change for change in changes if change in flips]
@@ -81,13 +81,13 @@ def every_other_switch(changes: _Changes, options: Iterable[Option]) -> _Changes
 def most_that_run(
     more: _Changes, run: Callable[[_Changes], _Outcome], kept: _Changes = (), fails: bool = False
 ) -> tuple[_Changes, _Outcome | None]:
-    """As many of `more` as the original runs with, beside those that are kept, and the outcome of that run.
+    """As many of `more`, in addition to `kept`, as the original runs with, and the outcome of that run.
 
-    Found by halves, so that one bad option of n costs about 2 log2(n) runs. The outcome is None where none is added.
+    Found by bisection, so that one bad option of n costs about 2 log2(n) runs. The outcome is None if none is added.
 
     Args:
         more: options to set.
-        run: raises RunFailed where the original fails with some options.
+        run: raises RunFailed if the original fails with these options.
         kept: options that it is known to run with.
         fails: whether it is known to fail with all of both.
     """
@@ -105,13 +105,13 @@ def most_that_run(
 
 
 def changes_branch(converted: str, fast: Collection[str], usual: Sequence[Site], other: Sequence[Site]) -> bool:
-    """Whether some condition in functions that are made fast came out otherwise in another run.
+    """Whether any condition in compiled or captured functions had another outcome in another run.
 
     Args:
         converted: the converted script's text.
-        fast: the names of these functions; what they call by name is looked at as well.
-        usual: the places of the original's training code, and the ways that they took.
-        other: the same of another run.
+        fast: the names of these functions; functions that they call by name are included.
+        usual: the places of the original's training code, with their outcomes.
+        other: the same for another run.
     """
     changed = [
         now for before, now in zip(usual, other, strict=True) if now.kind == "condition" and now.seen - before.seen
@@ -146,17 +146,17 @@ class _Search:
         self._lines = {(site.line, site.kind) for site in sites}
 
     def _calls(self, kind: str | None = None) -> Iterator[ast.Call]:
-        """All calls; with a kind, those in lines where a site of that kind stands."""
+        """All calls, or those in lines with a site of this kind."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Call) and (kind is None or (node.lineno, kind) in self._lines):
                 yield node
 
     def _amounts(self, call: ast.Call, kind: str) -> tuple[float, float] | None:
-        """What was seen of a call of a kind."""
+        """The amounts seen at a call of this kind."""
         return next((s.amounts for s in self._sites if (s.line, s.kind) == (call.lineno, kind)), None)
 
     def _scaled(self, values: Iterable[ast.expr], scale: Callable[[float], float]) -> _Found:
-        """The options with positive numbers that these values are computed from, each with another number."""
+        """The positive options from which these values are computed, each with a new value."""
         for value in values:
             options = self._origins.by_arithmetic(value)
             for option in [o for o in options if isinstance(o.value, float)] or options:
@@ -164,7 +164,7 @@ class _Search:
                     yield option, (option.spelled, f"{scale(option.value):.6g}")
 
     def rates(self) -> _Found:
-        """What optimizers are made with."""
+        """The learning rates of optimizers."""
         given = [k.value for call in self._calls() for k in call.keywords if k.arg == "lr"]
         groups = [node for node in ast.walk(self._tree) if isinstance(node, ast.Dict)]
         for group in groups:
@@ -173,7 +173,7 @@ class _Search:
         yield from self._scaled(given, lambda rate: max(rate, min(_FASTER * rate, _FASTEST)))
 
     def bounds(self) -> _Found:
-        """Between what values are clamped."""
+        """The bounds of clamps."""
         yield from self._scaled(
             (
                 value
@@ -185,7 +185,7 @@ class _Search:
         )
 
     def norms(self) -> _Found:
-        """What gradients are clipped to."""
+        """The limits on gradients."""
         for call in self._calls("norm"):
             least, largest = self._amounts(call, "norm") or (math.inf, math.inf)
             between = (least * largest) ** 0.5  # so that some are clipped
@@ -193,7 +193,7 @@ class _Search:
             yield from self._scaled(limits, lambda limit, most=between: min(limit / _FASTER, most or limit))  # type: ignore[misc]
 
     def limits(self) -> _Found:
-        """What is compared in a condition that always came out the same, such as that of an early exit."""
+        """The limits in conditions that always had the same outcome, such as that of an early exit."""
         for i, test in self._tests():
             if not is_open(self._sites[i], self._sites):
                 continue
@@ -204,7 +204,7 @@ class _Search:
                         yield option, (option.spelled, f"{value:.6g}")
 
     def gates(self) -> _Found:
-        """How often something is done, where it was never done."""
+        """The intervals of actions that never happened."""
         for i, test in self._tests():
             if not is_open(self._sites[i], self._sites):
                 continue
@@ -214,7 +214,7 @@ class _Search:
                         yield option, (option.spelled, str(_OFTEN))
 
     def switches(self) -> _Found:
-        """Truth values that decide alone, where turning them over hides nothing that was not exercised."""
+        """Booleans that decide a condition alone, if flipping them hides nothing that was not exercised."""
         for i, test in self._tests():
             site = self._sites[i]
             test = test.operand if isinstance(test, ast.UnaryOp) else test
@@ -234,7 +234,7 @@ class _Search:
                         yield i, node.test
 
     def minibatches(self) -> _Found:
-        """What divides a batch so that nothing is left."""
+        """The options that divide a batch without a remainder."""
         for call in self._calls("parts"):
             total, part = (int(n) for n in self._amounts(call, "parts") or (0, 1))
             if total % part or not total:
@@ -255,14 +255,14 @@ def _is_ordering(node: ast.Compare) -> bool:
 
 
 def _says(text: str, node: ast.If | ast.IfExp | ast.While) -> bool:
-    """Whether a site's text, which may be cut short, is that of a condition."""
+    """Whether a site's text, which may be truncated, is that of this condition."""
     said = "if " if isinstance(node, ast.If) else "while " if isinstance(node, ast.While) else ""
     said += ast.unparse(node.test if said else node)
     return " ".join(said.split()).startswith(text.removesuffix("..."))
 
 
 def _uneven_count(total: int, size: int) -> int | None:
-    """In how many parts to divide so that one is smaller, of more than one element, rather of more than a few."""
+    """A number of parts that leaves a smaller last part, of more than one element and preferably more than a few."""
     count = total // size
     candidates = sorted(range(2, total // 2 + 1), key=lambda other: (abs(other - count), -other))
     rests = {other: (total % (total // other), total // other) for other in candidates}
@@ -271,7 +271,7 @@ def _uneven_count(total: int, size: int) -> int | None:
 
 
 def _uneven_size(total: int, size: int) -> int | None:
-    """The largest smaller size of which a part is left, of more than one element, rather of more than a few."""
+    """The largest smaller size that leaves a remainder, of more than one element and preferably more than a few."""
     sizes = range(size - 1, 2, -1)
     large = (other for other in sizes if total % other > 1 and 4 * (total % other) >= other)
     return next(chain(large, (other for other in sizes if total % other > 1)), None)

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 _COLUMNS = 3
 _COMPARED = {FLAGS_OFF: "flags off", FLAGS_ON: "flags on"}
-"""The checks that are compared with the original bit by bit, and what the pictures call them."""
+"""The checks that are compared with the original bit by bit, and their names in the plots."""
 _FLOOR = 1e-12
-"""Where zero is drawn on a logarithmic axis."""
+"""The position of zero on a logarithmic axis."""
 
 
 def write_report(verification: Verification, folder: Path) -> list[Path]:
-    """Draw what can be drawn of a verification into `folder`, which is made; returns the files written.
+    """Draw the plots of a verification into `folder`, which is created; returns the files written.
 
-    `scalars.png`: every scalar that was logged and does not tell the time, of the original and the converted script
-    over each other. `parameters.png`: the largest difference of a parameter after each optimizer step, where there is
-    any. `-flags-on` ends the names of pictures of the script with its flags on, where it differs from the one without.
-    `lockstep-*.png`: the error of each function by call, for each check.
+    `scalars.png`: every logged scalar that does not depend on time, of the original and the converted script.
+    `parameters.png`: the largest difference of a parameter after each optimizer step, if there is any. Names of plots
+    with the flags on end in `-flags-on`, if they differ from those without. `lockstep-*.png`: the error of each
+    function by call, for each check.
 
     Raises:
         ImportError: matplotlib is not installed.
-        OSError: the folder cannot be made or written to.
+        OSError: the folder cannot be created or written to.
     """
     import matplotlib
 
@@ -70,7 +70,7 @@ def _draws_the_same(original: Recording, one: Recording, other: Recording) -> bo
 
 
 def parameter_distances(left: Recording, right: Recording) -> list[float | None]:
-    """The largest difference of any parameter after each optimizer step; None where its values were not kept."""
+    """The largest difference of any parameter after each optimizer step; None if its values were not kept."""
     return [_step_distance(a, b) for a, b in zip(left.steps, right.steps, strict=False)]
 
 
@@ -169,7 +169,7 @@ def _curves(recording: Recording) -> Mapping[str, list[tuple[int, float]]]:
 
 
 def _points(curves: Mapping[str, list[tuple[int, float]]], tag: str) -> tuple[list[int], list[float]]:
-    """Steps and values, those that can be drawn."""
+    """The steps and values that can be drawn."""
     points = [(x, y) for x, y in curves.get(tag, []) if math.isfinite(y)]
     return [x for x, _ in points], [y for _, y in points]
 

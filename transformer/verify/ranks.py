@@ -1,4 +1,4 @@
-"""Verifies a script that was converted to train in several processes, as these and beside one that does by hand."""
+"""Verifies a script converted to train in several processes, also against one process that averages by hand."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from transformer.verify.verify import (
 )
 
 LONGEST = 600.0
-"""Seconds after which ranks that wait for one another count as failed, where no other time is given."""
+"""The default number of seconds after which ranks that wait for each other count as failed."""
 
 ONE_RANK = "1-rank"
 BY_HAND = "-by-hand"
-"""Ends the name of the check against one process that averages gradients by hand."""
+"""The suffix of the check against one process that averages gradients by hand."""
 
 
 @dataclass(frozen=True)
 class _Shares:
-    """How the original is told to train with one rank's share of the environments."""
+    """How to make the original train with one rank's share of the environments."""
 
     option: str
     environments: int
@@ -51,15 +51,15 @@ class _Shares:
 
 
 def verify_ranks(task: Task, processes: int, progress: CheckProgress | None = None) -> Verification:
-    """Run the checks of one process, then those of several; after one that is not equal, none is run.
+    """Run the checks of one process, then those of several, until one is not equal.
 
     Args:
-        task: the original, and the script that trains in several processes, both to be run as one.
-        processes: in how many, on this machine.
-        progress: is told of each run.
+        task: the original, and the script that trains in several processes.
+        processes: their number, on this machine.
+        progress: is notified of each run.
 
     Raises:
-        CannotVerify, RunFailed, OSError: as `verify`.
+        CannotVerify, RunFailed, OSError: as for `verify`.
     """
     progress = progress or NoProgress()
     names = _names(task, processes)
@@ -78,7 +78,7 @@ def verify_ranks(task: Task, processes: int, progress: CheckProgress | None = No
 
 
 def _names(task: Task, processes: int) -> list[str]:
-    """The checks of several processes, in their order."""
+    """The names of the checks of several processes, in order."""
     name = f"{processes}-ranks"
     names = [ONE_RANK, *([name, f"{name}{BY_HAND}"] if processes > 1 else []), f"{name}-{FLAGS_ON}"]
     return names + ([f"{name}-{COMPILED}"] if CHECKS.index(task.up_to) >= CHECKS.index(COMPILED) else [])
@@ -116,24 +116,24 @@ class _Ranks:
             return record_run(run, iterations=self._stop_after, on_iteration=on_iteration, uncompiled=uncompiled)
 
     def _one_rank(self, name: str) -> Check:
-        """One process that torchrun started, against the original."""
+        """Compare one process started by torchrun with the original."""
         before = self._task.original.source or self._task.original.script.read_text(encoding="utf-8")
         recording = self._record(name, 1)
         recording = without_options(recording, added_options(before, self._task.converted), on=False)
         return recorded_check(name, self._original, recording, compare(self._original, recording))
 
     def _alike(self, name: str) -> Check:
-        """All processes against the first, after each step of an optimizer."""
+        """Compare all processes with the first, after each optimizer step."""
         self._ranks = self._record(name, self._processes)
         return alike(name, self._ranks)
 
     def _by_hand(self, name: str) -> Check:
-        """All processes against one that averages their gradients by hand."""
+        """Compare all processes with one that averages their gradients by hand."""
         if self._processes > 2:
             return Check(name, "not run", reason="more than two gradients are added in an order that gloo chooses")
         shares = self._shares()
         if shares is None:
-            return Check(name, "not run", reason="no option was found that says how many environments there are")
+            return Check(name, "not run", reason="no option was found for the number of environments")
         run = replace(self._run, args=with_option(self._task.original.args, (shares.option, str(shares.environments))))
         environment = {"OMP_NUM_THREADS": _threads(), **run.environment}
         run = replace(shares.length.shortened(run, self._iterations), environment=environment)
@@ -142,7 +142,7 @@ class _Ranks:
         return recorded_check(name, reference, ranks, compare(reference, ranks))
 
     def _uncompiled(self, name: str) -> Check:
-        """The flags on and nothing compiled, against the flags off."""
+        """Compare flags on, with nothing compiled, with flags off."""
         options = find_flags(self._task.converted).options(["compile"])
         if options is None or self._processes == 1:
             return Check(name, "not run", reason="the converted script has no flag for it, or one rank is one process")
@@ -151,7 +151,7 @@ class _Ranks:
         return recorded_check(name, before, recording, compare(before, recording))
 
     def _compiled(self, name: str) -> Check:
-        """Compiled functions against eager ones in all processes."""
+        """Compare compiled functions with eager ones in all processes."""
         options = find_flags(self._task.converted).options(["compile"])
         if options is None:
             return Check(name, "not run", reason="the converted script has no flag for it")
@@ -164,7 +164,7 @@ class _Ranks:
         return lockstep_check(name, lockstep)
 
     def _shares(self) -> _Shares | None:
-        """The option that says how many environments there are, found by what it does."""
+        """The option for the number of environments, found by its effect."""
         original = self._task.original
         length, number = probe(original)
         share, rest = divmod(number, self._processes)
@@ -182,13 +182,13 @@ class _Ranks:
 
 
 def joins_ranks(original: str, converted: str) -> bool:
-    """Whether a converted script trains in several processes, and the original does not."""
+    """Whether the converted script can train in several processes and the original cannot."""
     talks = re.compile(r"torch\.distributed|from torch import .*\bdistributed\b")
     return bool(talks.search(converted)) and not talks.search(original)
 
 
 def _threads() -> str:
-    """How many threads torchrun would let each process compute with."""
+    """The number of threads that torchrun would give each process."""
     return os.environ.get("OMP_NUM_THREADS", "1")
 
 
@@ -197,15 +197,15 @@ def record_by_hand(run: Run, ranks: int, share: int, iterations: int | None = No
 
     Args:
         run: the original, with arguments for one rank's share of the environments.
-        ranks: how many take turns.
-        share: the environments of one.
-        iterations: end the run after so many; by itself where None.
+        ranks: the number of ranks that take turns.
+        share: the number of environments of each.
+        iterations: end the run after this many; if None, let it end by itself.
 
     Returns:
-        what rank 0 did to environment and parameters, and the others as its peers; nothing is told of logs.
+        rank 0's actions, parameters and random states, with the other ranks as its peers; logs are not recorded.
 
     Raises:
-        RunFailed: the script ended with an error, or the ranks part.
+        RunFailed: the script ended with an error, or the ranks diverged.
         OSError: the script or the interpreter cannot be read or started.
     """
     options: dict[str, Any] = {"by_hand": ranks, "share": share, "values_limit": VALUES_LIMIT}
@@ -215,13 +215,13 @@ def record_by_hand(run: Run, ranks: int, share: int, iterations: int | None = No
 
 
 def training_alone(recording: Recording) -> Recording:
-    """A recording without what is logged, printed and written."""
+    """A recording without logs, prints and files."""
     peers = tuple(map(training_alone, recording.peers))
     return replace(recording, scalars=(), prints=(), texts=(), events=(), files=(), handed=None, peers=peers)
 
 
 def alike(name: str, ranks: Recording) -> Check:
-    """The check on which all ranks must keep the same parameters, and take actions of their own."""
+    """The check that all ranks keep the same parameters and take different actions."""
     findings: list[str] = []
     values = 0
     for number, peer in enumerate(ranks.peers, start=1):

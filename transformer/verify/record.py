@@ -15,7 +15,7 @@ from transformer.verify.recording import Recording, load
 from transformer.verify.run import Run
 
 VALUES_LIMIT = 512 * 2**20
-"""Bytes of parameter and state values kept per run; beyond it only their digests are."""
+"""Bytes of parameter and state values kept per run; beyond that, only digests."""
 
 
 def record(
@@ -32,18 +32,18 @@ def record(
 ) -> Recording:
     """Run a script as `python script args...` and record it.
 
-    Random numbers, minibatch permutations aside, are the script's own; see :class:`Run` for where it runs.
+    Random numbers, except minibatch permutations, are the script's own; see :class:`Run` for where it runs.
 
     Args:
         script: path of the script.
         args: the script's arguments.
-        source: text to run in the script's place, a converted form of it; the script's own where None.
+        source: text to run instead of the script's own, such as its conversion.
         python: the interpreter; it needs numpy and torch, not this package.
-        iterations: end the run after so many iterations of rollout and update; by itself where None.
+        iterations: end the run after this many iterations of rollout and update; if None, let it end by itself.
         timeout: seconds after which the run counts as failed.
-        processes: launch it with torchrun in so many processes; as one process, without it, where None.
-        values_limit: bytes of array contents to keep; of the rest, digests.
-        on_iteration: called with the number of finished iterations as it grows.
+        processes: launch it with torchrun in this many processes; if None, as one process without torchrun.
+        values_limit: bytes of array contents to keep; of the rest, only digests.
+        on_iteration: called with the number of finished iterations whenever it grows.
 
     Raises:
         RunFailed: the script ended with an error, or ran out of time.
@@ -67,14 +67,14 @@ def record_run(
     stepwise: bool = False,
     in_float32: bool = False,
 ) -> Recording:
-    """As `record`, for a run that is described already.
+    """As `record`, for a :class:`Run`.
 
-    Where `uncompiled`, torch.compile and CudaGraphModule hand back the function itself: everything behind a converted
-    script's flags, which are to be among the arguments, runs, and bits stay equal. Where `emulated`, the script finds
-    a CUDA device, which is computed on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
-    recording tells which ways the training code took. Where `episodes` is given, episodes of environments that gym or
-    gymnasium makes are cut short. Where training is `stepwise`, the clock stands still between steps of the
-    environment. With `in_float32`, autocast and TF32 change nothing.
+    With `uncompiled`, torch.compile and CudaGraphModule return the function itself: everything behind a converted
+    script's flags, which must be among the arguments, runs, and bits stay equal. With `emulated`, the script finds a
+    CUDA device, which is emulated on the CPU. On its clock, a step takes `clock_rate` milliseconds. With `watch`, the
+    branches that the training code takes are recorded. With `episodes`, episodes of environments made by gym or
+    gymnasium are cut short. If training is `stepwise`, the clock stops between environment steps. With `in_float32`,
+    autocast and TF32 have no effect.
     """
     options: dict[str, Any] = {
         "values_limit": values_limit,
@@ -93,12 +93,12 @@ def record_run(
 
 
 def _files(work: Path) -> tuple[str, ...]:
-    """The files under `work`, relative to it; names that hold the real time or a process number are cut short."""
+    """The files under `work`, relative to it; the real time and process numbers are cut from their names."""
     paths = (p.relative_to(work) for p in work.rglob("*") if p.is_file() and "wandb" not in p.relative_to(work).parts)
     names = (re.sub(r"events\.out\.tfevents.*", "events.out.tfevents", p.as_posix()) for p in paths)
     return tuple(sorted({re.sub(r"(?<!\d)\d{10}(?!\d)", _unless_today, name) for name in names}))
 
 
 def _unless_today(number: re.Match[str]) -> str:
-    """Ten digits; those of a second of today tell when a module beside the script asked for the time."""
+    """Ten digits, unless they are a timestamp of today: then a module next to the script asked for the time."""
     return "time" if abs(int(number[0]) - time.time()) < 24 * 60 * 60 else number[0]

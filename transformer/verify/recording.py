@@ -1,4 +1,4 @@
-"""What a recorded run did: every action, logged scalar, printed line and optimizer step, as values to compare."""
+"""A recorded run: every action, logged scalar, printed line and optimizer step, as values to compare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Moment(NamedTuple):
-    """How far a run was: steps of the environment and of all optimizers done before."""
+    """A moment in a run: the number of steps of the environment and of all optimizers before it."""
 
     env_steps: int
     optimizer_steps: int
@@ -28,12 +28,12 @@ class Action:
 
     moment: Moment
     arrays: tuple[Array | None, ...]
-    """None where the space for values was used up."""
+    """None if the space for values was used up."""
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """One logged scalar: as given to the logger, its value widened to float64."""
+    """One logged scalar, as passed to the logger, with its value widened to float64."""
 
     moment: Moment
     tag: str
@@ -43,7 +43,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Print:
-    """One line that the script wrote to standard output, without its end."""
+    """One line that the script wrote to standard output, without its line end."""
 
     moment: Moment
     line: str
@@ -51,7 +51,7 @@ class Print:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor's contents at one moment: a digest always, the values while there was space for them.
+    """A tensor's contents at one moment: always a digest, and the values as long as there was space for them.
 
     bfloat16, which numpy lacks, is widened to float32; the values of a float8 are not kept.
     """
@@ -63,14 +63,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class OptimizerStep:
-    """What one step of an optimizer left behind. The moment counts the step itself."""
+    """The state after one step of an optimizer. The moment includes the step itself."""
 
     moment: Moment
     optimizer: int
     permutations: int
-    """How many permutations had been served: two steps with the same number are of one epoch."""
+    """The number of permutations served before: two steps with the same number are in one epoch."""
     gradient_norm: float
-    """L2 norm of all gradients as the step saw them (after clipping), float64."""
+    """L2 norm of all gradients at the step (after clipping), float64."""
     numbers: Mapping[str, float]
     """Hyperparameters by param group, and state of one element (Adam's `step`), as float64."""
     tensors: Mapping[str, Tensor]
@@ -79,21 +79,21 @@ class OptimizerStep:
 
 @dataclass(frozen=True)
 class Site:
-    """A place of the training code that may take one of several ways, and those that it took."""
+    """A place of the training code with several possible outcomes, and those that were seen."""
 
     kind: str
     """condition, clip, choice, where, norm, parts or block."""
     line: int
     text: str
     leaves: str
-    """What of break, continue, return and raise stands under a condition."""
+    """Which of break, continue, return and raise are under a condition."""
     outcomes: tuple[str, ...]
     seen: frozenset[str]
-    """The ways that it took; of a call that was made, `reached`."""
+    """The outcomes that were seen; `reached` if a call was made."""
     guard: tuple[int, str] | None
-    """The innermost condition around it, by its place among the sites, and the way of it that leads here."""
+    """The innermost condition around it, by its index among the sites, and the outcome that leads here."""
     amounts: tuple[float, float] | None
-    """Kind parts: how many elements were divided, and the size of a part. Kind norm: the least and the largest."""
+    """Kind parts: the number of elements divided, and the size of a part. Kind norm: the smallest and the largest."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ class Recording:
     scalars: tuple[Scalar, ...]
     prints: tuple[Print, ...]
     texts: tuple[Print, ...]
-    """Lines of the texts that were given to a logger, each below its tag and step."""
+    """Lines of the texts passed to a logger, each below its tag and step."""
     events: tuple[Print, ...]
-    """Environments reset, writers made, and all that is closed."""
+    """Resets of environments, creations of writers, and all calls of close()."""
     optimizers: tuple[str, ...]
     """Class names, in the order of their first steps."""
     steps: tuple[OptimizerStep, ...]
     final: Mapping[str, Tensor]
-    """Parameters of every optimizer, and the buffers beside them, when the run ended."""
+    """Parameters of every optimizer, and the buffers of their modules, when the run ended."""
     random: tuple[tuple[Moment, Mapping[str, str]], ...]
     """Digests of the global generators' states, at the first optimizer step of each iteration and at the end."""
     files: tuple[str, ...]
@@ -125,24 +125,24 @@ class Recording:
     """Digests of the parameters that no optimizer holds, by class and attribute, at each iteration's first optimizer
     step and at the end; only where an iteration is one step of the environment."""
     sites: tuple[Site, ...] = ()
-    """The places of the training code that were watched, where that was asked for."""
+    """The watched places of the training code, if watching was requested."""
     regrouped: tuple[str, ...] = ()
-    """The transforms that compute something in another order on purpose; the script was given what the original's
-    order gives."""
+    """The transforms that compute something in another order on purpose; the script got the result of the original's
+    order."""
     regrouped_errors: tuple[CallError, ...] = ()
-    """How far that was from what the script computes, where it was computed as well."""
+    """How far that was from the script's own result, if that was computed as well."""
     handed: tuple[str, ...] | None = None
-    """What the script handed to torch.compile and CudaGraphModule where these hand it back; None where they do not."""
+    """What the script passed to torch.compile and CudaGraphModule, if these return it unchanged; otherwise None."""
     forks: int = 0
     """Processes that it forked while it trained."""
     peers: tuple[Recording, ...] = ()
-    """What the other processes of a torchrun launch did, from rank 1 on. Files are told once, by rank 0."""
+    """The recordings of the other processes of a torchrun launch, from rank 1 on. Files are listed only for rank 0."""
 
     @property
     def ranks_part(self) -> bool:
-        """Whether its processes step their optimizers at different times, as where each decides alone when to stop.
+        """Whether its processes step their optimizers at different times, because each decides alone when to stop.
 
-        What they send to one another meets what was sent for another step then.
+        Then they receive what was sent for another step.
         """
         moments = [[step.moment for step in recording.steps] for recording in (self, *self.peers)]
         return any(other != moments[0] for other in moments)
@@ -197,7 +197,7 @@ def load(folder: Path, files: tuple[str, ...]) -> Recording:
 
 @dataclass(frozen=True)
 class Log:
-    """What a script logged and printed, and the actions that were written down."""
+    """The logs and prints of a script, and its recorded actions."""
 
     scalars: tuple[Scalar, ...]
     prints: tuple[Print, ...]
@@ -205,7 +205,7 @@ class Log:
 
 
 def load_log(folder: Path) -> Log:
-    """Read the log alone, which is all that a run in log mode writes down.
+    """Read only the log, which is all that a run in log mode records.
 
     Raises:
         OSError: the harness did not get to write its journal.
@@ -218,7 +218,7 @@ Reader: TypeAlias = Callable[[str, list[int], int | None], "Array | None"]
 
 
 def _reader(folder: Path) -> Reader:
-    """What reads an array (dtype, shape, offset) of a journal; None where it was not kept."""
+    """A function that reads an array of a journal by dtype, shape and offset; it returns None if it was not kept."""
     path = folder / "values.bin"
     values = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
 

@@ -1,4 +1,4 @@
-"""Runs a script in a subprocess under the harness, in a scratch folder that is gone afterwards."""
+"""Runs a script in a subprocess under the harness, in a scratch folder that is removed afterwards."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _POLL_SECONDS = 0.05
 _LAST_LINES = 15
 _TRACEBACK = "Traceback (most recent call last):"
 _TORCHRUN_SAYS = re.compile(r"^[WE]\d{4} .*torch/distributed/elastic/.*\b(failed|closing signal)\b", re.MULTILINE)
-"""Begins what torchrun adds to a process's own last words."""
+"""The start of what torchrun appends to a process's own output."""
 
 
 class RunFailed(Exception):
-    """A script could not be run to its end. The message holds the last lines that it wrote."""
+    """A script could not be run to its end. The message contains its last lines of output."""
 
     def __init__(self, reason: str, last_lines: str = "", *, not_emulated: bool = False) -> None:
-        """`not_emulated`: the emulated CUDA device cannot run it, which says nothing of the script."""
+        """`not_emulated`: the emulated CUDA device cannot run it, which is not the script's fault."""
         super().__init__(f"{reason}\n{last_lines}" if last_lines else reason)
         self.not_emulated = not_emulated
 
 
 class Halted(Exception):
-    """A run was ended as nobody waits for it any more."""
+    """A run was ended because nobody waits for it any more."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,19 @@ class Run:
     script: Path
     args: tuple[str, ...] = ()
     source: str | None = None
-    """Text to run in the script's place, under its name: a converted form of it."""
+    """Text to run under the script's name instead of its own, such as its conversion."""
     python: str = sys.executable
     """The interpreter; it needs numpy and torch, not this package."""
     timeout: float | None = None
     """Seconds after which the run counts as failed."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables beside those of this process."""
+    """Environment variables in addition to those of this process."""
     processes: int | None = None
-    """Processes to start it in with torchrun, on this machine; None starts the script itself."""
+    """The number of processes for torchrun, on this machine; None starts the script itself."""
     server: Server | None = field(default=None, compare=False)
-    """What is forked for it, where that makes no difference; without one it is a process of its own."""
+    """The process to fork for it, if that makes no difference; without one it runs in a new process."""
     halt: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
-    """Ends it, and all runs that were made of it by `replace`, once it is set."""
+    """When set, ends this run and all copies made by `replace`."""
 
     @contextmanager
     def under_harness(
@@ -72,11 +72,11 @@ class Run:
         harness: Path = HARNESS,
         **options: Any,
     ) -> Iterator[Scratch]:
-        """Run to the end; gives the scratch folder with the harness's output, which is removed on leaving.
+        """Run to the end; yields the scratch folder with the harness's output, which is removed on exit.
 
-        The script runs in an empty working directory, under its own file name, with the other files of its folder
-        beside it. `options` are the fields of the harness's job for this mode; `on_iteration` is called with the
-        number of finished iterations as it grows. `harness` is the folder that is run.
+        The script runs in an empty working directory, under its own file name, next to the other files of its folder.
+        `options` are the fields of the harness's job for this mode; `on_iteration` is called with the number of
+        finished iterations whenever it grows. `harness` is the folder of the harness.
 
         Raises:
             RunFailed: the script ended with an error, or ran out of time.
@@ -88,7 +88,7 @@ class Run:
 
     @contextmanager
     def started(self, mode: Mode, *, harness: Path = HARNESS, **options: Any) -> Iterator[Started]:
-        """The same, only begun: within the context it runs, and on leaving it is ended where it still does.
+        """Start the run: it is running inside the context, and is ended on exit if it still runs.
 
         Raises:
             OSError: the script or the interpreter cannot be read or started.
@@ -135,13 +135,13 @@ class Scratch:
 
     @property
     def outputs(self) -> tuple[Path, ...]:
-        """Where the harness writes, by rank."""
+        """The harness's output folders, by rank."""
         out = self.root / "out"
         return (out,) if self.processes is None else tuple(out / f"rank{rank}" for rank in range(self.processes))
 
     @property
     def output(self) -> Path:
-        """Where the harness writes, in the process of rank 0."""
+        """The harness's output folder in the process of rank 0."""
         return self.outputs[0]
 
     @property
@@ -151,15 +151,15 @@ class Scratch:
 
     @property
     def stderr(self) -> Path:
-        """The file that takes what the script writes to standard error."""
+        """The file for the script's standard error."""
         return self.root / "stderr"
 
     @property
     def variables(self) -> dict[str, str]:
-        """Variables of the environment that every run has."""
+        """Environment variables of every run."""
         return {
             "TMPDIR": str(self.root / "tmp"),
-            "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),  # a check is no experiment to be tracked
+            "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),  # a check is not an experiment to track
         }
 
     def lay_out(self, run: Run, job: dict[str, Any]) -> Path:
@@ -179,7 +179,7 @@ class Scratch:
         return path
 
     def last_lines(self) -> str:
-        """The end of what the script wrote to standard error, without the harness's frames in a traceback."""
+        """The last lines of the script's standard error, without the harness's frames in a traceback."""
         text = self.stderr.read_text(errors="replace")
         text = re.sub(
             rf'  File "{re.escape(str(HARNESS.parent.parent))}/[a-z]+/harness/.*\n(    .*\n)*|  File "<frozen .*\n',
@@ -190,7 +190,7 @@ class Scratch:
         text = re.split(_TORCHRUN_SAYS, text, maxsplit=1)[0] or text
         lines = text.rstrip().splitlines()
         begins = [n for n, line in enumerate(lines) if line == _TRACEBACK]
-        if begins:  # warnings above it are no part of what went wrong
+        if begins:  # warnings above it are not part of the error
             lines = lines[begins[-1] :]
         if begins and len(lines) > _LAST_LINES:
             return "\n".join([_TRACEBACK, "  ...", *lines[2 - _LAST_LINES :]])
@@ -199,14 +199,14 @@ class Scratch:
 
 @contextmanager
 def _running(command: list[str], scratch: Scratch, variables: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command in a process group of its own; on leaving, nothing of that group is left running."""
+    """Run a command in its own process group, all of which is ended on exit."""
     environment = {**os.environ, **FIXED, **scratch.variables, **variables}
     with scratch.stderr.open("wb") as stderr:
         process = subprocess.Popen(
             command,
             cwd=scratch.work,
             env=environment,
-            stdin=subprocess.PIPE,  # its closing tells the harness that this process is gone
+            stdin=subprocess.PIPE,  # when it closes, the harness knows that this process is gone
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             start_new_session=True,
@@ -214,7 +214,7 @@ def _running(command: list[str], scratch: Scratch, variables: Mapping[str, str])
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):  # all of it has ended by itself
+        with suppress(ProcessLookupError):  # the whole group has ended by itself
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert process.stdin is not None
@@ -242,11 +242,11 @@ class Started:
     def wait(
         self, on_iteration: Callable[[int], None] | None = None, until: Callable[[], bool] = lambda: False
     ) -> None:
-        """Wait for the run's end, or until `until()`. The timeout counts what is waited here, over all calls.
+        """Wait for the run's end, or until `until()`. The timeout is for the waiting time of all calls together.
 
         Raises:
             RunFailed: the script ended with an error, or ran out of time.
-            Halted: it was to end.
+            Halted: the run was halted.
         """
         progress = self.scratch.output / "progress"
         while not (self.ended or until()):
