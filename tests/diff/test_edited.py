@@ -70,7 +70,7 @@ def test_the_source_is_given_where_it_is_elsewhere():
     Path("ppo.py").rename("src/ppo.py")
     missing = run("diff", "--edits", "out.py")
     assert missing.exit_code == 2
-    assert "was converted from ppo.py, which is not beside it: give its source" in missing.stderr
+    assert "was converted from ppo.py, which is not next to it: give its source" in missing.stderr
     assert signs(run("diff", "src/ppo.py", "--edits", "out.py").stdout) == EDIT
     assert signs(run("diff", "--edits", "out.py", "-", input=Path("src/ppo.py").read_bytes()).stdout) == EDIT
 
@@ -92,7 +92,7 @@ def test_a_source_that_changed_as_well_tells_nothing():
     Path("ppo.py").write_text("x = 1\ny = 4\n")
     result = run("diff", "--edits", "out.py")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "ppo.py is not converted to what out.py was: it was changed since" in result.stderr
+    assert "ppo.py does not convert to the original text of out.py: it has changed since" in result.stderr
     assert "version" not in result.stderr
     Path("ppo.py").write_text("REFUSE\n")
     refused = run("diff", "--edits", "out.py")

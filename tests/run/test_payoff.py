@@ -18,7 +18,7 @@ EAGER = Measured(warmup=4.0, per_iteration=1.0, iterations=100, steps=512.0)
 class TestWhatIsSaid:
     def test_before(self) -> None:
         assert before(1000, None, EAGER) == "torch compiles now, usually for about half a minute"
-        assert "took 40 s last time; a few iterations with --eager tell" in before(1000, COMPILED, None)
+        assert "took 40 s last time; run a few iterations with --eager to learn" in before(1000, COMPILED, None)
         assert before(1000, COMPILED, EAGER) == (
             "torch compiles now, which took 40 s last time; it has paid off after 36,864 steps, 76 s, "
             "of 512,000 steps (9 min; --eager would take about 17 min)"
@@ -34,23 +34,23 @@ class TestWhatIsSaid:
     def test_after(self) -> None:
         assert after(COMPILED, EAGER) == (
             "compiling has paid off: 51,712 steps in 90 s, of which 40 s starting and compiling, 1,024 steps per "
-            "second beside that; --eager takes about 105 s, by an earlier run"
+            "second after that; --eager takes about 105 s, by an earlier run"
         )
         short = Measured(40.0, 0.5, 20, None)
         assert after(short, EAGER).startswith("compiling has not paid off: 21 iterations in 50 s")
         assert "as short a run is often faster with --eager" in after(short, None)
-        assert after(COMPILED, None).endswith("; a few iterations with --eager tell what compiling gains")
+        assert after(COMPILED, None).endswith("; run a few iterations with --eager to learn what compiling gains")
 
     @pytest.mark.parametrize(
         ("args", "short"),
         [
             (
                 ["--total-timesteps", "30_000"],
-                "30,000 steps are over sooner without compiling, by earlier runs (63 s, ",
+                "30,000 steps finish sooner without compiling, by earlier runs (63 s, ",
             ),
-            (["--total-timesteps=30000"], "30,000 steps are over sooner"),
+            (["--total-timesteps=30000"], "30,000 steps finish sooner"),
             (["--total-timesteps", "40000"], None),
-            (["--total-timesteps", "40000", "--total_steps", "512"], "512 steps are over sooner"),
+            (["--total-timesteps", "40000", "--total_steps", "512"], "512 steps finish sooner"),
             (["--total-timesteps", "30000", "--total-timesteps", "1e9"], None),
             (["--total-timesteps"], None),
             (["--total-episodes", "3"], None),
@@ -216,7 +216,7 @@ def test_runs_know_of_earlier_ones(runner: Runner) -> None:
     last = runner.run(script).stderr
     assert "compiling has paid off" in last
     short = runner.run(script, script_args=["--total-timesteps", "100"]).stderr
-    assert "100 steps are over sooner without compiling" in short and "runs converted, flags off" in short
+    assert "100 steps finish sooner without compiling" in short and "runs converted, flags off" in short
     chosen = runner.run(script, "--flags", "--compile", script_args=["--total-timesteps", "100"]).stderr
     assert "over sooner" not in chosen and "runs converted, --compile" in chosen
 

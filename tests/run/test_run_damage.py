@@ -91,7 +91,7 @@ def test_a_damaged_conversion_is_never_run_and_made_anew(
     done = runner.run("-v", runner.folder / "ppo.py")
     assert (done.returncode, done.stdout) == (1, ""), done.stderr  # converted anew, which is refused
     assert "LC" in done.stderr and "Traceback" not in done.stderr
-    assert "is damaged, and made anew" in done.stderr
+    assert "is damaged, and is replaced" in done.stderr
     assert "is damaged" not in runner.run(runner.folder / "ppo.py").stderr  # without -v
 
 

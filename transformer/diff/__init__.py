@@ -1,1 +1,1 @@
-"""Seeing a conversion: diffs that know moved code, blame, patches, terminal and page; knows results alone."""
+"""Show a conversion: diffs that recognise moved code, blame, patches, terminal output and the HTML page."""

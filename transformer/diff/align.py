@@ -1,4 +1,4 @@
-"""Pairing two short pieces of code, statement by statement, by what they have in common."""
+"""Pair two short pieces of code, statement by statement, by their similarity."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from transformer.diff.outline import Outline
 from transformer.diff.words import shared, similarity
 
 Piece: TypeAlias = tuple[Sequence[int], Sequence[int]]
-"""The lines of an old statement and of the new one that it became; one side is empty where there is none."""
+"""The lines of an old statement and of its new version; one side is empty if it has no counterpart."""
 
 SIMILAR = 0.5
-"""Texts with a smaller share of characters in common words are not two versions of one text."""
+"""The minimum share of characters in common words for two texts to be versions of one text."""
 
 MAX_PAIRS = 250_000
-"""Lists whose lengths multiply to more than this are not paired: they are different code, and it takes time."""
+"""The maximum product of two lists' lengths for pairing: longer ones are different code, and pairing is slow."""
 
 
 def align_units(old: Outline, old_lines: Sequence[int], new: Outline, new_lines: Sequence[int]) -> Iterator[Piece]:
     """Pair the statements on some old lines with those on some new lines, in order; every line comes out once.
 
-    Comments and blank lines count as statements. What found no partner comes before the next pair, removed code
-    first.
+    Comments and blank lines count as statements. Unpaired statements come before the next pair, removed ones first.
     """
     a, b = _units(old, old_lines), _units(new, new_lines)
     texts = [[" ".join(o.lines[i].strip() for i in unit) for unit in units] for o, units in ((old, a), (new, b))]

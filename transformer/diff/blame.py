@@ -1,4 +1,4 @@
-"""For each line of a converted script: where it came from, and which transform touched it."""
+"""For each line of a converted script, where it came from and which transform touched it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class Origin:
     original: int | None
     """The line of the original script (from 1) that it descends from; None for a line that a transform wrote."""
     touched: str | None = None
-    """The last transform that changed its words, or wrote it; None where they are the original's."""
+    """The last transform that wrote it or changed its words; None if the words are the original's."""
     moved: str | None = None
     """The last transform that moved it or changed its indentation since its words last changed."""
     line: int | None = None
-    """Its line (from 1) in the state after the transform named last here, where there is one."""
+    """Its line (from 1) in the state after the last of these transforms, if there is one."""
 
     @property
     def transform(self) -> str | None:
-        """The transform that last had to do with the line."""
+        """The last transform that wrote, changed or moved the line."""
         return self.moved or self.touched
 
 
 def blame(conversion: Conversion) -> tuple[Origin, ...]:
-    """Follow every line of the converted script back through the states, moves included; one origin per line."""
+    """Trace every line of the converted script back through the states, including moves; one origin per line."""
     origins = [Origin(number) for number, _ in enumerate(outline(conversion.original).lines, 1)]
     for chapter in chapters(conversion):
         after: dict[int, Origin] = {}

@@ -1,4 +1,4 @@
-"""The comparison of two states of a script: which lines stayed, moved, changed, came and went."""
+"""Compare two states of a script: which lines stayed, moved, changed, were added or removed."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from transformer.diff.words import Span, changed_spans, weight
 Kind: TypeAlias = Literal["same", "edited", "removed", "added"]
 
 ANCHOR = 12
-"""Letters and digits that equal lines between two changes need to count as what stayed in its place."""
+"""The minimum number of letters and digits in equal lines between two changes for them to count as unmoved."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the old text, of the new one, or both versions of a line side by side. Indices count from 0."""
+    """A line of the old text, of the new text, or both versions of one line. Indices count from 0."""
 
     kind: Kind
-    """`same` within a move means: the same but for the indentation."""
+    """Within a move, `same` means equal except for the indentation."""
     old: int | None = None
     new: int | None = None
     old_spans: tuple[Span, ...] = ()
     """The words of the old line that changed."""
     new_spans: tuple[Span, ...] = ()
     move: Move | None = None
-    """The block of moved code that this line is part of."""
+    """The block of moved code that contains this line."""
 
 
 @dataclass(frozen=True)
 class Departure:
-    """Stands where a block of moved code was; its lines are shown where it went."""
+    """Marks the old place of a block of moved code; its lines are shown in the new place."""
 
     move: Move
 
@@ -55,7 +55,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class Diff:
-    """The comparison of two texts, in the order of the new one; what is gone stands where it was."""
+    """The comparison of two texts, in the order of the new one, with removed lines in their old places."""
 
     old: Outline
     new: Outline
@@ -63,7 +63,7 @@ class Diff:
 
     @cached_property
     def stats(self) -> Stats:
-        """How many lines came, went and moved."""
+        """The number of lines added, removed and moved."""
         rows = list(self.rows)
         return Stats(
             added=sum(row.kind != "same" and row.new is not None for row in rows),
@@ -73,7 +73,7 @@ class Diff:
 
     @property
     def rows(self) -> Iterator[Row]:
-        """The entries that show a line."""
+        """The entries that are lines."""
         return (entry for entry in self.entries if isinstance(entry, Row))
 
     @cached_property
@@ -83,13 +83,13 @@ class Diff:
 
     @cached_property
     def departed(self) -> frozenset[Move]:
-        """The moves that left their place; the others only changed their indentation."""
+        """The moves to another place; the others only changed the indentation."""
         return frozenset(entry.move for entry in self.entries if isinstance(entry, Departure))
 
 
 @lru_cache(maxsize=64)
 def compare(before: str, after: str) -> Diff:
-    """Compare two states of a script. Line ends and white space at line ends are not compared."""
+    """Compare two states of a script, ignoring line ends and trailing whitespace."""
     old, new = outline(before), outline(after)
     gaps = _gaps(old, new)
     removed = {i for gap in gaps for i in gap[0]}
@@ -107,8 +107,8 @@ def compare(before: str, after: str) -> Diff:
 def _gaps(old: Outline, new: Outline) -> list[tuple[range, range]]:
     """The places where the texts differ, as ranges of old and new lines.
 
-    Lines of different functions are never taken for the same line, so code that is extracted into a function
-    has moved even where its indentation stays.
+    Lines of different functions are never matched, so code that is extracted into a function has moved even if its
+    indentation stays the same.
     """
     a = list(zip(old.scopes, (line.rstrip() for line in old.lines), strict=True))
     b = list(zip(new.scopes, (line.rstrip() for line in new.lines), strict=True))
@@ -118,7 +118,7 @@ def _gaps(old: Outline, new: Outline) -> list[tuple[range, range]]:
     end = 0
     while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
         end += 1
-    # Blank lines and lone brackets are matched only beside other equal lines.
+    # Blank lines and lone brackets are matched only next to other equal lines.
     matcher = SequenceMatcher(
         lambda key: not weight(key[1]), a[start : len(a) - end], b[start : len(b) - end], autojunk=False
     )
@@ -135,7 +135,7 @@ def _gaps(old: Outline, new: Outline) -> list[tuple[range, range]]:
 
 
 def _gap_entries(old: Outline, old_gap: range, new: Outline, new_gap: range, moves: Sequence[Move]) -> Iterator[Entry]:
-    """What to show of a place where the texts differ."""
+    """What to show for a place where the texts differ."""
     inside: list[Move] = []
     for move in moves:
         if _within(move.old, old_gap) and _within(move.new, new_gap) and _follows(move, inside):
@@ -146,7 +146,7 @@ def _gap_entries(old: Outline, old_gap: range, new: Outline, new_gap: range, mov
     for move in inside:
         yield from _between(old, range(i, move.old.start), new, range(j, move.new.start), leaving, arriving)
         rows = _block(old, new, move)
-        # What did not even change its indentation has not moved: it only stood in the shadow of a weak anchor.
+        # A block with the same indentation has not moved: it was only next to a weak match.
         yield from rows if move.dedent else (replace(row, move=None) for row in rows)
         i, j = move.old.stop, move.new.stop
     yield from _between(old, range(i, old_gap.stop), new, range(j, new_gap.stop), leaving, arriving)
@@ -157,7 +157,7 @@ def _within(inner: range, outer: range) -> bool:
 
 
 def _follows(move: Move, inside: Sequence[Move]) -> bool:
-    """Whether `move` stands after the others in the old text, as it does in the new one."""
+    """Whether `move` comes after the others in the old text, as it does in the new one."""
     return not inside or inside[-1].old.stop <= move.old.start
 
 
@@ -169,7 +169,7 @@ def _between(
     leaving: Sequence[Move],
     arriving: Sequence[Move],
 ) -> Iterator[Entry]:
-    """Pair what is no moved code; put departures and arrivals in their places among it."""
+    """Pair the code that has not moved, with departures and arrivals in their places."""
     departures = sorted((m for m in leaving if _within(m.old, old_part)), key=lambda m: m.old.start)
     arrivals = [m for m in arriving if _within(m.new, new_part)]
     gone = {i for m in departures for i in m.old}
@@ -177,7 +177,7 @@ def _between(
     kept = [i for i in old_part if i not in gone], [j for j in new_part if j not in come]
     pieces = list(align_units(old, kept[0], new, kept[1]))
     for k, (old_lines, new_lines) in enumerate(pieces):
-        # As in any diff, what is gone comes before what is new.
+        # As in any diff, removed lines come before added ones.
         next_old = next((before[0] for before, _ in pieces[k:] if before), old_part.stop)
         while departures and departures[0].old.start < next_old:
             yield Departure(departures.pop(0))
@@ -205,7 +205,7 @@ def _piece(
         yield from (Row("removed", old=i, move=move) for i in old_lines)
         yield from (Row("added", new=j, move=move) for j in new_lines)
         return
-    # Spans are columns of the lines as they stand, so the words are looked for there.
+    # Spans are columns of the unmodified lines, so the words are searched there.
     old_spans, new_spans = changed_spans([old.lines[i] for i in old_lines], after)
     if len(before) == len(after):
         pairs = [(k, k) for k in range(len(before))]

@@ -1,4 +1,4 @@
-"""What was edited in a converted script since: against its source, converted once more."""
+"""Find the edits in a converted script by converting its source again."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from transformer.syntax import header, text
 
 
 class NotKnown(Exception):
-    """The text as it was converted cannot be had; the message says why, and what to do."""
+    """The converted text cannot be reconstructed; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Edited:
-    """A converted script as it was written and as it is, both with the header and with the line ends of the latter."""
+    """A converted script as written and as it is now, both with the header and the present line ends."""
 
     written: str
     found: text.Text
 
     @property
     def unedited(self) -> bool:
-        """Whether the file is as it was written."""
+        """Whether the file is unchanged since it was written."""
         return self.written == self.found.content
 
 
 def read_edited(file: Path, script: str | None, **selection: Any) -> Edited | Conversion:
-    """Read a converted script, and convert its source again to know what was written.
+    """Read a converted script, and convert its source again to reconstruct what was written.
 
     Args:
         file: the converted script.
-        script: its source as the user names it; None for the file of the name in the header, beside `file`.
+        script: its source as the user names it; None for the file named in the header, next to `file`.
         selection: arguments of `convert`, as given for the conversion.
 
     Returns:
-        what was written and what is there now, or the conversion of a source that is refused.
+        the text as written and as it is now, or the refused conversion of the source.
 
     Raises:
-        NotKnown: the file carries no header, its source is not to be had, or gives another text.
+        NotKnown: the file has no header, or its source is missing or gives another text.
         OSError: a file cannot be read.
         SelectionError: the selection is impossible.
     """
@@ -50,7 +50,7 @@ def read_edited(file: Path, script: str | None, **selection: Any) -> Edited | Co
         raise NotKnown(f"{file}: {error}") from None
     head = header.find(found.content)
     if head is None:
-        raise NotKnown(f"{file} does not begin with the line of what lean-convert writes")
+        raise NotKnown(f"{file} does not begin with the header that lean-convert writes")
     if header.is_unedited(found.content):
         return Edited(found.content, found)
     source = _source_beside(file, head) if script is None else script
@@ -63,8 +63,8 @@ def read_edited(file: Path, script: str | None, **selection: Any) -> Edited | Co
         running = header.running()
         other = "" if head.version == running else f", by version {head.version}, this is {running}"
         raise NotKnown(
-            f"{source} is not converted to what {file} was{other}: it was changed since, or other transforms were "
-            "chosen. Give it as it was then (`-` reads standard input), with the same options"
+            f"{source} does not convert to the original text of {file}{other}: it has changed since, or other "
+            "transforms were chosen. Give the source of that time (`-` reads standard input), with the same options"
         )
     return Edited(text.with_line_ends_of(found.content, written), found)
 
@@ -79,5 +79,5 @@ def _source_beside(file: Path, head: header.Header) -> str:
         raise NotKnown(f"{file} was converted from standard input: give its source as SCRIPT")
     source = file.parent / head.source_name
     if not source.is_file() or source.samefile(file):
-        raise NotKnown(f"{file} was converted from {head.source}, which is not beside it: give its source as SCRIPT")
+        raise NotKnown(f"{file} was converted from {head.source}, which is not next to it: give its source as SCRIPT")
     return str(source)

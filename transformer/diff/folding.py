@@ -1,4 +1,4 @@
-"""Leaving out lines that did not change, but for a few around each change."""
+"""Leave out unchanged lines, except a few around each change."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TypeAlias
 from transformer.diff.compare import Entry, Row
 
 MIN_FOLD = 2
-"""Fewer lines than this are shown: the note that they are hidden would take as much room."""
+"""Fewer lines than this are not hidden, because the note about them would take as much room."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Consecutive lines, left out because nothing in them changed; all of one block of moved code, or of none."""
+    """Consecutive unchanged lines that are left out; all in the same block of moved code, or in none."""
 
     rows: tuple[Row, ...]
 
@@ -27,8 +27,8 @@ def fold(entries: Sequence[Entry], context: int, *, within_moves: bool = True) -
 
     Args:
         entries: a comparison's entries.
-        context: how many unchanged lines around a change stay.
-        within_moves: leave out lines of moved code as well.
+        context: the number of unchanged lines to keep around a change.
+        within_moves: also leave out lines of moved code.
     """
     loud = [k for k, entry in enumerate(entries) if not _quiet(entry) or (k and _move(entries[k - 1]) != _move(entry))]
     near = {k + d for k in loud for d in range(-context, context + 1)}

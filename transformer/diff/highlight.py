@@ -15,7 +15,7 @@ from transformer.diff.outline import Outline
 from transformer.diff.words import Span
 
 Colour: TypeAlias = tuple[int, int, str]
-"""Start and end column within a line, and the class of what stands there."""
+"""Start and end column within a line, and the CSS class of the text there."""
 
 CLASSES = (
     (Token.Comment, "c"),
@@ -51,7 +51,7 @@ def html_line(outline: Outline, line: int, spans: Sequence[Span] = (), mark: str
 
 @lru_cache(maxsize=16384)
 def _html(unit: tuple[str, ...], line: int, spans: tuple[Span, ...], mark: str) -> Markup:
-    """A line of a statement. Lines recur in every state of a script, so they are kept."""
+    """A line of a statement; cached, because lines recur in every state of a script."""
     text, colours = unit[line], _colours(unit)[line]
     parts: list[str] = []
     at = 0
@@ -77,7 +77,7 @@ def _coloured(text: str, start: int, end: int, colours: Sequence[Colour]) -> str
 
 @lru_cache(maxsize=16384)
 def _colours(unit: tuple[str, ...]) -> tuple[tuple[Colour, ...], ...]:
-    """The colours of each line of a statement; statements recur in every state, so they are lexed once."""
+    """The colours of each line of a statement; cached, because statements recur in every state."""
     colours: list[list[Colour]] = [[] for _ in unit]
     row = column = 0
     for kind, value in _LEXER.get_tokens("\n".join(unit)):

@@ -1,4 +1,4 @@
-"""Code that moved: runs of removed lines that appear elsewhere with nothing changed but their indentation."""
+"""Find moved code: runs of removed lines that appear elsewhere, changed only in their indentation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from transformer.diff.outline import Outline
 from transformer.diff.words import similarity, weight
 
 MIN_WEIGHT = 20
-"""Letters and digits that a run needs to count as moved, as for `git diff --color-moved`: `else:` proves nothing."""
+"""The minimum number of letters and digits in moved code, as in `git diff --color-moved`: `else:` proves nothing."""
 
 MAX_GAP = 6
-"""Lines removed from or added to moved code, up to which what is before and after them is one block."""
+"""The maximum number of removed or added lines inside a block of moved code."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A block of code that left one place and appears at another, possibly with edited lines in it.
+    """A block of code that moved from one place to another, possibly with edited lines in it.
 
     Line ranges count from 0, end excluded.
     """
@@ -31,7 +31,7 @@ class Move:
 
     @property
     def indentation(self) -> str:
-        """What happened to the indentation, in words; empty where nothing did."""
+        """The change of indentation in words; empty if there is none."""
         if not self.dedent:
             return ""
         return f"{'dedented' if self.dedent > 0 else 'indented'} by {abs(self.dedent)}"
@@ -45,7 +45,7 @@ class Move:
 
 
 def find_moves(old: Outline, new: Outline, removed: Set[int], added: Set[int]) -> list[Move]:
-    """Find the blocks of code that moved, in the order in which they stand in the new text.
+    """Find the blocks of code that moved, in the order of the new text.
 
     Args:
         old: the text before.
@@ -54,7 +54,7 @@ def find_moves(old: Outline, new: Outline, removed: Set[int], added: Set[int]) -
         added: lines of `new` that were not in `old` at their place.
 
     Returns:
-        blocks apart from each other, all of whose lines are in `removed` and `added`.
+        disjoint blocks, all of whose lines are in `removed` and `added`.
     """
     free_old, free_new = set(removed), set(added)
     runs = []
@@ -77,7 +77,7 @@ def find_moves(old: Outline, new: Outline, removed: Set[int], added: Set[int]) -
 
 
 def _runs(old: Outline, new: Outline, removed: Set[int], added: Set[int]) -> Iterator[Move]:
-    """All longest runs of consecutive lines that are equal but for one indentation; they may overlap."""
+    """All maximal runs of consecutive lines that are equal except for a common indentation; they may overlap."""
     places = defaultdict(list)
     for j in sorted(added):
         places[new.lines[j].strip()].append(j)
@@ -115,7 +115,7 @@ def _weight(old: Outline, run: Move) -> int:
 
 
 def _continues(block: Move, run: Move, free_old: set[int], free_new: set[int]) -> bool:
-    """Whether `run` is the next part of the code that `block` is, after a few changed lines."""
+    """Whether `run` continues the code of `block` after a few changed lines."""
     old_gap = range(block.old.stop, run.old.start)
     new_gap = range(block.new.stop, run.new.start)
     return (
@@ -129,7 +129,7 @@ def _continues(block: Move, run: Move, free_old: set[int], free_new: set[int]) -
 
 
 def _widened(block: Move, old: Outline, new: Outline, free_old: set[int], free_new: set[int]) -> Move:
-    """Take edited or newly wrapped statements at either end into the block, while both texts have a similar one."""
+    """Extend the block at both ends by edited or rewrapped statements, as long as both texts have similar ones."""
     for forward in (False, True):
         while True:
             before = _next_unit(old, block.old, forward)
@@ -145,13 +145,13 @@ def _widened(block: Move, old: Outline, new: Outline, free_old: set[int], free_n
 
 
 def _next_unit(outline: Outline, lines: range, forward: bool) -> range:
-    """The statement that follows some lines, or that comes before them; nothing at either end of the text."""
+    """The statement after (or before) some lines; empty at either end of the text."""
     line = lines.stop if forward else lines.start - 1
     return outline.unit_range(line) if 0 <= line < len(outline.lines) else range(0)
 
 
 def _is_version(old: Outline, before: range, new: Outline, after: range, dedent: int) -> bool:
-    """Whether one statement was made from the other without moving it within the block."""
+    """Whether one statement is a version of the other in the same place of the block."""
     first, second = old.lines[before.start], new.lines[after.start]
     return (
         bool(first.strip())

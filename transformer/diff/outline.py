@@ -1,4 +1,4 @@
-"""A script's text as its structure sees it: lines, the function each lies in, and the logical line each is part of."""
+"""The structure of a script's text: its lines, with the function and the logical line that each belongs to."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Outline:
     lines: tuple[str, ...]
     """The lines without their ends."""
     scopes: tuple[str, ...]
-    """For each line the dotted name of the function or class that it lies in (its header included), "" outside."""
+    """For each line the dotted name of the function or class around it (including its header), "" outside."""
     units: tuple[int, ...]
-    """For each line the first line of its unit: a simple statement, the header of a compound one, or just itself."""
+    """For each line the first line of its unit: a simple statement, a compound statement's header, or itself."""
 
     def unit_range(self, line: int) -> range:
         """The lines of the unit that `line` belongs to."""
@@ -31,7 +31,7 @@ class Outline:
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Cut `text` into lines with their ends. Only "\n" ends a line, as for git; a form feed, say, does not."""
+    r"""Split `text` into lines with their ends. As for git, only "\n" ends a line; a form feed does not."""
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])
@@ -46,7 +46,7 @@ def name_lines(lines: range) -> str:
 def outline(source: str) -> Outline:
     """Outline one state of a script.
 
-    A text that does not parse, or whose lines Python counts otherwise than git, has lines but no structure.
+    A text that does not parse, or whose lines Python counts differently from git, has lines but no structure.
     """
     lines = [line.removesuffix("\n").removesuffix("\r") for line in split_lines(source)]
     scopes = [""] * len(lines)
@@ -68,7 +68,7 @@ def outline(source: str) -> Outline:
 
 
 def _nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Every statement, outer ones before inner ones, with the name of the function or class that it opens or is in."""
+    """Every statement, outer before inner, with the name of the function or class that it defines or is in."""
     waiting: list[tuple[ast.AST, str]] = [(tree, "")]
     while waiting:
         node, scope = waiting.pop()

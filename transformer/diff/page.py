@@ -1,4 +1,4 @@
-"""The page: one HTML file that tells a conversion step by step, for a browser without a network."""
+"""The HTML page: a single file that shows a conversion step by step, without network access."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTEXT = 4
 """Unchanged lines shown around each change."""
 
 PACKAGES = ("lean-convert", "torch", "tensordict", "numpy", "gymnasium", "gym", "envpool")
-"""What the versions are shown of, where it is installed."""
+"""The packages whose versions are shown, if they are installed."""
 
 _INLINE_CODE = re.compile(r"`([^`]+)`")
 
@@ -44,7 +44,7 @@ class Side:
 
 @dataclass(frozen=True)
 class RowView:
-    """A table row; a side is None where the line is only in the other state."""
+    """A table row; a side is None if the line is only in the other state."""
 
     css: str
     old: Side | None
@@ -53,7 +53,7 @@ class RowView:
 
 @dataclass(frozen=True)
 class MoveView:
-    """A block of moved code, with the fragments of both its places."""
+    """A block of moved code, with the page fragments of both places."""
 
     here: str
     there: str
@@ -67,19 +67,19 @@ class MoveView:
 
 @dataclass(frozen=True)
 class Segment:
-    """Consecutive rows: a hunk's, a block of moved code, lines left out, or the place that moved code left."""
+    """Consecutive rows: a hunk, a block of moved code, folded lines, or the old place of moved code."""
 
     kind: Literal["rows", "move", "fold", "departure"]
     rows: tuple[RowView, ...] = ()
     move: MoveView | None = None
     lines: str = ""
-    """For a fold, the numbers of its lines in the line table, as ranges: `0-17,25-30`."""
+    """For a fold, the indices of its lines in the line table, as ranges: `0-17,25-30`."""
     old: int = 0
     new: int = 0
     count: int = 0
     """For a fold, its first line numbers and its length."""
     scope: str = ""
-    """For a fold, the function in which the code goes on."""
+    """For a fold, the function in which the code continues."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,16 @@ class StepView:
 
     step: Step
     number: int | None
-    """Its place among the applied transforms, from 1; None for one that was not applied."""
+    """Its number among the applied transforms, from 1; None if it was not applied."""
     stats: Stats | None
-    """None for a transform that was not applied."""
+    """None if the transform was not applied."""
     reason: str
     left_out: str
-    """Why it was not applied, in two words; empty where it was."""
+    """Why it was not applied, in two words; empty if it was."""
     places: tuple[Excerpt, ...]
-    """The lines of the original that the reason names."""
+    """The lines of the original that the reason mentions."""
     costs: str
-    """What it costs that the script was left as it was; empty where it was not."""
+    """The cost of leaving the script as it was; empty if the transform was applied."""
     notes: tuple[str, ...]
     lines_before: int
     lines_after: int
@@ -105,12 +105,12 @@ class StepView:
 
     @property
     def is_left(self) -> bool:
-        """Whether the transform might have been applied, and the script was left as it was."""
+        """Whether the transform might have been applied, but left the script as it was."""
         return isinstance(self.step.outcome, Skipped) and self.step.outcome.left_as_it_was
 
     @property
     def id(self) -> str:
-        """The fragment at which the page opens here."""
+        """The page fragment of this step."""
         return f"step-{self.step.transform.name}"
 
 
@@ -122,19 +122,19 @@ class WholeLine:
     code: Markup
     origin: Origin
     first: bool
-    """Whether the line above it has another transform."""
+    """Whether its transform differs from that of the line above."""
     history: str
     """The origin as a sentence."""
 
 
 @dataclass
 class _LineTable:
-    """The lines that folds hide, each once, however many steps hide it."""
+    """The lines that folds hide, each stored once even if several steps hide it."""
 
     numbers: dict[Markup, int] = field(default_factory=dict)
 
     def ranges(self, lines: Sequence[Markup]) -> str:
-        """Numbers of the lines, which are added where they are new, as ranges."""
+        """Add the lines that are new, and return the indices of all as ranges."""
         ranges: list[list[int]] = []
         for line in lines:
             number = self.numbers.setdefault(line, len(self.numbers))
@@ -146,7 +146,7 @@ class _LineTable:
 
 
 def render_page(conversion: Conversion, script: str, verified: Verified | None = None) -> str:
-    """Render the page of a conversion that went through.
+    """Render the page of a successful conversion.
 
     Args:
         conversion: the conversion.
@@ -154,7 +154,7 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
         verified: what a verification of this conversion found.
 
     Returns:
-        the text of an HTML file that refers to no other file.
+        the text of a self-contained HTML file.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("transformer.templates", "page"),
@@ -192,7 +192,7 @@ def render_page(conversion: Conversion, script: str, verified: Verified | None =
 
 
 def versions() -> dict[str, str]:
-    """What the page was made with: Python, the system, and the packages that matter to the script."""
+    """The versions of Python, the system, and the packages that matter to the script."""
     found = {"Python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     for package in PACKAGES:
         try:
@@ -233,7 +233,7 @@ def _left_out(step: Step) -> str:
 
 
 def _is_unasked(step: Step) -> bool:
-    """Whether a transform was not to be applied: one that an option asks for, or that is left out by name."""
+    """Whether a transform was not requested: its option was not given, or it was left out by name."""
     return isinstance(step.outcome, Skipped) and not step.outcome.chosen
 
 
@@ -285,7 +285,7 @@ def _fold(diff: Diff, hidden: Fold, table: _LineTable) -> Segment:
 
 
 def _row(diff: Diff, row: Row) -> RowView:
-    # A line whose words all changed needs no marks: it is coloured as a whole.
+    # A line in which all words changed needs no marks: it is coloured as a whole.
     old = None if row.old is None else Side(row.old + 1, html_line(diff.old, row.old, row.old_spans, "del"))
     new = None if row.new is None else Side(row.new + 1, html_line(diff.new, row.new, row.new_spans, "ins"))
     return RowView("same" if row.kind == "same" else "changed", old, new)
@@ -311,5 +311,5 @@ def _history(origin: Origin) -> str:
 
 
 def _prose(text: str) -> Markup:
-    """Text in which `backticks` mean code."""
+    """Render `backticks` in a text as code."""
     return Markup(_INLINE_CODE.sub(r"<code>\1</code>", str(escape(text))))

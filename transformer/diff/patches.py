@@ -1,4 +1,4 @@
-"""Patches that `git apply`, `patch` and `git am` take; they work on bytes, so that the result is exact."""
+"""Patches for `git apply`, `patch` and `git am`; they work on bytes, so that the result is exact."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Patch:
 
 
 def unified(before: bytes, after: bytes, name: str) -> bytes:
-    """The unified diff of two versions of a file; nothing where they are equal.
+    """The unified diff of two versions of a file; empty if they are equal.
 
     Args:
         before: the old content.
         after: the new content.
-        name: the file's path from where the patch will be applied, with slashes.
+        name: the file's path relative to where the patch will be applied, with slashes.
     """
     lines = difflib.diff_bytes(
         difflib.unified_diff,
@@ -47,12 +47,12 @@ def unified(before: bytes, after: bytes, name: str) -> bytes:
 
 
 def series(conversion: Conversion, name: str, encode: Callable[[str], bytes]) -> list[Patch]:
-    """One patch per applied transform, which `git am` applies in order.
+    """One patch per applied transform, for `git am` to apply in order.
 
     Args:
-        conversion: a conversion that went through.
+        conversion: a successful conversion.
         name: the script's path from the top of its repository, with slashes.
-        encode: gives a state's bytes, as the script's file has them.
+        encode: encodes a state's text like the script's file.
     """
     told = chapters(conversion)
     return [
@@ -82,11 +82,11 @@ def _mail(chapter: Chapter, total: int, patch: bytes) -> bytes:
     body = f"{message}\n---\n\n".encode() + patch
     transfer = "8bit"
     if b"\r" in body:
-        # Mail programs, git's included, take away a carriage return that is not encoded.
+        # Mail programs, including git's, remove carriage returns that are not encoded.
         transfer = "quoted-printable"
         body = b"".join(binascii.b2a_qp(line, istext=False) + b"\n" for line in body.removesuffix(b"\n").split(b"\n"))
     headers = (
-        # The line that git itself puts before each mail, so that it is recognised as one.
+        # The line by which git marks and recognises the start of a mail.
         f"From {'0' * 40} Mon Sep 17 00:00:00 2001",
         f"From: {AUTHOR}",
         f"Subject: [PATCH {chapter.number:0{len(str(total))}}/{total}] {transform.name}: {transform.summary}",
@@ -98,13 +98,13 @@ def _mail(chapter: Chapter, total: int, patch: bytes) -> bytes:
 
 
 def _label(path: str) -> str:
-    """A path in a `---` or `+++` line; a tab ends one that holds a space."""
+    """A path in a `---` or `+++` line; a path with a space is ended by a tab."""
     quoted = _quoted(path)
     return f"{quoted}\t" if " " in quoted and quoted == path else quoted
 
 
 def _quoted(path: str) -> str:
-    """A path as git writes it: in double quotes where it holds a character that would break the line."""
+    """A path as git writes it: in double quotes if it contains a character that would break the line."""
     if not any(c in _ESCAPES for c in path):
         return path
     return '"' + "".join(f"\\{_ESCAPES[c]}" if c in _ESCAPES else c for c in path) + '"'

@@ -1,4 +1,4 @@
-"""A conversion as a story: its applied transforms in order, each with the comparison of the states around it."""
+"""The applied transforms of a conversion in order, each with the comparison of the states before and after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Chapter:
     """One applied transform."""
 
     number: int
-    """Its place among the applied ones, from 1."""
+    """Its number among the applied ones, from 1."""
     step: Step
     diff: Diff
 
@@ -25,12 +25,12 @@ class Chapter:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the transform says about this application."""
+        """The transform's notes on this application."""
         return self.step.outcome.notes if isinstance(self.step.outcome, Applied) else ()
 
 
 def chapters(conversion: Conversion, names: Collection[str] | None = None) -> list[Chapter]:
-    """The applied transforms in order; only those in `names` where it is given, with their numbers among all."""
+    """The applied transforms in order, or only those in `names`, with their numbers among all."""
     applied = [step for step in conversion.steps if step.applied]
     return [
         Chapter(number, step, compare(step.before, step.after))

@@ -1,4 +1,4 @@
-"""The terminal's views of a conversion: the story in one or two columns, statistics, and blame."""
+"""Terminal views of a conversion: all steps in one or two columns, statistics, and blame."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from transformer.diff.story import Chapter
 from transformer.diff.words import Span
 
 SIDE_BY_SIDE_WIDTH = 120
-"""Columns that a terminal needs for two columns of code."""
+"""The minimum width of a terminal for two columns of code."""
 
 Line: TypeAlias = tuple[int, str, Sequence[Span], str]
 """One side of a row: line number from 1, text, changed spans, sign."""
@@ -36,11 +36,11 @@ CHANGED_WORD = "bold reverse"
 def print_story(
     console: Console, conversion: Conversion, told: Sequence[Chapter], *, context: int, side_by_side: bool
 ) -> None:
-    """Print chapters: name, reason, needs and hunks of each; then, where all are told, what was left out and why.
+    """Print chapters: name, reason, needs and hunks of each; if all are printed, also what was left out and why.
 
     Args:
         console: where to print.
-        conversion: what the chapters are from.
+        conversion: the conversion of the chapters.
         told: the chapters to print.
         context: unchanged lines shown around each change.
         side_by_side: old code left and new code right, if `console` is at least SIDE_BY_SIDE_WIDTH wide.
@@ -64,7 +64,7 @@ def print_story(
 
 
 def print_diff(console: Console, diff: Diff, *, context: int, side_by_side: bool) -> None:
-    """Print the comparison of two states; arguments as in :func:`print_story`."""
+    """Print the comparison of two states; for the arguments, see :func:`print_story`."""
     two_columns = side_by_side and console.width >= SIDE_BY_SIDE_WIDTH
     move: Move | None = None
     for is_row, group in groupby(fold(diff.entries, context), key=lambda e: isinstance(e, Row)):
@@ -85,7 +85,7 @@ def print_diff(console: Console, diff: Diff, *, context: int, side_by_side: bool
 
 
 def print_stats(console: Console, told: Sequence[Chapter], total: Stats) -> None:
-    """Print how many lines each transform added, removed and moved, and the whole conversion."""
+    """Print the number of lines that each transform, and the whole conversion, added, removed and moved."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("transform", no_wrap=True)
     for heading in ("added", "removed", "moved"):
@@ -107,7 +107,7 @@ def print_stats(console: Console, told: Sequence[Chapter], total: Stats) -> None
 
 
 def print_blame(console: Console, conversion: Conversion) -> None:
-    """Print the converted script; beside each line the transform that last touched it and the line it came from."""
+    """Print the converted script, each line with the transform that last touched it and the line it came from."""
     origins = blame(conversion)
     lines = outline(conversion.source).lines
     names = max((len(_blamed(origin)) for origin in origins), default=0)
@@ -123,7 +123,7 @@ def print_blame(console: Console, conversion: Conversion) -> None:
 
 
 def _blamed(origin: Origin) -> str:
-    """The transform or transforms that a line shows."""
+    """The transform or transforms to show for a line."""
     if origin.touched and origin.moved:
         return f"{origin.touched}, moved: {origin.moved}"
     return f"moved: {origin.moved}" if origin.moved else origin.touched or ""
@@ -133,7 +133,7 @@ _LONGEST_RULE = 100
 
 
 def _heading(console: Console, title: Text) -> None:
-    """A title with a line behind it, which ends somewhere where there is no terminal, too."""
+    """Print a title followed by a rule, which has a limited width if there is no terminal."""
     console.print(Rule(title, align="left", style="dim"), width=min(console.width, _LONGEST_RULE))
 
 
@@ -156,11 +156,11 @@ def _print_heading(console: Console, chapter: Chapter, applied: int) -> None:
 
 
 _SAID = 240
-"""Letters of why a transform is safe; its first sentence is always whole."""
+"""The maximum length of the safety note; its first sentence is always shown completely."""
 
 
 def _beginning(text: str) -> tuple[str, bool]:
-    """The first sentences of a text, and whether there are more."""
+    """The first sentences of a text, and whether any are left out."""
     sentences = re.split(r"(?<=[.:]) (?=[A-Z])", text)
     said = sentences[0]
     for sentence in sentences[1:]:
@@ -175,7 +175,7 @@ def _print_note(console: Console, note: str, style: str) -> None:
 
 
 def _print_fold(console: Console, diff: Diff, entry: Fold) -> None:
-    """Say how many lines are left out; between hunks also in which function the next one lies."""
+    """Print the number of lines left out and, between hunks, the function of the next one."""
     last = entry.rows[-1]
     assert last.new is not None
     how = "moved unchanged" if last.move else "unchanged"
@@ -185,7 +185,7 @@ def _print_fold(console: Console, diff: Diff, entry: Fold) -> None:
 
 
 def _departure(move: Move) -> str:
-    """Stands where a block of moved code was."""
+    """The note in the old place of a block of moved code."""
     return ", ".join(filter(None, (f"{name_lines(move.old)} moved to {name_lines(move.new)}", move.indentation)))
 
 
@@ -199,7 +199,7 @@ def _arrival(diff: Diff, move: Move) -> str:
 
 
 def _one_column(diff: Diff, rows: Sequence[Row]) -> Iterator[Text]:
-    """Rows as in a unified diff: of neighbouring changes first what was, then what is."""
+    """Rows as in a unified diff: in adjacent changes, old lines come before new ones."""
     digits = len(str(max(len(diff.old.lines), len(diff.new.lines))))
     for same, group in groupby(rows, key=lambda row: row.kind == "same"):
         part = list(group)
@@ -218,7 +218,7 @@ def _one_column(diff: Diff, rows: Sequence[Row]) -> Iterator[Text]:
 
 
 def _two_columns(diff: Diff, rows: Sequence[Row], width: int) -> Iterator[Text]:
-    """Rows with the old line left and the new line right; long lines go on below."""
+    """Rows with the old line left and the new line right; long lines are wrapped."""
     digits = len(str(max(len(diff.old.lines), len(diff.new.lines))))
     room = (width - 3) // 2 - digits - 3
     for row in rows:
@@ -261,7 +261,7 @@ def _new(diff: Diff, row: Row) -> Line | None:
 
 
 def _code(sign: str, line: str, spans: Sequence[Span]) -> Text:
-    """A line behind its sign, with the changed words marked."""
+    """A line after its sign, with the changed words marked."""
     text = Text(f"{sign} {line}", STYLES[sign])
     for start, end in spans:
         text.stylize(CHANGED_WORD, start + 2, end + 2)

@@ -1,4 +1,4 @@
-"""What `lean-convert verify --format json` found, read back for the page."""
+"""Reads the output of `lean-convert verify --format json` for the page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from transformer.syntax import header
 
 
 class NotAVerification(ValueError):
-    """A file is not what `lean-convert verify --format json` writes."""
+    """A file is not the output of `lean-convert verify --format json`."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One compared quantity of a check; figures as text."""
+    """One compared quantity of a check; numbers as text."""
 
     what: str
     values: int
@@ -47,13 +47,13 @@ class Verified:
     checks: tuple[Check, ...]
     notes: tuple[str, ...]
     scripts: Mapping[str, Mapping[str, str]]
-    """Name and digest of `original` and `converted`; empty where an earlier version wrote none."""
+    """Name and digest of `original` and `converted`; empty if written by an earlier version."""
 
     def check_scripts(self, original: str, converted: str) -> None:
-        """See whether this is the verification of these texts.
+        """Make sure that this is the verification of these texts.
 
         Raises:
-            NotAVerification: it is of other ones, or does not say of which.
+            NotAVerification: it is of others, or does not say of which.
         """
         if not self.scripts:
             raise NotAVerification("it does not say which scripts were verified: run lean-convert verify again")
@@ -90,12 +90,12 @@ def read_verified(text: str) -> Verified:
 
 
 def _version(version: str | bool) -> str:
-    """A version as it is; whether there is something, in words."""
+    """A version, or whether something is present, in words."""
     return {True: "available", False: "not available"}[version] if isinstance(version, bool) else version
 
 
 def _seeds(data: Mapping[str, Any] | None) -> list[str]:
-    """A sentence on the trainings over several seeds, if there were any."""
+    """A sentence about training with several seeds, if that was done."""
     if data is None:
         return []
     found = "are alike" if data["alike"] else "differ"

@@ -16,7 +16,7 @@ Span: TypeAlias = tuple[int, int]
 _WORD = re.compile(r"\d[\w.]*|\w+|->|\*\*|//|[-+*/%&|^@=<>!:]=|[^\w\s]")
 
 ISLAND = 3
-"""Fewer equal signs than this between two changed words are marked with them: a lone dot or comma tells nothing."""
+"""Fewer equal characters than this between two changed words are marked along with them, such as a lone comma."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Word:
 
 @lru_cache(maxsize=16384)
 def _weights(text: str) -> Counter[str]:
-    """How many characters each distinct word of `text` accounts for."""
+    """The number of characters of each distinct word in `text`, over all occurrences."""
     weights: Counter[str] = Counter()
     for word in _WORD.findall(text):
         weights[word] += len(word)
@@ -40,12 +40,12 @@ def _weights(text: str) -> Counter[str]:
 
 
 def weight(text: str) -> int:
-    """The number of letters, digits and underscores in `text`: how much a match of it says."""
+    """The number of letters, digits and underscores in `text`, which measures the significance of a match."""
     return sum(len(word) for word in re.findall(r"\w+", text))
 
 
 def shared(old: str, new: str) -> int:
-    """The number of characters in words that both texts hold, in any order; white space does not count."""
+    """The number of characters in words common to both texts, in any order; whitespace does not count."""
     a, b = _weights(old), _weights(new)
     if len(a) > len(b):
         a, b = b, a
@@ -53,7 +53,7 @@ def shared(old: str, new: str) -> int:
 
 
 def similarity(old: str, new: str) -> float:
-    """The share of characters in common words: from 0 to 1. White space and order do not count."""
+    """The share of characters in common words, from 0 to 1; whitespace and order do not count."""
     total = _weights(old).total() + _weights(new).total()
     return 2 * shared(old, new) / total if total else 1.0
 
@@ -61,14 +61,14 @@ def similarity(old: str, new: str) -> float:
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> tuple[list[list[Span]], list[list[Span]]]:
     """Mark the words that differ between two versions of a piece of code.
 
-    White space is ignored, line breaks included, so a statement that was only wrapped anew has no marks.
+    Whitespace is ignored, including line breaks, so a statement that was only rewrapped has no marks.
 
     Args:
         old: the lines of one version.
         new: the lines of the other.
 
     Returns:
-        for each old line and for each new line the changed spans, in order, apart from each other.
+        for each old line and each new line, the disjoint changed spans in order.
     """
     a, b = _words(old), _words(new)
     matcher = SequenceMatcher(None, [w.text for w in a], [w.text for w in b], autojunk=False)

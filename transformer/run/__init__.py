@@ -1,4 +1,4 @@
-"""Running a script as its conversion, which is kept in a private cache; as if it were the original."""
+"""Run a script's conversion, which is kept in a private cache, as if it were the original."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 
 class Handover(BaseException):
-    """Ends a command, and leaves the process to a script.
+    """Ends a command and hands the process over to a script.
 
-    The script is started where click is no longer around it, which would take its Ctrl-C and end of input for its own.
+    The script is started outside click, which would otherwise handle the script's Ctrl-C and end of input itself.
     """
 
     def __init__(self, start: Callable[[], None]) -> None:

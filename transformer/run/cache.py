@@ -1,7 +1,7 @@
-"""Where conversions are kept: a folder that is the user's alone, one entry for each script, version and set of options.
+"""The cache of conversions: a private folder with one entry for each script, version and set of options.
 
-What is executed out of it must not be another user's work, so nothing is read before every folder on the way was seen
-to be written by nobody else.
+Files in it are executed, so they must not be another user's work: nothing is read before every folder on the path was
+checked to be writable by nobody else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 from transformer.run.harness.program import SUMS, Damaged, Facts, Program, checked, facts_file, files_of
 
 KEPT_DAYS = 90
-"""An entry that was not used for so long is removed."""
+"""An entry that was not used for this long is removed."""
 KEPT_BYTES = 100_000_000
-"""Where entries take more than this, those go that were not used for the longest."""
+"""If all entries together exceed this size, the least recently used are removed."""
 _NEW = "new-"
-"""How folders begin that are being written, or put aside."""
+"""The prefix of folders that are being written, or were put aside."""
 _KEY = re.compile("[0-9a-f]{32}")
 _OURS = re.compile(rf"{_KEY.pattern}(\.jsonl)?|{_NEW}.*")
 _PACKAGE = Path(__file__).parent.parent
@@ -36,22 +36,22 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotPrivate(Exception):
-    """Another user owns a part of the cache, or could have written it. The message says which, and what to do."""
+    """Another user owns a part of the cache, or could have written to it. The message says which, and what to do."""
 
 
 def default_folder() -> Path:
-    """The place of the user's cache, by the XDG specification, which has relative paths ignored."""
+    """The user's cache folder by the XDG specification, which says that relative paths are ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "lean-convert"  # noqa: PTH117
 
 
 def key_of(source: bytes, name: str, options: Mapping[str, Any]) -> str:
-    """The name of an entry: a digest of the script's content and name, of the options, and of what converts.
+    """The name of an entry: a digest of the script's content and name, the options, and the converter.
 
-    The converter is told by its files' sizes and times, which a new version changes as an edit in a checkout does.
+    The converter is identified by the sizes and times of its files, which change with a new version or an edit.
     """
     parts = [hashlib.sha256(source).hexdigest(), name, options, sys.version, sorted(_files(_PACKAGE))]
-    beside = _PACKAGE.parent / "templates"  # where a checkout has them
+    beside = _PACKAGE.parent / "templates"  # their place in a checkout
     if not (_PACKAGE / "templates").is_dir():
         parts.append(sorted(_files(beside)))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
@@ -73,15 +73,15 @@ class Cache:
 
     folder: Path
     temporary: bool = False
-    """Whether it is for one run, where the user's own cannot be used."""
+    """Whether it is for a single run, because the user's own cannot be used."""
 
     def find(self, key: str, name: str) -> Program | None:
-        """The conversion of the script `name` under a key; None where there is none.
+        """The conversion of the script `name` under a key; None if there is none.
 
-        What is found is in use until this process ends: no other removes it.
+        The entry is in use until this process ends, so no other process removes it.
 
         Raises:
-            NotPrivate: it is another user's, or could be.
+            NotPrivate: it is, or could be, another user's.
             Damaged: it is not what was written, or cannot be read.
         """
         lock = _lock(self.folder / key)
@@ -93,7 +93,7 @@ class Cache:
         if program is None:
             _release(lock)
         else:
-            with suppress(OSError):  # a cache that can only be read is one
+            with suppress(OSError):  # a read-only cache can be used
                 os.utime(program.text.parent)
         return program
 
@@ -110,12 +110,12 @@ class Cache:
             raise Damaged(f"{error.filename or text.parent} cannot be read: {error.strerror or error}") from error
 
     def put(self, key: str, name: str, source: bytes, facts: Facts) -> None:
-        """Keep a conversion, all of it or nothing; where another process was earlier, that one's.
+        """Store a conversion atomically; if another process was faster, keep that one's.
 
         Raises:
             OSError: it cannot be written.
         """
-        import shutil  # these are not needed on a hit, which should cost little
+        import shutil  # not needed on a cache hit, which should be fast
         import tempfile
 
         scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=self.folder))
@@ -144,7 +144,7 @@ class Cache:
             return False
 
     def _remove_old(self, new: str) -> None:
-        """Remove what nobody used for long, then what was not used for the longest, until the rest may stay."""
+        """Remove entries that were not used for long, then the least recently used ones until the rest fits."""
         now, room = time.time(), KEPT_BYTES
         for entry in sorted(self._entries(), key=lambda entry: entry.used, reverse=True):
             room -= entry.size
@@ -153,7 +153,7 @@ class Cache:
                 _remove(entry.path)
 
     def _entries(self) -> Iterator[_Entry]:
-        """All that lies in the folder and is the cache's own."""
+        """All entries of the cache in the folder."""
         for path in self.folder.iterdir():
             if _OURS.fullmatch(path.name):
                 with suppress(FileNotFoundError):  # removed by another process
@@ -162,7 +162,7 @@ class Cache:
                     yield _Entry(path, status.st_mtime, sum(file.lstat().st_size for file in inside))
 
     def clean(self) -> Cleaned:
-        """Remove everything but what runs."""
+        """Remove all entries except those in use."""
         cleaned = Cleaned()
         for entry in self._entries():
             if not _remove(entry.path):
@@ -173,13 +173,13 @@ class Cache:
         return cleaned
 
     def remove(self) -> None:
-        """Remove the folder of one that is temporary."""
+        """Remove the folder, if the cache is temporary."""
         import shutil
 
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def history(self, script: Path) -> Path:
-        """The file for what earlier runs of a script measured."""
+        """The file with the measurements of a script's earlier runs."""
         return self.folder / f"{hashlib.sha256(os.fsencode(script)).hexdigest()[:32]}.jsonl"
 
 
@@ -199,15 +199,15 @@ class Cleaned:
     size: int = 0
     """Bytes."""
     in_use: int = 0
-    """So many stay, as scripts run that were started from them."""
+    """The number of entries that stay because they are in use."""
 
 
 def open_cache(folder: Path | None = None) -> Cache:
-    """The cache in `folder`, which is made where it does not exist; in :func:`default_folder` where None.
+    """The cache in `folder` (default: :func:`default_folder`), which is created if missing.
 
     Raises:
         NotPrivate: another user owns it or a folder above it, or may write there.
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     try:
         folder = folder or default_folder()
@@ -215,19 +215,19 @@ def open_cache(folder: Path | None = None) -> Cache:
         raise OSError(str(error)) from error
     for missing in reversed([p for p in (folder, *folder.parents) if not p.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
-    folder = folder.resolve()  # from here on no link is followed, which somebody might turn
+    folder = folder.resolve()  # from here on no link is followed, because somebody might change it
     for above in (folder, *folder.parents):
         _check(above, above.lstat(), sticky_is_fine=above != folder)
     if folder.stat().st_mode & 0o077:
-        raise NotPrivate(f"{folder} is open to other users: `chmod 700 {folder}`, and look at what is in it")
+        raise NotPrivate(f"{folder} is open to other users: `chmod 700 {folder}`, and check its content")
     return Cache(folder)
 
 
 def open_temporary() -> Cache:
-    """A cache for one run: a new folder where the system has room for temporary files.
+    """A cache for a single run, in a new temporary folder.
 
     Raises:
-        OSError: there is no such place.
+        OSError: none can be created.
     """
     import tempfile
 
@@ -238,24 +238,24 @@ def open_temporary() -> Cache:
 
 
 def _check(path: Path, status: os.stat_result, *, sticky_is_fine: bool = False) -> None:
-    """Make sure that nobody but the user, and root, has written there.
+    """Make sure that nobody but the user and root could have written there.
 
     Raises:
-        NotPrivate: somebody may have.
+        NotPrivate: somebody could.
     """
     me = os.getuid()
-    elsewhere = "set XDG_CACHE_HOME to a folder that is yours alone"
+    elsewhere = "set XDG_CACHE_HOME to a private folder"
     if stat.S_ISLNK(status.st_mode):
         raise NotPrivate(f"{path} is a link: remove it, or {elsewhere}")
     if status.st_uid not in (me, 0):
         raise NotPrivate(f"{path} belongs to another user (number {status.st_uid}, you are {me}): {elsewhere}")
-    # In a sticky folder, /tmp, others may add what is theirs, and not replace what is not
+    # In a sticky folder such as /tmp, others may add files, but not replace those of others
     if status.st_mode & _OTHERS_WRITE and not (sticky_is_fine and status.st_mode & stat.S_ISVTX):
         raise NotPrivate(f"other users may write to {path}: `chmod go-w {path}`, or {elsewhere}")
 
 
 def _read(file: Path) -> bytes:
-    # A pipe in its place is not waited for
+    # Do not block if it is a pipe
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         handle = os.open(file, flags)
@@ -267,12 +267,12 @@ def _read(file: Path) -> bytes:
         status = os.fstat(handle)
         _check(file, status)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no file", str(file))
+            raise OSError(errno.EINVAL, "it is not a file", str(file))
         return stream.read()
 
 
 def _lock(folder: Path) -> int | None:
-    """Keep others from removing a folder until this process ends; None on a file system without locks."""
+    """Lock a folder against removal until this process ends; returns None on a file system without locks."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -291,19 +291,19 @@ def _release(lock: int | None) -> None:
 
 
 def _put_aside(entry: Path) -> None:
-    """Make room for an entry where a damaged one is."""
+    """Move a damaged entry out of the way."""
     import shutil
     import tempfile
 
     if os.path.lexists(entry):
         aside = Path(tempfile.mkdtemp(prefix=_NEW, dir=entry.parent))
-        with suppress(FileNotFoundError):  # another process was earlier
+        with suppress(FileNotFoundError):  # another process was faster
             entry.rename(aside / "damaged")
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _remove(entry: Path) -> bool:
-    """Remove an entry; whether it is gone. One that is in use stays."""
+    """Remove an entry unless it is in use; returns whether it is gone."""
     import shutil
 
     try:
@@ -314,7 +314,7 @@ def _remove(entry: Path) -> bool:
     except OSError:
         return not os.path.lexists(entry)
     try:
-        with suppress(OSError):  # without locks nobody can tell that it is in use
+        with suppress(OSError):  # without locks nobody can know whether it is in use
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Executing a script's first imports while it is being converted: they take longer than that, and come first anyway."""
+"""Execute a script's first imports while it is being converted: they come first anyway, and take longer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Import: TypeAlias = "ast.Import | ast.ImportFrom"
 
 
 def leading_imports(source: bytes) -> Iterator[Import]:
-    """The imports with which a script begins, up to the first statement of another kind (docstrings aside)."""
+    """The imports at the start of a script, up to the first other statement (except docstrings)."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError):
@@ -24,10 +24,10 @@ def leading_imports(source: bytes) -> Iterator[Import]:
 
 
 def import_ahead(source: bytes, file: str, folder: str) -> list[str]:
-    """Execute them in their order, as far as they are of installed packages; what was executed.
+    """Execute these imports in order, as long as they are of installed packages; returns those executed.
 
-    Stops at a module that lies in the script's own `folder`: nothing of the user's is executed before it is known that
-    there is a conversion. What fails is left to the script to fail with.
+    Stops at a module in the script's own `folder`: no code of the user's is executed before it is known that there is a
+    conversion. An import that fails is left to the script, to fail there.
     """
     done = []
     for stmt in leading_imports(source):
@@ -44,10 +44,10 @@ def import_ahead(source: bytes, file: str, folder: str) -> list[str]:
 
 
 def too_early(done: list[str], converted: bytes) -> bool:
-    """Whether the conversion sets something above one of the imports that were executed."""
+    """Whether the conversion has statements above one of the executed imports."""
     return not set(done) <= {ast.unparse(stmt) for stmt in leading_imports(converted)}
 
 
 def _is_local(name: str, folder: str) -> bool:
     found = PathFinder.find_spec(name.partition(".")[0], [folder])
-    return found is not None and found.origin is not None  # a folder without __init__.py gives way to what is installed
+    return found is not None and found.origin is not None  # an installed package precedes a folder without one

@@ -1,4 +1,4 @@
-"""What suits this machine: options of the conversion, and flags of the converted script."""
+"""The options of the conversion and the flags of the converted script that suit this machine."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from transformer.conversion.settings import Settings
 
 TAKEN = {"fused-envs": "fused environments"}
-"""Transforms that wait to be asked for elsewhere, as they lengthen the script, and what `run` calls them."""
+"""Transforms that other commands apply only on request, because they lengthen the script, and their names in `run`."""
 _DEVICES = Path("/dev")
 _OFF = frozenset("false no off n f 0".split())
 
 
 def with_all_that_pays(settings: Settings) -> Settings:
-    """The settings, and what gives the same bits sooner where nobody has chosen: nobody reads what `run` executes."""
+    """The settings, with transforms added that gain speed without changing bits, unless the user has chosen."""
     wanted = settings.fuse_envs is None and settings.select is None
     return replace(settings, fuse_envs=True) if wanted else settings
 
 
 def choose(options: Mapping[str, str], args: Sequence[str], *, cuda: bool) -> list[str]:
-    """--compile, and --cudagraphs on CUDA; what the arguments name already is left to them.
+    """--compile, and on CUDA also --cudagraphs, unless the arguments already contain the flag.
 
     Args:
-        options: the flags that the script has, and how they are spelled.
+        options: the flags of the script, with their spelling.
         args: the script's arguments.
         cuda: whether there is a device for CUDA.
     """
@@ -39,10 +39,10 @@ def choose(options: Mapping[str, str], args: Sequence[str], *, cuda: bool) -> li
 
 
 def has_cuda() -> bool:
-    """Whether torch will find a CUDA device. Torch is not imported for it: that is the script's to do, in its order."""
+    """Whether torch will find a CUDA device, found without importing torch, which is left to the script."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
-    if not (any(_DEVICES.glob("nvidia[0-9]*")) or (_DEVICES / "dxg").exists()):  # the latter in Windows' Linux
+    if not (any(_DEVICES.glob("nvidia[0-9]*")) or (_DEVICES / "dxg").exists()):  # the latter in WSL
         return False
     torch = find_spec("torch")
     version = Path(torch.origin).with_name("version.py") if torch is not None and torch.origin else None
@@ -50,7 +50,7 @@ def has_cuda() -> bool:
 
 
 def _on_cpu(args: Sequence[str]) -> bool:
-    """Whether a script's arguments take it off the GPU, as such arguments are usually called."""
+    """Whether a script's arguments turn the GPU off, judged by the usual names of such arguments."""
     words = " ".join(args).lower().replace("=", " ").split()
     off = any(a == "--cuda" and b in _OFF for a, b in pairwise(words))
     return off or "--no-cuda" in words or "cpu" in words

@@ -1,4 +1,4 @@
-"""Whether compiling pays: what earlier runs of a script took to warm up, and how fast they trained."""
+"""Whether compiling pays, judged by the warm-up times and speeds of a script's earlier runs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from transformer.bench.break_even import break_even
 from transformer.run.harness.pace import Measured, Warm
 
 _NO_MATTER = ("seed", "total", "exp-name", "track", "wandb", "num-iterations", "num-updates")
-"""How options begin that do not change the pace."""
+"""The prefixes of options that do not affect the pace."""
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What the pace of a run hangs on, beside the script."""
+    """What the pace of a run depends on besides the script."""
 
     flags: tuple[str, ...]
     args: tuple[str, ...]
     machine: str
     taken: tuple[str, ...] = ()
-    """What makes the conversion faster beside its flags."""
+    """What makes the conversion faster besides its flags."""
 
     @staticmethod
     def of(flags: Sequence[str], args: Sequence[str], taken: Sequence[str], *, cuda: bool) -> Circumstances:
-        """Those of a run on this machine."""
+        """The circumstances of a run on this machine."""
         machine = f"{os.cpu_count()} processors, {'CUDA' if cuda else 'no CUDA'}"
         return Circumstances(tuple(flags), tuple(_that_matter(args)), machine, tuple(taken))
 
@@ -38,7 +38,7 @@ def _private(file: str, flags: int) -> int:
 
 
 def _that_matter(args: Sequence[str]) -> list[str]:
-    """The arguments without the options that do not change the pace, and their values."""
+    """The arguments without the options, and their values, that do not affect the pace."""
     kept, dropping = [], False
     for arg in args:
         if arg.startswith("-"):
@@ -50,15 +50,15 @@ def _that_matter(args: Sequence[str]) -> list[str]:
 
 
 class History:
-    """What was measured in earlier runs of one script; a line for each."""
+    """The measurements of earlier runs of one script, one line each."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def add(self, circumstances: Circumstances, measured: Measured) -> None:
-        """Write down a run."""
+        """Record a run."""
         line = json.dumps({"circumstances": asdict(circumstances), "measured": asdict(measured), "time": time.time()})
-        with open(self._file, "a", encoding="utf-8", opener=_private) as stream:  # in one piece: others may write, too
+        with open(self._file, "a", encoding="utf-8", opener=_private) as stream:  # a single write: others may write too
             stream.write(line + "\n")
 
     def latest(self, circumstances: Circumstances) -> Measured | None:
@@ -78,9 +78,10 @@ class History:
         return None
 
     def fastest(self, option: str, circumstances: Circumstances) -> str | None:
-        """The value of an option, here the number of worker processes, with which earlier runs were the fastest.
+        """The value of an option, here the number of worker processes, with which earlier runs were fastest.
 
-        None where they did not try two values of it, or the fastest is its default: they differ in nothing else.
+        None if fewer than two values were tried, or the fastest is the default. Only runs that differ in nothing else
+        are compared.
         """
         try:
             lines = self._file.read_text(encoding="utf-8").splitlines()
@@ -99,7 +100,7 @@ class History:
 
 
 def without_option(args: Sequence[str], option: str) -> tuple[list[str], str | None]:
-    """Arguments without an option that takes a value, in either spelling, and its value; None where it is not there."""
+    """Arguments without an option that takes a value, in either spelling, and that value; None if it is not there."""
     kept, value, words = list[str](), None, iter(args)
     for word in words:
         if word == option:
@@ -112,12 +113,12 @@ def without_option(args: Sequence[str], option: str) -> tuple[list[str], str | N
 
 
 def too_short(args: Sequence[str], compiled: Measured | None, eager: Measured | None) -> str | None:
-    """Why a run trains without compiling: it is over sooner so. None where that is not known.
+    """Why a run trains without compiling, namely because it then finishes sooner. None if that is not known.
 
     Args:
-        args: the script's arguments, one of which may say how many steps it trains for.
-        compiled: what an earlier run with the flags that suit this machine measured.
-        eager: what one without them did.
+        args: the script's arguments, one of which may give the number of steps.
+        compiled: the measurement of an earlier run with the flags that suit this machine.
+        eager: that of a run without them.
     """
     total = _total_steps(args)
     if total is None or compiled is None or eager is None or not compiled.steps or not eager.steps:
@@ -126,13 +127,13 @@ def too_short(args: Sequence[str], compiled: Measured | None, eager: Measured | 
     if both[0] < both[1]:
         return None
     return (
-        f"{total:,} steps are over sooner without compiling, by earlier runs ({_seconds(both[1])}, compiled "
-        f"{_seconds(both[0])}); --flags chooses otherwise"
+        f"{total:,} steps finish sooner without compiling, by earlier runs ({_seconds(both[1])}, compiled "
+        f"{_seconds(both[0])}); --flags overrides this"
     )
 
 
 def _total_steps(args: Sequence[str]) -> int | None:
-    """The number that the last of the options such as --total-timesteps is given."""
+    """The value of the last of the options such as --total-timesteps."""
     found = None
     for option, following in zip(args, [*args[1:], ""], strict=False):
         name, equals, value = option.partition("=")
@@ -143,18 +144,18 @@ def _total_steps(args: Sequence[str]) -> int | None:
 
 
 def before(iterations: int | None, compiled: Measured | None, eager: Measured | None) -> str:
-    """What is known before training of whether compiling pays.
+    """The message before training about whether compiling pays.
 
     Args:
-        iterations: of the training loop that begins; None where they are not known.
-        compiled: what an earlier run with the same flags measured.
-        eager: what one without them did.
+        iterations: the number of iterations of the training loop; None if not known.
+        compiled: the measurement of an earlier run with the same flags.
+        eager: that of a run without them.
     """
     if compiled is None:
         return "torch compiles now, usually for about half a minute"
     took = f"torch compiles now, which took {_seconds(compiled.warmup)} last time"
     if eager is None:
-        return f"{took}; a few iterations with --eager tell when that has paid off"
+        return f"{took}; run a few iterations with --eager to learn when that has paid off"
     even = break_even(compiled.warmup, compiled.per_iteration, eager.warmup, eager.per_iteration)
     if even is None:
         return f"{took}, and it was no faster than --eager"
@@ -171,7 +172,7 @@ def before(iterations: int | None, compiled: Measured | None, eager: Measured | 
 
 
 def warmed(found: Warm) -> str:
-    """What is said when compiling is over, so that nobody takes the script's own figures, which count it, for slow."""
+    """The message after compiling, which explains why the script's own rates, which include it, look slow."""
     what = "steps" if found.steps else "iterations"
     speed = f"{found.per_second:,.0f}" if found.per_second >= 10 else f"{found.per_second:.2g}"
     rate = f"{speed} {what} per second from then on (a rate that the script prints counts both)"
@@ -179,7 +180,7 @@ def warmed(found: Warm) -> str:
 
 
 def after(measured: Measured, eager: Measured | None) -> str:
-    """What a run with compiling has shown."""
+    """The message after a run with compiling."""
     iterations = measured.iterations + 1  # the last one's end is not seen
     took = measured.warmup + iterations * measured.per_iteration
     done = (
@@ -191,17 +192,17 @@ def after(measured: Measured, eager: Measured | None) -> str:
         verdict = "has paid off" if took < other else "has not paid off"
         return f"compiling {verdict}: {done}; --eager takes about {_seconds(other)}, by an earlier run"
     if measured.warmup > took / 2:
-        return f"{done}: as short a run is often faster with --eager. `lean-convert bench` tells when compiling pays"
-    return f"{done}; a few iterations with --eager tell what compiling gains"
+        return f"{done}: as short a run is often faster with --eager. `lean-convert bench` shows when compiling pays"
+    return f"{done}; run a few iterations with --eager to learn what compiling gains"
 
 
 def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -> str:
-    """What was taken beside the flags, and what it has brought; "" where nothing was.
+    """What was used besides the flags, and what it gained; "" if nothing was.
 
     Args:
-        taken: what was.
+        taken: what was used.
         measured: this run.
-        without: an earlier one that had the same flags, and nothing beside.
+        without: an earlier run with the same flags and nothing else.
     """
     if not taken:
         return ""
@@ -212,10 +213,10 @@ def beside(taken: Sequence[str], measured: Measured, without: Measured | None) -
 
 
 def _speed(measured: Measured) -> str:
-    """How fast it was past the warm-up, as the end of a sentence; empty where steps are not known."""
+    """The speed after the warm-up, as the end of a sentence; empty if steps are not known."""
     if measured.steps is None or measured.per_iteration <= 0:
         return ""
-    return f", {measured.steps / measured.per_iteration:,.0f} steps per second beside that"
+    return f", {measured.steps / measured.per_iteration:,.0f} steps per second after that"
 
 
 def _amount(iterations: float, steps: float | None) -> str:

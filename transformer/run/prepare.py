@@ -1,4 +1,4 @@
-"""What is kept of a conversion: its bytes, where its lines come from, its flags, its training loop."""
+"""The stored facts about a conversion: its bytes, the origins of its lines, its flags, its training loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from transformer.transforms.update.shuffle import ANOTHER_ORDER
 
 
 def facts_of(conversion: Conversion) -> Facts:
-    """What must be known of a converted script to run it in the original's place."""
+    """The facts about a converted script that are needed to run it in place of the original."""
     origins = blame(conversion)
     lines = [_origin(origins, conversion.source, line) for line in range(len(origins))]
     return Facts(
@@ -37,7 +37,7 @@ def facts_of(conversion: Conversion) -> Facts:
 
 
 def _origin(origins: Sequence[Origin], source: str, line: int) -> int | None:
-    """The original's line that a line comes from, or the statement that it is a part of."""
+    """The original's line that a line, or the statement around it, comes from."""
     statement = (origins[i].original for i in outline(source).unit_range(line))
     return origins[line].original or next(filter(None, statement), None)
 
@@ -57,8 +57,8 @@ def _training_loop(source: str) -> int | None:
 
 
 def _step_counter(original: str) -> str | None:
-    """The variable that counts environment steps, which a conversion leaves its name."""
+    """The variable that counts environment steps; a conversion does not rename it."""
     try:
         return Roles(Tree(original), History(original=original)).step_counter
-    except Unconvertible:  # as it stands, before its phases are gathered into one loop
+    except Unconvertible:  # its phases are not yet gathered into one loop
         return None

@@ -1,4 +1,4 @@
-"""From a process that ran a command to one that runs a script."""
+"""Turn a process that ran a command into one that runs a script."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from transformer.run.harness.program import Damaged, Program
 from transformer.run.payoff import Circumstances, History, after, before, beside, too_short, warmed, without_option
 
 FILLED = "LEAN_CONVERT_FILLED"
-"""The variable that names the temporary cache to a process that begins anew."""
+"""The environment variable with the temporary cache, for a process that is restarted."""
 ANOTHER_ORDER = (
-    "torch draws the permutations of minibatches, not numpy: with one seed, the run differs from the original's from "
-    "the first minibatch on; --ignore shuffle --eager prints what the original prints"
+    "torch draws the permutations of minibatches, not numpy: with the same seed, the run differs from the original "
+    "from the first minibatch on; --ignore shuffle --eager prints what the original prints"
 )
 
 
 class Aside:
-    """Work that goes on in a child of this process, and ends with it."""
+    """Work in a child process that ends with this process."""
 
     def __init__(self, work: Callable[[Callable[[str], None]], int]) -> None:
-        """Begin; `work` returns the exit code, and may say something to this process by its argument.
+        """Start the work, which returns the exit code and may send a message to this process through its argument.
 
-        A fork: it need not start an interpreter anew, and leaves what converting loads out of the process that trains.
+        The child is forked: it need not start a new interpreter, and the modules it loads for converting stay out of
+        the training process.
         """
         self._code: int | None = None
         self.said = ""
-        """What the work has said, when it has ended."""
+        """The message that the work has sent, once it has ended."""
         sys.stdout.flush()
         sys.stderr.flush()
         self._ear, mouth = os.pipe()
@@ -47,7 +48,7 @@ class Aside:
             code = 1
             try:
                 code = work(lambda said: _say(mouth, said))
-            except KeyboardInterrupt:  # the parent has got it, too
+            except KeyboardInterrupt:  # the parent gets it too
                 pass
             except BaseException:
                 import traceback
@@ -72,7 +73,7 @@ class Aside:
         os.kill(os.getpid(), number)
 
     def wait(self) -> int:
-        """Wait for its end; its exit code, which is 128 and the signal's number where a signal ended it."""
+        """Wait for its end; returns its exit code, or 128 plus the signal's number if a signal ended it."""
         if self._code is None:
             with os.fdopen(self._ear, encoding="utf-8") as ear:
                 self.said = ear.read()
@@ -93,22 +94,22 @@ def _say(mouth: int, said: str) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run."""
+    """What to run."""
 
     script: str
     """The file as the user named it."""
     source: bytes
-    """What stands in it."""
+    """Its content."""
     args: tuple[str, ...]
     """The script's arguments."""
     cache: Cache
     options: dict[str, Any]
-    """The arguments of `convert`, by the project's settings."""
+    """The arguments of `convert`, from the project's settings."""
     key: str
     flags: tuple[str, ...] | None = None
     """Flags for the converted script; None chooses those that suit this machine."""
     or_eager: bool = False
-    """Whether a script that cannot be converted is run as it is."""
+    """Whether to run a script that cannot be converted unconverted."""
     quiet: bool = False
     verbose: bool = False
 
@@ -118,22 +119,22 @@ class Job:
         return Path(self.script).name
 
     def find(self) -> Program | None:
-        """The conversion, where it is in the cache and whole."""
+        """The conversion, if the cache has it undamaged."""
         try:
             return self.cache.find(self.key, self.name)
         except Damaged as damage:
             if self.verbose:
-                self.tell(f"the conversion in the cache is damaged, and made anew: {damage}")
+                self.tell(f"the conversion in the cache is damaged, and is replaced: {damage}")
             return None
 
     def where_it_is(self, converting: Aside) -> Job:
-        """The same, with the cache that the conversion went to."""
+        """The same job, with the cache that holds the conversion."""
         return replace(self, cache=temporary(Path(converting.said))) if converting.said else self
 
     def tell(self, message: str) -> None:
-        """Say something about the run; under torchrun the first process does."""
+        """Print a message about the run; under torchrun only the first process does."""
         if not self.quiet and os.environ.get("RANK", "0") == "0":
-            tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # which knows how to write beside a progress bar
+            tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # it can write without breaking a progress bar
             getattr(tqdm, "write", print)(f"lean-convert: {message}", file=sys.stderr)
 
 
@@ -142,10 +143,10 @@ def temporary(folder: Path) -> Cache:
     cache, process = Cache(folder, temporary=True), os.getpid()
 
     def remove() -> None:
-        if os.getpid() == process:  # not a child of the script's
+        if os.getpid() == process:  # not in a child of the script
             cache.remove()
 
-    atexit.register(remove)  # before the script registers what it does at its end, which comes first
+    atexit.register(remove)  # registered before the script's own handlers, which therefore run first
     return cache
 
 
@@ -153,25 +154,25 @@ def start(job: Job, converting: Aside | None, started: float) -> None:
     """Become the script, and execute it.
 
     Args:
-        job: what is to be run.
-        converting: the conversion that is under way; None where the cache has it.
-        started: when the process was asked for, by `time.perf_counter()`.
+        job: what to run.
+        converting: the conversion in progress; None if the cache has it.
+        started: when the process was started, by `time.perf_counter()`.
 
     Raises:
-        BaseException: what the script raises. SystemExit where there is no conversion.
+        BaseException: what the script raises. SystemExit if there is no conversion.
     """
     _forget_the_package()
     become(job.script, job.args)
     early = [] if converting is None else import_ahead(job.source, job.script, sys.path[0])
     waiting = time.perf_counter()
     code = 0 if converting is None else converting.wait()
-    started += time.perf_counter() - waiting  # no later run waits for a conversion
+    started += time.perf_counter() - waiting  # later runs do not wait for a conversion
     if converting is not None:
         job = job.where_it_is(converting)
     program = job.find()
     if program is None:
         if code == 0:
-            sys.exit(f"Error: what was converted cannot be read again in {job.cache.folder}")
+            sys.exit(f"Error: the conversion in {job.cache.folder} cannot be read back")
         if not job.or_eager or code != 1:
             sys.exit(code)
         job.tell(f"{job.script} runs unconverted")
@@ -216,11 +217,11 @@ def _train(job: Job, program: Program, started: float) -> None:
         if measured is not None:
             _conclude(job, history, circumstances, measured, eager)
     if measured is None and flags:
-        job.tell("too few iterations, or too uneven ones, to tell what compiling brings")
+        job.tell("too few iterations, or too uneven ones, to say what compiling gains")
 
 
 def _workers(job: Job, program: Program, history: History, circumstances: Circumstances) -> list[str]:
-    """The option for worker processes, where the script has one that nobody gave, and earlier runs tell a number."""
+    """The option for worker processes, if the script has it, it was not given, and earlier runs suggest a number."""
     option = program.facts.options.get("env_workers")
     if option is None or job.flags is not None or without_option(job.args, option)[1] is not None:
         return []
@@ -235,13 +236,13 @@ def _conclude(
         try:
             history.add(circumstances, measured)
         except OSError as error:
-            job.tell(f"what was measured is not kept: {error}")
+            job.tell(f"the measurement cannot be stored: {error}")
     if circumstances.flags:
         without = history.latest(replace(circumstances, taken=()))
         job.tell(f"{after(measured, eager)}{beside(circumstances.taken, measured, without)}")
 
 
 def _forget_the_package() -> None:
-    """Let the script import its own module where it has one of this package's name. What is loaded goes on working."""
+    """Let the script import its own module of this package's name, if it has one. Loaded code keeps working."""
     for name in [n for n in sys.modules if n.partition(".")[0] == "transformer"]:
         del sys.modules[name]

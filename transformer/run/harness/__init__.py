@@ -1,5 +1,5 @@
-"""What stands in the process of a script that is run: standard library only, and nothing of the package around it.
+"""Code in the process of a script that `run` executes: it uses only the standard library, nothing of the package.
 
-Processes that the script spawns load this folder under another name, as a script may have a module `transformer` beside
-it. So imports are relative here.
+Processes that the script spawns load this folder under another name, because a script may have its own module
+`transformer`. So imports are relative here.
 """

@@ -1,4 +1,4 @@
-"""Executing a text as a script, in this process and in those that `multiprocessing` spawns."""
+"""Execute a text as a script, in this process and in those that `multiprocessing` spawns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .program import SUMS, Damaged, Program, checked, facts_file
 from .traces import Traces, install
 
 VARIABLE = "LEAN_CONVERT_RUN"
-"""Tells spawned processes which script they belong to, and which text they import."""
+"""The environment variable that tells spawned processes their script and the text to import."""
 SPAWNED = Path(__file__).with_name("spawned.py")
 
 
@@ -45,7 +45,7 @@ def absolute(script: str) -> str:
 
 
 def execute(program: Program, pace: Pace | None) -> None:
-    """Execute a program in the place of the script that this process became.
+    """Execute a program in place of the script that this process became.
 
     Raises:
         BaseException: whatever the script raises, SystemExit included.
@@ -59,7 +59,7 @@ def execute(program: Program, pace: Pace | None) -> None:
 
 
 def become_spawned() -> tuple[Any, str]:
-    """Set what a spawned process needs: the code to be executed as its main module, and the script's file."""
+    """Set up a spawned process; returns the code to execute as its main module, and the script's file."""
     file, text = json.loads(os.environ[VARIABLE])
     sys.argv[0] = file  # where runpy has put the file that it was told to run
     path = Path(text)
@@ -78,23 +78,23 @@ def _compiled(program: Program, pace: Pace | None) -> Any:
 
 
 def _stand_in(program: Program, file: str) -> None:
-    """Let the text stand in the file's place for all that asks for it."""
+    """Make linecache and the like return this text for the file."""
     try:
         original = Path(file).read_bytes()
     except OSError:  # gone since; what is executed is at hand
         original = b""
     install(Traces(program, file, original))
-    # inspect looks for a class's text in the file of its module, `__file__`, with the lines of what was executed
+    # inspect searches for a class's text in its module's `__file__`, with the line numbers of the executed code
     lines = program.source.decode(errors="replace").splitlines(keepends=True)
     linecache.cache[file] = len(program.source), None, lines, file
     _patch_spawn(os.path.normpath(file))
 
 
 def _patch_spawn(file: str) -> None:
-    """Let spawned processes import what is executed here.
+    """Make spawned processes import the text that is executed here.
 
-    They would import the original, by `__file__`: classes would differ by the flags that were added, and a parser at
-    the top of the module would refuse `--compile`.
+    Otherwise they would import the original, by `__file__`: classes would lack the added flags, and a parser at the top
+    of the module would reject `--compile`.
     """
     from multiprocessing import spawn
 

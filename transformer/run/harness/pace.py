@@ -1,4 +1,4 @@
-"""When each iteration of the training loop began, and how many environment steps were done by then."""
+"""Records when each iteration of the training loop began, and the number of environment steps before it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ T = TypeVar("T")
 Node = TypeVar("Node", bound=ast.AST)
 
 NAME = "__lean_convert_pace__"
-"""Among the builtins, where no script counts its variables."""
+"""A name among the builtins, where it does not appear among the script's variables."""
 FEWEST = 4
-"""So many iterations tell a pace."""
+"""The minimum number of iterations for measuring a pace."""
 LONG, QUICKER = 1.0, 3
-"""Something was compiled in an iteration of so many seconds and more, which those after it are so many times quicker
-than."""
+"""Something was compiled in an iteration that took at least this many seconds, if later ones are this many times
+faster."""
 
 
 @dataclass(frozen=True)
@@ -28,33 +28,33 @@ class Measured:
 
     warmup: float
     per_iteration: float
-    """Seconds: the median of the later half, in steady state."""
+    """Seconds: the median of the second half, in steady state."""
     iterations: int
-    """So many were measured."""
+    """The number of measured iterations."""
     steps: float | None
-    """Environment steps of an iteration; None where they are not known."""
+    """Environment steps per iteration; None if not known."""
 
 
 @dataclass(frozen=True)
 class Warm:
-    """What is seen when compiling is over."""
+    """The measurements at the end of compiling."""
 
     after: float
     """Seconds from the start until then."""
     per_second: float
-    """Environment steps per second since then; iterations, where steps are not known."""
+    """Environment steps per second since then; iterations per second, if steps are not known."""
     steps: bool
 
 
 class Pace:
-    """Is told of each iteration by the script itself."""
+    """Is notified of each iteration by the script itself."""
 
     def __init__(
         self, started: float, begins: Callable[[int | None], None], warm: Callable[[Warm], None] | None = None
     ) -> None:
-        """`started` is when the process was asked for; `begins` is called once with the number of iterations.
+        """`started` is when the process was started; `begins` is called once with the number of iterations.
 
-        `warm` is called once, when iterations have become much quicker than one was in which something was compiled.
+        `warm` is called once, when iterations have become much faster than one in which something was compiled.
         """
         self._started, self._begins, self._warm = started, begins, warm
         self._times: list[float] = []
@@ -62,7 +62,7 @@ class Pace:
         self._longest, self._quick = 0.0, 0
 
     def over(self, iterations: T) -> T:
-        """What the training loop goes through, as it is."""
+        """Returns the training loop's iterable, after noting its length."""
         self._begin(len(iterations) if hasattr(iterations, "__len__") else None)
         return iterations
 
@@ -75,7 +75,7 @@ class Pace:
             self._watch(self._times[-1] - self._times[-2])
 
     def _watch(self, took: float) -> None:
-        """Tell when compiling is over, by the seconds that each iteration took."""
+        """Detect the end of compiling from the time that each iteration took."""
         self._longest = max(self._longest, took)
         self._quick = self._quick + 1 if took * QUICKER < self._longest else 0
         latest = [b - a for a, b in pairwise(self._times[-1 - FEWEST :])]
@@ -93,9 +93,9 @@ class Pace:
         begins(iterations)
 
     def measured(self) -> Measured | None:
-        """What was measured so far; None where that is too little, or the later half is not steady.
+        """The pace so far; None if there are too few iterations, or the second half is not steady.
 
-        Something was compiled in it, then, or the machine was busy.
+        In that case something was compiled in it, or the machine was busy.
         """
         count = len(self._times) - 1
         if count < FEWEST:
@@ -111,7 +111,7 @@ class Pace:
 
 
 def compile_with(pace: Pace, source: bytes, file: str, loop: int, counter: str | None) -> Any:
-    """Compile a script whose training loop, which begins in line `loop`, tells `pace` of its iterations."""
+    """Compile a script so that its training loop, which begins at line `loop`, notifies `pace` of its iterations."""
     tree = ast.parse(source, file)
     for node in ast.walk(tree):
         if isinstance(node, (ast.For, ast.While)) and node.lineno == loop:
@@ -127,7 +127,7 @@ def compile_with(pace: Pace, source: bytes, file: str, loop: int, counter: str |
 
 
 def _placed(made: Node, at: ast.AST) -> Node:
-    """Code that is made, and stands at the place of `at` as far as a traceback or a debugger tells."""
+    """Give generated code the position of `at`, for tracebacks and debuggers."""
     for node in ast.walk(made):
         ast.copy_location(node, at)
     return made

@@ -1,4 +1,4 @@
-"""The text that is executed in a script's place, and what must be known of it."""
+"""The text that is executed in place of a script, and the facts about it."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 SUMS = "SHA256SUMS"
-"""The file with the digests of the others beside it, as `sha256sum -c` reads it."""
+"""The file with the digests of the other files, in the format of `sha256sum -c`."""
 
 
 class Damaged(Exception):
-    """What is kept of a conversion is not what was written. The message says of which file."""
+    """A stored conversion is not what was written. The message names the file."""
 
 
 def facts_file(text: Path) -> Path:
-    """The file beside a converted text that holds what is known of it."""
+    """The file with the facts about a converted text, next to it."""
     return text.with_name(f"{text.name}.json")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a converted text. Lines count from 1; the lists have an element for each line of the text."""
+    """The facts about a converted text. Lines count from 1; the lists have one element per line of the text."""
 
     origins: list[int | None] = field(default_factory=list)
-    """The line of the original that it comes from; None where a transform wrote it."""
+    """The line of the original that it comes from; None if a transform wrote it."""
     transforms: list[str | None] = field(default_factory=list)
-    """The transform that wrote it; None where it has an origin."""
+    """The transform that wrote it; None if it comes from the original."""
     options: dict[str, str] = field(default_factory=dict)
-    """The flags that it takes and how they are spelled: {"compile": "--compile", ...}."""
+    """Its flags and their spelling: {"compile": "--compile", ...}."""
     loop: int | None = None
-    """The line where the training loop begins; None where it is not known."""
+    """The first line of the training loop; None if not known."""
     counter: str | None = None
-    """The expression that holds the number of environment steps; None where there is none."""
+    """The expression for the number of environment steps; None if there is none."""
     another_order: bool = False
-    """Whether the minibatches of one seed come in another order than the original's."""
+    """Whether, with the same seed, minibatches come in another order than in the original."""
     headlines: list[str] = field(default_factory=list)
-    """What of the training is not compiled, because of what, each a sentence."""
+    """Which part of the training is not compiled, and why, one sentence each."""
     taken: list[str] = field(default_factory=list)
-    """What makes it faster beside its flags."""
+    """What makes it faster besides its flags."""
 
     @staticmethod
     def from_json(data: bytes) -> Facts:
@@ -62,16 +62,16 @@ class Program:
 
 
 def files_of(program: Program) -> dict[Path, bytes]:
-    """The files that hold a conversion, with their content: its text, its facts, and the digests of both."""
+    """The files of a conversion with their content: its text, its facts, and the digests of both."""
     files = {program.text: program.source, facts_file(program.text): program.facts.to_json()}
     return {**files, program.text.with_name(SUMS): _sums(files)}
 
 
 def checked(text: Path, source: bytes, facts: bytes, sums: bytes) -> Program:
-    """The program of the content of its files.
+    """The program, from the content of its files.
 
     Raises:
-        Damaged: a file is not what the digests tell of it, or these are not whole themselves.
+        Damaged: a file does not match its digest, or the digests are incomplete.
     """
     expected = _sums({text: source, facts_file(text): facts})
     if sums != expected:

@@ -1,4 +1,4 @@
-"""The main module of processes that `multiprocessing` spawns: becomes the script's, as these processes import it."""
+"""The main module of processes that `multiprocessing` spawns: it turns into the script's main module."""
 
 import importlib.util
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def _become(namespace: dict[str, Any]) -> None:
-    """Execute what stands for the script in this module's place, and leave nothing of this file there."""
+    """Execute the script's text in this module's namespace, and leave no names of this file in it."""
     name, folder = "_lean_convert_harness", Path(__file__).parent
     where = str(folder / "__init__.py")
     spec = importlib.util.spec_from_file_location(name, where, submodule_search_locations=[str(folder)])

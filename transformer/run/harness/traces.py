@@ -1,7 +1,7 @@
-"""Tracebacks and warnings that name the original's file and line, and the converted line where it differs.
+"""Tracebacks and warnings that name the original's file and line, and show the converted line if it differs.
 
-Code objects name the file of the converted text, so that debuggers and profilers find what is executed. What is printed
-passes through two functions of the standard library, which are wrapped: `StackSummary.format` (uncaught exceptions,
+Code objects name the file of the converted text, so that debuggers and profilers find the executed code. Printed output
+goes through two functions of the standard library, which are wrapped: `StackSummary.format` (uncaught exceptions,
 `traceback`, `logging`, torch's messages) and `warnings.formatwarning`.
 """
 
@@ -19,20 +19,20 @@ from .program import Program
 
 
 class Traces:
-    """Knows for each line of a converted text where it comes from."""
+    """Maps each line of a converted text to its origin."""
 
     def __init__(self, program: Program, script: str, original: bytes) -> None:
-        """`script` is the original's file, and `original` what stood in it when it was converted."""
+        """`script` is the original's file, and `original` its content at the time of the conversion."""
         self._program, self._script = program, script
         self._file = str(program.text)
-        # With their ends, as linecache has them: where the carets go is counted from the end, too
+        # With line ends, as in linecache: the position of carets is also counted from the end
         self._here, self._there = (
             [f"{line}\n" for line in text.decode(errors="replace").replace("\r\n", "\n").split("\n")]
             for text in (program.source, original)
         )
 
     def frames(self, frame: traceback.FrameSummary) -> Iterator[traceback.FrameSummary]:
-        """What is shown in the place of a frame: the original's line, and the converted one where it differs."""
+        """What to show for a frame: the original's line, and the converted line if it differs."""
         line = frame.lineno
         if frame.filename != self._file or line is None or not 0 < line <= len(self._program.facts.origins):
             yield frame
@@ -53,7 +53,7 @@ class Traces:
             yield self._renamed(frame, f"{frame.name}, as converted")
 
     def warning(self, filename: str, line: int) -> tuple[str, int, str] | None:
-        """File, line and text of the statement that warns, as the original has it; None for another's."""
+        """File, line and text of the warning statement in the original; None if it is in another file."""
         if filename != self._file:
             return None
         shown = list(self.frames(traceback.FrameSummary(filename, line, "", lookup_line=False)))
@@ -75,7 +75,7 @@ class Traces:
         )
 
     def below(self, tb: TracebackType | None) -> TracebackType | None:
-        """A traceback without what stands above the script; all of it where the script is not in it."""
+        """A traceback without the frames above the script; complete if the script is not in it."""
         inner = tb
         while inner is not None and inner.tb_frame.f_code.co_filename not in (self._file, self._script):
             inner = inner.tb_next
@@ -83,7 +83,7 @@ class Traces:
 
 
 def _columns(frame: traceback.FrameSummary, line: int, shift: int) -> dict[str, Any]:
-    """The arguments that place the carets, from Python 3.11 on, of a line that begins `shift` columns further right."""
+    """The arguments that position the carets (from Python 3.11 on) in a line shifted right by `shift` columns."""
     start, end = getattr(frame, "colno", None), getattr(frame, "end_colno", None)
     if start is None or end is None or frame.end_lineno != frame.lineno:  # type: ignore[attr-defined, unused-ignore]
         return {}
@@ -91,7 +91,7 @@ def _columns(frame: traceback.FrameSummary, line: int, shift: int) -> dict[str, 
 
 
 def install(traces: Traces) -> None:
-    """Name the original in all that is printed from now on."""
+    """Name the original in everything that is printed from now on."""
     format_stack, format_warning = traceback.StackSummary.format, warnings.formatwarning
 
     def formatted(stack: traceback.StackSummary, *args: Any, **kwargs: Any) -> list[str]:
@@ -120,7 +120,7 @@ def install(traces: Traces) -> None:
 
 
 def _uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
-    """What `threading.excepthook` does, in Python, so that it passes through what is wrapped here."""
+    """`threading.excepthook` in Python, so that it uses the functions wrapped here."""
     if args.exc_type is SystemExit:
         return
     name = threading.get_ident() if args.thread is None else args.thread.name
