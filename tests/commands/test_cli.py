@@ -445,7 +445,7 @@ class TestCheck:
 
     @pytest.mark.parametrize(
         ("content", "why"),
-        [(None, "does not exist"), (header.add("old = 1\n", "ppo.py"), "older conversion"), ("mine = 1\n", "edited")],
+        [(None, "does not exist"), (header.add("old = 1\n", "ppo.py"), "out of date"), ("mine = 1\n", "edited")],
     )
     def test_another_output_fails(self, script: Path, tmp_path: Path, content: str | None, why: str) -> None:
         out = tmp_path / "out.py"

@@ -61,7 +61,7 @@ def test_what_was_not_edited_is_said_to_be_so():
 def test_white_space_at_line_ends_is_named():
     edit("x = 3", "x = 1 ")
     result = run("diff", "--edits", "out.py")
-    assert "white space" in result.stderr
+    assert "whitespace" in result.stderr
     assert "+x = 1 " in run("diff", "--edits", "out.py", "--patch").stdout.splitlines()
 
 
@@ -77,7 +77,7 @@ def test_the_source_is_given_where_it_is_elsewhere():
 
 def test_a_result_of_the_same_name_is_not_its_own_source():
     Path("out.py").rename("ppo.py")
-    assert "not beside it" in run("diff", "--edits", "ppo.py").stderr
+    assert "not next to it" in run("diff", "--edits", "ppo.py").stderr
 
 
 def test_what_came_from_standard_input_names_no_source():

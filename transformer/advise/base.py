@@ -1,4 +1,4 @@
-"""What a rule of advice is: what it tells of itself, and a function that finds its cases in a script."""
+"""What a rule of advice is: its description, and a function that finds its cases in a script."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 Place = Literal["setup", "step", "iteration", "minibatch", "module"]
 
 Weight = Literal["costly", "minor"]
-"""`costly`: stalls the device or launches needless work at every turn. `minor`: Python time at every turn."""
+"""`costly`: stalls the device or launches needless work at every iteration. `minor`: Python time at every iteration."""
 
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One place of a script that costs time. `line` and `column` count from 1, as editors do."""
+    """One place of a script that costs time. `line` and `column` count from 1, as in editors."""
 
     line: int
     column: int
     code: str
     message: str
     transform: str | None = None
-    """The transform of `lean-convert` that rewrites this place; None where there is none."""
+    """The transform that rewrites this place; None if there is none."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """Lines of a script, and where in it they stand; :attr:`script` is the whole."""
+    """Lines of a script and their place in it; :attr:`script` is the whole script."""
 
     place: Place
     """setup: above the training loop; step: where the environment is stepped; iteration: between rollout and update;
@@ -87,7 +87,7 @@ for iteration in range(100):
             loss.backward()
             optimizer.step()
 """
-"""What examples stand in."""
+"""The script around the examples."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +96,15 @@ class Rule:
 
     code: str
     title: str
-    """What is found, without full stop."""
+    """The title: what is found, without full stop."""
     reason: str
     """Why it costs time: a short paragraph."""
     instead: str
     """What to write instead: a sentence."""
     weight: Weight
     find: Callable[[Study], Iterator[tuple[ast.AST, str, str | None]]]
-    """Gives node, message and the transform that rewrites it."""
+    """Yields node, message and the transform that rewrites it."""
     bad: tuple[Example, ...]
     """Cases that it finds; the first is shown by `explain` and in the documentation."""
     good: tuple[Example, ...]
-    """Cases in which it must find nothing; the first is the first of `bad`, mended."""
+    """Cases in which it must find nothing; the first is the first of `bad`, corrected."""

@@ -1,4 +1,4 @@
-"""Goes through a script with every rule."""
+"""Applies every rule to a script."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from transformer.syntax.diagnostics import Diagnostic, at
 
 
 def advise(code: str) -> tuple[Finding, ...]:
-    """What costs time in a script, sorted by position; the script need not be one that can be converted.
+    """What costs time in a script, sorted by position; the script need not be convertible.
 
-    A finding names a transform only where a conversion of this script applies it, and the finding is gone afterwards.
+    A finding names a transform only if a conversion of this script applies it and it removes the finding.
 
     Raises:
-        Unconvertible: the text is no Python, or too large or too deeply nested to be read.
+        Unconvertible: the text is not Python, or is too large or too deeply nested.
     """
     code = code.removeprefix(pipeline.BYTE_ORDER_MARK)
     unreadable = refusals.not_python(code)
@@ -33,12 +33,12 @@ def advise(code: str) -> tuple[Finding, ...]:
 
 
 def nothing_hot(code: str) -> Diagnostic | None:
-    """Why there is nothing to advise on in a script that can be read: no code of it runs hot. None where some does."""
+    """Why there is nothing to give advice on: no code of the script is hot. None if some is."""
     code = code.removeprefix(pipeline.BYTE_ORDER_MARK)
     study = Study(code)
     if next(study.heats.hot_loops(), None) is not None:
         return None
-    message = "no training loop was found, so that nothing was judged: no loop steps an optimizer or calls backward()"
+    message = "no training loop was found, so there is no advice: no loop steps an optimizer or calls backward()"
     written = refusals.written_by_this_tool(code)
     return written or refusals.trained_by_a_library(study.tree) or at(None, "LC004", message)
 
@@ -58,7 +58,7 @@ def _position(node: ast.AST) -> tuple[int, int]:
 
 
 def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings, without the transforms that do not rewrite them here."""
+    """The findings, without transforms that do not rewrite them in this script."""
     if not any(f.transform for f in found):
         return found
     conversion = pipeline.convert(code)
@@ -70,5 +70,5 @@ def _checked(code: str, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _place(code: str, finding: Finding) -> tuple[str, str]:
-    """A finding by its line's text, which is the same where a conversion left it alone."""
+    """A key for a finding: the text of its line, which stays the same if a conversion leaves it alone."""
     return finding.code, code.splitlines()[finding.line - 1].strip()

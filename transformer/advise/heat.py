@@ -1,7 +1,7 @@
-"""How often code runs: once per step of the environment or per minibatch (hot), per iteration, or seldom.
+"""How often code runs: once per environment step or minibatch (hot), once per iteration, or rarely.
 
-Loops are told apart by what they step, as for a conversion, but none has to have its place: a script that trains in
-one flat loop, or in functions and methods that call each other, has hot code too.
+Loops are recognised by what they step, as for a conversion, but need no particular order: a script that trains in one
+flat loop, or in functions and methods that call each other, has hot code too.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Heat:
     line: int
     """The line of the loop."""
     function: str | None = None
-    """The function that holds the code, where the loop is around a call of it."""
+    """The function that contains the code, if the loop is around a call of it."""
 
     @property
     def hot(self) -> bool:
-        """Whether the code runs once per step of the environment, per minibatch or per turn of a loop inside."""
+        """Whether the code runs once per environment step, per minibatch, or per iteration of a loop inside."""
         return self.role != "iteration"
 
     @property
@@ -56,13 +56,13 @@ class Heats:
         self._roles, self._tree = roles, roles.tree
 
     def of(self, node: ast.AST) -> Heat | None:
-        """How often `node` is evaluated in training; None where it is no part of training, or runs seldom."""
+        """How often `node` is evaluated in training; None if it is not part of training, or runs rarely."""
         if self._seldom(node):
             return None
         return self._around(node)
 
     def loops(self, node: ast.AST) -> list[Loop]:
-        """The loops of its own scope that evaluate `node` at every turn, innermost first."""
+        """The loops in its own scope that evaluate `node` at every iteration, innermost first."""
         return [x for x in self._tree.loops_around(node) if not (isinstance(x, ast.For) and self._heads(x, node))]
 
     def hot_loops(self) -> Iterator[tuple[Loop, Heat]]:
@@ -91,7 +91,7 @@ class Heats:
         return heats[0] if heats else called
 
     def _loop(self, loop: Loop) -> Heat | None:
-        """The heat of a loop's body, from what the loop itself is and where it stands."""
+        """The heat of a loop's body, determined by the loop and its place."""
         if loop in self._direct["environment"] and self._trains(loop):
             return Heat("environment", loop.lineno)
         if loop in self._direct["update"]:
@@ -103,14 +103,14 @@ class Heats:
         return Heat("inner", loop.lineno) if _is_counted(loop) else None
 
     def _trains(self, loop: Loop) -> bool:
-        """Whether a loop stands in a loop that steps an optimizer, or in a function that such a loop calls."""
+        """Whether a loop is inside a loop that steps an optimizer, or in a function that such a loop calls."""
         if any(x in self._holding["update"] for x in (loop, *self.loops(loop))):
             return True
         function = self._function(loop)
         return function is not None and function in self._reached
 
     def _seldom(self, node: ast.AST) -> bool:
-        """Whether a condition between `node` and its loop holds only now and then."""
+        """Whether a condition between `node` and its loop is true only occasionally."""
         child = node
         for outer in self._tree.ancestors(node):
             if isinstance(outer, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -127,19 +127,19 @@ class Heats:
         return False
 
     def _is_occasional(self, condition: ast.If) -> bool:
-        """Whether a condition holds at an episode's end or every so many steps, but for one that trains then."""
+        """Whether a condition is true at an episode's end or every few steps, unless training happens under it."""
         if not (_is_periodic(condition.test) or self._at_episode_end(condition.test)):
             return False
         steps = {n for nodes in self._stepping.values() for n, _ in nodes}
         return not any(n in steps for stmt in condition.body for n in walk(stmt))
 
     def _at_episode_end(self, test: ast.expr) -> bool:
-        """Whether a condition asks what the environment said of an episode's end."""
+        """Whether a condition tests whether an episode has ended."""
         return any(isinstance(n, ast.Name) and n.id in self._ends for n in walk(test))
 
     @cached_property
     def _ends(self) -> set[str]:
-        """Names of what a step of the environment returns behind the reward, and of its elements in loops."""
+        """Names for what an environment step returns after the reward, and for its elements in loops."""
         found: set[str] = set()
         for step in self._roles.env_steps:
             stmt = self._tree.parents[step]
@@ -166,7 +166,7 @@ class Heats:
     @cached_property
     def _steps(self) -> dict[str, list[ast.AST]]:
         optimizer: list[ast.AST] = list(self._roles.optimizer_steps)
-        if not optimizer:  # an optimizer from elsewhere
+        if not optimizer:  # the optimizer is made elsewhere
             optimizer = [n for n in self._tree.of(ast.Call) if method(n) == "backward"]
         return {"environment": list(self._roles.env_steps), "update": optimizer}
 
@@ -226,7 +226,7 @@ class Heats:
 
     @cached_property
     def _stepping(self) -> dict[str, list[tuple[ast.AST, bool]]]:
-        """The nodes that step, and calls of functions that do; each with whether it steps once, in no loop inside."""
+        """The nodes that step, and calls of functions that do; each with whether it steps once, not in a loop."""
         found: dict[str, list[tuple[ast.AST, bool]]] = {}
         for role, steps in self._steps.items():
             nodes: dict[ast.AST, bool] = dict.fromkeys(steps, True)
@@ -249,17 +249,17 @@ class Heats:
 
     @cached_property
     def _direct(self) -> dict[str, set[Loop]]:
-        """Loops that step at every turn, and not in a loop inside."""
+        """Loops that step once at every iteration, not in an inner loop."""
         return {r: {x for n, once in nodes if once for x in self.loops(n)[:1]} for r, nodes in self._stepping.items()}
 
     @cached_property
     def _holding(self) -> dict[str, set[Loop]]:
-        """Loops that step, in a loop inside or not."""
+        """Loops that step, in an inner loop or not."""
         return {r: {x for n, _ in nodes for x in self.loops(n)} for r, nodes in self._stepping.items()}
 
     @cached_property
     def _reached(self) -> set[Function]:
-        """Functions that are called, through others or not, in a loop that steps an optimizer."""
+        """Functions that are called, directly or indirectly, in a loop that steps an optimizer."""
         reached: set[Function] = set()
         grown = True
         while grown:
@@ -294,7 +294,7 @@ class Heats:
 
 
 def is_network(tree: Tree, kind: ast.ClassDef) -> bool:
-    """Whether a class of the file derives from torch.nn.Module, through others of the file or not."""
+    """Whether a class of the file derives from torch.nn.Module, directly or through others of the file."""
     seen: set[str] = set()
     stack = [kind]
     while stack:
@@ -311,7 +311,7 @@ def is_network(tree: Tree, kind: ast.ClassDef) -> bool:
 
 
 def _is_counted(loop: Loop) -> bool:
-    """Whether a loop counts: over `range`, or backwards over it."""
+    """Whether a loop is over `range`, forwards or backwards."""
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
         return False
     called = loop.iter
@@ -321,7 +321,7 @@ def _is_counted(loop: Loop) -> bool:
 
 
 def _is_periodic(test: ast.expr) -> bool:
-    """Whether a condition holds every so many steps (`step % 100 == 0`), or where a key is there (`"x" in info`)."""
+    """Whether a condition is true every few steps (`step % 100 == 0`), or if a key is present (`"x" in info`)."""
     for node in walk(test):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             return True

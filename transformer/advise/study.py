@@ -1,4 +1,4 @@
-"""A script as the rules of advice see it: which code is hot, which expressions are tensors, and where they are."""
+"""A script as seen by the rules of advice: which code is hot, which expressions are tensors, and where they are."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from transformer.syntax.tree import Loop, Scope, Tree
 from transformer.values.tensors import Tensors, values
 
 TENSOR_METHODS = frozenset("detach cpu cuda clone requires_grad_ pin_memory".split())
-"""Methods that return a tensor and that arrays lack, `clone` aside, which only tensors and generators have."""
+"""Methods that return a tensor and that arrays lack; `clone` exists only on tensors and generators."""
 
 MAKERS = names("torch", made=("on host", "of host"))
-"""Functions of torch that make a tensor on the host, unless they are told a device."""
+"""Functions of torch that make a tensor on the host unless they are given a device."""
 
 HOST_ONLY = names("torch", made="of host", dtype="cast") | {"from_numpy"}
-"""Those that cannot be told a device."""
+"""Those that do not accept a device."""
 
 
 class _View(Roles):
-    """The script with one of its scopes as the one that trains, for the analyses that ask for it."""
+    """The script with one of its scopes as the training scope, for analyses that need one."""
 
     def __init__(self, tree: Tree, history: History, scope: Scope) -> None:
         super().__init__(tree, history)
@@ -34,12 +34,12 @@ class _View(Roles):
 
     @cached_property
     def scope(self) -> Scope:
-        """The scope that this is a view of."""
+        """The scope of this view."""
         return self._scope
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """Names of networks: what an optimizer holds, and instances of a network class of the file."""
+        """Names of networks: those that an optimizer holds, and instances of the file's network classes."""
         found = dict.fromkeys(super().modules)
         for name, kind in self._made().items():
             if kind in self.tree.classes and is_network(self.tree, self.tree.classes[kind]):
@@ -48,7 +48,7 @@ class _View(Roles):
 
     @cached_property
     def variant(self) -> frozenset[str]:
-        """Names that loops of the scope bind: advice is given on scripts without a training loop, too."""
+        """Names that loops of the scope bind; advice is also given on scripts without a training loop."""
         loops = [s for s in statements(self._scope.body) if isinstance(s, (ast.For, ast.While))]
         inner = (s for loop in loops for s in (loop, *statements(loop.body)))
         return frozenset(name for s in inner for name in access(s).binds)
@@ -64,7 +64,7 @@ class _View(Roles):
 
 
 class _Tensors(Tensors):
-    """Tensor or not, in any scope; `x.detach()` is one whatever `x` is."""
+    """Tensor or not, in any scope; `x.detach()` is always a tensor."""
 
     def _call(self, node: ast.Call, stmt: ast.stmt) -> bool:
         func = node.func
@@ -73,7 +73,7 @@ class _Tensors(Tensors):
         return super()._call(node, stmt)
 
     def _all(self, name: str, bindings: Iterable[ast.stmt | None]) -> bool:
-        """As for a conversion; but a name that may not be bound yet, where it is read, was bound after all."""
+        """As for a conversion, but a name that may be unbound where it is read is assumed to be bound."""
         scope = self._roles.scope
         local = isinstance(scope, ast.Module) or name not in {a.arg for a in walk(scope.args) if isinstance(a, ast.arg)}
         return super()._all(name, (b for b in bindings if b is not None) if local else bindings)
@@ -100,7 +100,7 @@ class Study:
 
     @cached_property
     def uses_device(self) -> bool:
-        """Whether the script may put tensors anywhere but on the CPU."""
+        """Whether the script may put tensors on a device other than the CPU."""
         for node in self.tree.nodes:
             if isinstance(node, ast.keyword) and node.arg == "device":
                 return True
@@ -111,7 +111,7 @@ class Study:
         return False
 
     def heat(self, node: ast.AST) -> Heat | None:
-        """How often a node is evaluated in training; None where it is no part of it, or seldom."""
+        """How often a node is evaluated in training; None if it is not part of training, or runs rarely."""
         return self.heats.of(node)
 
     def hot(self, node: ast.AST) -> Heat | None:
@@ -127,11 +127,11 @@ class Study:
                 yield call, heat
 
     def qualified(self, node: ast.AST) -> str:
-        """The dotted name that an expression stands for through imports; empty where it is none."""
+        """The qualified name of an expression through imports; empty if it has none."""
         return self.tree.qualified(node) or ""
 
     def text(self, node: ast.expr) -> str:
-        """An expression in few words, for a message."""
+        """A short form of an expression, for a message."""
         text = ast.unparse(node)
         return text if len(text) <= 50 else text[:47] + "..."
 
@@ -149,7 +149,7 @@ class Study:
         return isinstance(node, ast.Name) and node.id in self._view(node)[0].modules
 
     def tensor(self, node: ast.expr) -> bool:
-        """Whether an expression is known to be a tensor that may live on a device: what is unknown is not."""
+        """Whether an expression is known to be a tensor that may be on a device; unknown values are not."""
         if not self.uses_device or self._bound_inside(node):
             return False
         return self._view(node)[1].tensor(node) and not self.on_host(node)
@@ -168,7 +168,7 @@ class Study:
         return False
 
     def bindings(self, name: ast.Name) -> tuple[ast.stmt, ...]:
-        """The statements whose assignment to a name may reach it; empty where one of them is not known."""
+        """The statements whose assignment to a name may reach it; empty if one of them is not known."""
         found = list(self._view(name)[1].bindings(name.id, self.tree.statement(name)))
         return tuple(b for b in found if b is not None) if None not in found else ()
 
@@ -177,7 +177,7 @@ class Study:
         return binding in self._view(name)[1].bindings(name.id, self.tree.statement(name))
 
     def on_host(self, node: ast.expr, seen: frozenset[ast.stmt] = frozenset()) -> bool:
-        """Whether a tensor is in the host's memory: made there, or copied there."""
+        """Whether a tensor is in host memory: made there, or copied there."""
         if isinstance(node, ast.Name):
             bindings = self.bindings(node)
             return bool(bindings) and all(b in seen or self._binds_on_host(node.id, b, seen | {b}) for b in bindings)
@@ -202,13 +202,13 @@ class Study:
         return bool(found) and all(self.on_host(v, seen) for v in found)
 
     def maker(self, node: ast.expr) -> str | None:
-        """The name of the function of torch that makes a tensor here, as `zeros`; None for another expression."""
+        """The torch function that makes a tensor here, such as `zeros`; None for other expressions."""
         name = self.qualified(node.func) if isinstance(node, ast.Call) else ""
         root, _, last = name.rpartition(".")
         return last if root == "torch" and last in MAKERS else None
 
     def for_environment(self, node: ast.expr) -> bool:
-        """Whether an expression goes to the environment as an action, which has to be on the host."""
+        """Whether an expression is passed to the environment as an action, which has to be on the host."""
         steps = self.roles.env_steps
         around = [node, *self.tree.ancestors(node)]
         if any(step in around for step in steps):
@@ -220,7 +220,7 @@ class Study:
         return bool(names_in(targets) & self._sent(self.tree.scope_of(stmt)))
 
     def _sent(self, scope: Scope) -> set[str]:
-        """Names of a scope whose values go to the environment, through other names too."""
+        """Names in a scope whose values are passed to the environment, directly or through other names."""
         if scope not in self._sent_names:
             steps = [s for s in self.roles.env_steps if self.tree.scope_of(s) is scope]
             sent = names_in(a for s in steps for a in s.args)
@@ -244,7 +244,7 @@ class Study:
 
 
 def keyword(call: ast.Call, name: str) -> object:
-    """The literal that a call passes under a name; None where it passes none."""
+    """The literal that a call passes for a keyword; None if it passes none."""
     for k in call.keywords:
         if k.arg == name and isinstance(k.value, ast.Constant):
             value: object = k.value.value

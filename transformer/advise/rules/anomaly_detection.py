@@ -13,7 +13,7 @@ CALLS = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly",
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Where it is switched on by a literal."""
+    """Places where a literal turns it on."""
     for call in study.calls:
         off = bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value is False
         fixed = not call.args or isinstance(call.args[0], ast.Constant)
@@ -24,8 +24,8 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 RULE = Rule(
     code="LA306",
     title="anomaly detection is on",
-    reason="It is for debugging: it records where each operation was called, and looks for NaN in every gradient.",
-    instead="Remove it, or switch it on by an argument where it is needed.",
+    reason="It is for debugging: it records where each operation was called, and checks every gradient for NaN.",
+    instead="Remove it, or turn it on by an argument when it is needed.",
     weight="costly",
     find=find,
     bad=(

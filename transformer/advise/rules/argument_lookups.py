@@ -1,4 +1,4 @@
-"""Arguments that are looked up at every turn of a hot loop."""
+"""Arguments that are looked up at every iteration of a hot loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transformer.syntax.query import statements, walk
 from transformer.syntax.tree import Loop
 
 MANY = 4
-"""Fewer lookups per turn are not worth a line."""
+"""Fewer lookups per iteration are not worth reporting."""
 PARSERS = frozenset("cli parse_args parse_known_args parse_args_into_dataclasses".split())
 
 
@@ -39,13 +39,13 @@ def _finding(found: list[ast.Attribute], loop: Loop, heat: Heat) -> tuple[ast.AS
     transform = "compile" if heat.role == "update" else None
     return (
         first,
-        f"{len(found)} lookups of arguments ({names}) at every turn of the loop on line {loop.lineno}",
+        f"{len(found)} lookups of arguments ({names}) at every iteration of the loop on line {loop.lineno}",
         transform,
     )
 
 
 def _arguments(study: Study) -> set[str]:
-    """Names of the script's arguments: parsed, or an instance of a dataclass of the file."""
+    """Names of the script's arguments: parsed ones, or an instance of a dataclass of the file."""
     found: set[str] = set()
     for stmt in statements(study.tree.root.body):
         found |= _parsed(study, stmt)
@@ -73,10 +73,10 @@ RULE = Rule(
     code="LA201",
     title="arguments are looked up in a hot loop",
     reason=(
-        "Each `args.x` is an attribute lookup in Python, tens of nanoseconds at every turn; in a compiled "
-        "function each is a guard that is checked at every call."
+        "Each `args.x` is an attribute lookup in Python, which takes tens of nanoseconds at every iteration; in a "
+        "compiled function it is a guard that is checked at every call."
     ),
-    instead="Give what the loop needs a local name before the loop: `x = args.x`.",
+    instead="Assign what the loop needs to local names before the loop: `x = args.x`.",
     weight="minor",
     find=find,
     bad=(

@@ -1,4 +1,4 @@
-"""Calls that stop the device or give its memory back."""
+"""Calls that stall the device or release its memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformer.advise.study import Study
 
 CALLS = {
     "torch.cuda.synchronize": "waits until the device has nothing left to do",
-    "torch.cuda.empty_cache": "gives memory back that the next turn has to ask for anew",
+    "torch.cuda.empty_cache": "releases memory that the next iteration has to request again",
     "gc.collect": "goes through every object of the process",
 }
 
@@ -25,12 +25,12 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 
 RULE = Rule(
     code="LA304",
-    title="the device or its allocator is brought to a stop in a hot loop",
+    title="the device or its allocator is stalled in a hot loop",
     reason=(
-        "`synchronize()` lets the device run dry. `empty_cache()` returns cached memory to the driver, and "
-        "getting it back is slow; it makes room for other processes, not for this one."
+        "`synchronize()` leaves the device idle. `empty_cache()` returns cached memory to the driver, and getting it "
+        "back is slow; it makes room for other processes, not for this one."
     ),
-    instead="Remove it; for timing, synchronize once before and once after many turns, or use CUDA events.",
+    instead="Remove it; for timing, synchronize once before and once after many iterations, or use CUDA events.",
     weight="costly",
     find=find,
     bad=(Example("minibatch", "torch.cuda.synchronize()"), Example("step", "torch.cuda.empty_cache()")),

@@ -11,7 +11,7 @@ from transformer.syntax.query import method, receiver, walk
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Loops over a tensor whose elements are asked for their values."""
+    """Loops over a tensor that read the values of its elements."""
     for node in study.tree.of(ast.For):
         heat = study.hot(node.iter)
         if heat is None:
@@ -19,11 +19,15 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         for tensor, target in _elements(node):
             if study.tensor(tensor) and not _is_split(tensor) and target is not None and _is_read(node, target):
                 text = study.text(tensor)
-                yield node.iter, f"the loop reads {text} element by element, a wait for each, {heat.where}", "transfers"
+                yield (
+                    node.iter,
+                    f"the loop reads {text} element by element, waiting for each, {heat.where}",
+                    "transfers",
+                )
 
 
 def _elements(loop: ast.For) -> Iterator[tuple[ast.expr, str | None]]:
-    """What is iterated over, and the name that its elements get."""
+    """What is iterated over, and the name of its elements."""
     called = loop.iter.func.id if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) else None
     if called not in ("enumerate", "zip"):
         yield loop.iter, _name(loop.target)
@@ -60,7 +64,7 @@ def _is_read(loop: ast.For, name: str) -> bool:
 RULE = Rule(
     code="LA005",
     title="a tensor is read element by element",
-    reason="Each element is a tensor of its own, and each read of one waits for the device: as many waits as elements.",
+    reason="Each element is a separate tensor, and each read waits for the device: as many waits as elements.",
     instead="Read all elements at once: `for d in x.tolist():`.",
     weight="costly",
     find=find,

@@ -21,7 +21,7 @@ RULE = Rule(
     code="LA303",
     title="gradient clipping checks the norm on the host",
     reason="To raise an error, `error_if_nonfinite=True` has to wait for the norm after every backward pass.",
-    instead="Leave it out, and look at the logged norm or loss once per iteration.",
+    instead="Leave it out, and check the logged norm or loss once per iteration.",
     weight="costly",
     find=find,
     bad=(Example("minibatch", "nn.utils.clip_grad_norm_(agent.parameters(), 0.5, error_if_nonfinite=True)"),),

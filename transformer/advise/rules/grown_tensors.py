@@ -24,13 +24,13 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         grown = parts.elts[0] if parts.elts else None
         names = {t.id for t in stmt.targets if isinstance(t, ast.Name)}
         if isinstance(grown, ast.Name) and grown.id in names and study.reaches(stmt, grown):
-            yield call, f"{grown.id} is copied as a whole to grow by one piece, {heat.where}", None
+            yield call, f"{grown.id} is copied completely to append one piece, {heat.where}", None
 
 
 RULE = Rule(
     code="LA308",
     title="a tensor grows by torch.cat in a hot loop",
-    reason="Each turn allocates and copies all that was there before: quadratic in the number of turns.",
+    reason="Each iteration allocates and copies everything so far, which is quadratic in the number of iterations.",
     instead="Collect the pieces in a list and join them once after the loop, or write into a preallocated tensor.",
     weight="costly",
     find=find,

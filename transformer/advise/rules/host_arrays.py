@@ -1,4 +1,4 @@
-"""Arrays that are copied on the host before they go to the device, or that block on their way."""
+"""Arrays that are copied on the host before they go to the device, or whose transfer blocks."""
 
 from __future__ import annotations
 
@@ -27,22 +27,26 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         transform = "transfers" if heat.role == "environment" and not made.keywords and len(call.args) == 1 else None
         text = f"torch.{how.rpartition('.')[2]}({study.text(made.args[0])})"
         if how in COPYING:
-            yield call, f"{text} copies on the host, and then blocks until the device has it, {heat.where}", transform
+            yield (
+                call,
+                f"{text} copies on the host, then blocks until the device has the data, {heat.where}",
+                transform,
+            )
         elif how in SHARING:
-            yield call, f"moving {text} blocks until the device has it, {heat.where}", transform
+            yield call, f"moving {text} blocks until the device has the data, {heat.where}", transform
 
 
 RULE = Rule(
     code="LA102",
-    title="an array goes to the device by way of a copy on the host, and blocks",
+    title="an array is copied on the host before it goes to the device, and blocks",
     reason=(
-        "`torch.Tensor(x)` and `torch.tensor(x)` copy the array on the host (the first turns bytes into four times as "
-        "many float bytes, too); `.to(device)` then waits for the transfer."
+        "`torch.Tensor(x)` and `torch.tensor(x)` copy the array on the host (the first also turns each byte into a "
+        "float of four bytes); `.to(device)` then waits for the transfer."
     ),
     instead=(
-        "`torch.as_tensor(x).to(device, torch.float32, non_blocking=True)`: no copy, a transfer in the array's "
-        "own width, and the host goes on (pageable memory is staged before the call returns, so the array may "
-        "change afterwards)."
+        "`torch.as_tensor(x).to(device, torch.float32, non_blocking=True)`: there is no copy on the host, the data is "
+        "transferred in the array's own dtype, and the host continues (pageable memory is staged before the call "
+        "returns, so the array may change afterwards)."
     ),
     weight="costly",
     find=find,

@@ -1,4 +1,4 @@
-"""Copying a tensor to the host in a hot loop: `.cpu()`, `.numpy()`, `np.asarray(x)`."""
+"""Copies of a tensor to the host in a hot loop: `.cpu()`, `.numpy()`, `np.asarray(x)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformer.syntax.query import method, receiver
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Copies but those of the actions, which the environment needs."""
+    """Copies, except those of the actions, which the environment needs."""
     for call, heat in study.hot_calls():
         if study.for_environment(call) or not _copies(study, call):
             continue
@@ -33,8 +33,8 @@ RULE = Rule(
     code="LA002",
     title="a tensor is copied to the host in a hot loop",
     reason=(
-        "`.cpu()` and `.numpy()` wait until the device has computed the tensor, and then for the copy. The "
-        "actions have to go to an environment on the CPU; whatever else is copied at every step adds a wait of its own."
+        "`.cpu()` and `.numpy()` wait until the device has computed the tensor, and then for the copy. Actions must be "
+        "copied to an environment on the CPU, but any other copy at every step adds another wait."
     ),
     instead="Compute with the tensor on the device, or collect the tensors and copy them once, after the loop.",
     weight="costly",

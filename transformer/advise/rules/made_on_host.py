@@ -15,7 +15,7 @@ RANDOM = names("torch", made="on host", draws=True)
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Makers without a device whose result is moved, in the training loop."""
+    """Calls that make a tensor without a device, whose result is then moved, in the training loop."""
     for call in study.calls:
         if method(call) not in ("to", "cuda") or not (call.args or method(call) == "cuda"):
             continue
@@ -27,7 +27,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         if heat is None or _dtype(study, call):
             continue
         drawn = " (on the device it draws other random numbers)" if name in RANDOM else ""
-        yield call, f"torch.{name}() fills memory of the host, which is then copied, {heat.where}{drawn}", None
+        yield call, f"torch.{name}() fills host memory, which is then copied, {heat.where}{drawn}", None
 
 
 def _dtype(study: Study, call: ast.Call) -> bool:
@@ -39,11 +39,11 @@ RULE = Rule(
     code="LA101",
     title="a tensor is made on the CPU and then moved",
     reason=(
-        "`torch.zeros(n).to(device)` allocates and fills memory of the host and copies it to the device, which "
-        "waits for the copy; the device could have filled its own."
+        "`torch.zeros(n).to(device)` allocates and fills host memory and copies it to the device, which waits for the "
+        "copy; the device could have filled its own memory."
     ),
     instead=(
-        "Name the device where the tensor is made, `torch.zeros(n, device=device)`, and make it once if it can be kept."
+        "Pass the device when the tensor is made, `torch.zeros(n, device=device)`, and make it only once if possible."
     ),
     weight="costly",
     find=find,

@@ -20,8 +20,8 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 RULE = Rule(
     code="LA202",
     title="a network is switched between train() and eval() in a hot loop",
-    reason="`train()` and `eval()` set an attribute of every module, in Python; a compiled function is checked anew.",
-    instead="Switch once per phase; where no module behaves differently (no dropout, no batch norm), not at all.",
+    reason="`train()` and `eval()` set an attribute of every module, in Python, and compiled functions recheck guards.",
+    instead="Switch once per phase, or not at all if no module behaves differently (no dropout, no batch norm).",
     weight="minor",
     find=find,
     bad=(

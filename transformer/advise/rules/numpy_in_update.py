@@ -9,7 +9,7 @@ from transformer.advise.base import Example, Rule
 from transformer.advise.study import Study
 
 HARMLESS = frozenset("array asarray finfo iinfo dtype prod random".split())
-"""The first two are reported as copies, where they are; the rest touches no values of the update."""
+"""The first two are reported as copies, if they are; the others touch no values of the update."""
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
@@ -27,10 +27,10 @@ RULE = Rule(
     code="LA204",
     title="numpy computes in the update",
     reason=(
-        "What numpy computes of a tensor has to come to the host first, and its result has to go back; the "
-        "device waits meanwhile. A compiled function breaks there."
+        "numpy needs its inputs on the host, and its result has to go back to the device, which waits meanwhile. A "
+        "compiled function has a graph break there."
     ),
-    instead="Use torch's function of that name on the tensors, and read the result after the loop.",
+    instead="Use torch's function of the same name on the tensors, and read the result after the loop.",
     weight="costly",
     find=find,
     bad=(

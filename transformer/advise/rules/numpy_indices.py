@@ -1,4 +1,4 @@
-"""Minibatches that are chosen with numpy's indices."""
+"""Minibatches that are indexed with numpy arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ARRAYS = ("numpy.arange", "numpy.random.permutation", "numpy.random.choice", "nu
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Tensors indexed with an array; one finding for each array."""
+    """Tensors indexed with a numpy array; one finding for each array."""
     seen: set[tuple[str, int]] = set()
     for node in study.tree.of(ast.Subscript):
         if not isinstance(node.slice, ast.Name) or not study.tensor(node.value):
@@ -24,7 +24,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         (*_, binding) = study.bindings(node.slice)
         if (node.slice.id, binding.lineno) not in seen:
             seen.add((node.slice.id, binding.lineno))
-            text = f"{study.text(node)} copies numpy's {node.slice.id} to the device for each tensor that it indexes"
+            text = f"{study.text(node)} copies the array {node.slice.id} to the device for each tensor that it indexes"
             yield node, f"{text}, {heat.where}", "shuffle" if heat.role == "update" else None
 
 
@@ -47,10 +47,10 @@ def _is_array(study: Study, name: ast.expr, depth: int = 4) -> bool:
 
 RULE = Rule(
     code="LA203",
-    title="tensors are indexed with numpy's indices",
+    title="tensors are indexed with numpy arrays",
     reason=(
-        "An array that indexes a tensor on the device is copied there each time, and each copy waits: seven or so per "
-        "minibatch in a PPO update. Shuffling on the host costs its own time."
+        "An array that indexes a tensor on the device is copied there each time, and each copy waits: about seven per "
+        "minibatch in a PPO update. Shuffling on the host takes additional time."
     ),
     instead="Draw the indices on the device: `torch.randperm(n, device=device).split(minibatch_size)`.",
     weight="costly",

@@ -1,4 +1,4 @@
-"""Pinned memory whose transfer is waited for."""
+"""Pinned memory whose transfer blocks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 
 RULE = Rule(
     code="LA103",
-    title="pinned memory is copied with blocking",
-    reason="Pinning pays when the copy runs beside the host's work. Without `non_blocking=True` the host waits for it.",
+    title="the copy from pinned memory blocks",
+    reason="Pinning pays if the host works during the copy. Without `non_blocking=True` the host waits for it.",
     instead="Add `non_blocking=True`, or leave `pin_memory()` out.",
     weight="costly",
     find=find,

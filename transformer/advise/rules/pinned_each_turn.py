@@ -1,4 +1,4 @@
-"""Memory that is pinned anew at every turn of a hot loop."""
+"""Memory that is pinned at every iteration of a hot loop."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
     """`.pin_memory()` and `pin_memory=True` in hot loops."""
     for call, heat in study.hot_calls():
         if method(call) == "pin_memory" or (keyword(call, "pin_memory") is True and study.maker(call)):
-            yield call, f"pinned memory is asked for {heat.where}", None
+            yield call, f"pinned memory is allocated {heat.where}", None
 
 
 RULE = Rule(
     code="LA104",
     title="memory is pinned in a hot loop",
     reason=(
-        "`pin_memory()` gets page-locked memory and copies the tensor into it, and the host waits for both; for "
-        "a small array that costs more than the plain transfer that it is to speed up."
+        "`pin_memory()` allocates page-locked memory and copies the tensor into it, and the host waits for both; for a "
+        "small array that costs more than the plain transfer it is meant to speed up."
     ),
     instead=(
-        "Allocate one pinned buffer before the loop and `copy_` into it (after an event says that the last "
-        "transfer from it is done), or transfer from pageable memory."
+        "Allocate one pinned buffer before the loop and `copy_` into it (after an event shows that the last transfer "
+        "from it is done), or transfer from pageable memory."
     ),
     weight="costly",
     find=find,

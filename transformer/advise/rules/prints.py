@@ -1,4 +1,4 @@
-"""Printing and logging tensors in a hot loop."""
+"""Tensors that are printed or logged in a hot loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOGGING = frozenset("add_scalar add_scalars add_histogram log debug info warning
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Calls that print or log a tensor, and text that is made of one."""
+    """Calls that print or log a tensor, and strings formatted from one."""
     for node in study.tree.nodes:
         heat = study.hot(node) if isinstance(node, (ast.Call, ast.JoinedStr)) else None
         if heat is None:
@@ -50,8 +50,8 @@ RULE = Rule(
     code="LA004",
     title="a tensor is printed or logged in a hot loop",
     reason=(
-        "To show a tensor its values are copied to the host, which waits for the device as `.item()` does; printing it "
-        "formats every element besides."
+        "To show a tensor, its values are copied to the host, which waits for the device as `.item()` does; printing "
+        "also formats every element."
     ),
     instead="Collect the tensors and print or log them once per iteration, after the loop.",
     weight="costly",

@@ -1,4 +1,4 @@
-"""Optimizers that are told to go through the parameters one by one."""
+"""Optimizers that process the parameters one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         if keyword(call, "foreach") is False and keyword(call, "fused") is not True:
             yield (
                 call,
-                f"foreach=False makes {study.text(call.func)} launch kernels for every parameter by itself",
+                f"foreach=False makes {study.text(call.func)} launch separate kernels for every parameter",
                 None,
             )
 
@@ -28,8 +28,8 @@ RULE = Rule(
     code="LA305",
     title="parameters are stepped one by one",
     reason=(
-        "With `foreach=False` every parameter has kernels of its own, ten or so each in Adam; small ones "
-        "cost only that."
+        "With `foreach=False` every parameter has its own kernels, about ten in Adam; for small parameters, launching "
+        "them is the whole cost."
     ),
     instead="Leave `foreach` to its default (grouped on CUDA), or pass `fused=True`.",
     weight="costly",

@@ -1,4 +1,4 @@
-"""Control flow that hangs on a tensor's value in a hot loop."""
+"""Control flow that depends on a tensor's value in a hot loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformer.advise.study import Study
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Conditions whose truth is a tensor's."""
+    """Conditions that test a tensor."""
     for node in study.tree.nodes:
         if not isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
             continue
@@ -24,7 +24,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 
 
 def _asked(test: ast.expr) -> Iterator[ast.expr]:
-    """The expressions whose truth a condition asks for."""
+    """The expressions whose truth a condition tests."""
     if isinstance(test, ast.BoolOp):
         for value in test.values:
             yield from _asked(value)
@@ -39,12 +39,12 @@ def _asked(test: ast.expr) -> Iterator[ast.expr]:
 
 RULE = Rule(
     code="LA003",
-    title="a condition in a hot loop hangs on a tensor's value",
+    title="a condition in a hot loop depends on a tensor's value",
     reason=(
         "`if tensor:` reads the value on the host: Python waits until the device has computed it before it can "
-        "go on. A compiled function breaks there, and a CUDA graph cannot hold it."
+        "continue. A compiled function has a graph break there, and a CUDA graph cannot hold it."
     ),
-    instead="Choose with `torch.where` or a mask, or ask once per epoch, after the loop.",
+    instead="Use `torch.where` or a mask, or test once per epoch, after the loop.",
     weight="costly",
     find=find,
     bad=(

@@ -16,7 +16,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
         if is_copy_to_host(call) and keyword(call, "non_blocking") is True and not _synchronizes(study, call):
             yield (
                 call,
-                "nothing waits for this copy to the host: its memory may hold anything until it has arrived",
+                "nothing waits for this copy to the host: its memory may contain anything until the copy has arrived",
                 None,
             )
 
@@ -31,10 +31,10 @@ def _synchronizes(study: Study, call: ast.Call) -> bool:
 
 RULE = Rule(
     code="LA105",
-    title="a copy to the host is not waited for",
+    title="nothing waits for a copy to the host",
     reason=(
-        "`.to('cpu', non_blocking=True)` returns before the copy has arrived. Read without a synchronization, "
-        "the memory holds old or no values: it is not only no faster, it can be wrong."
+        "`.to('cpu', non_blocking=True)` returns before the copy has arrived. If it is read without a synchronization, "
+        "the memory may still have old values: that is not faster, and it can be wrong."
     ),
     instead=(
         "Leave `non_blocking` out, or synchronize (`torch.cuda.current_stream().synchronize()`) before the first read."

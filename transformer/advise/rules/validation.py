@@ -1,4 +1,4 @@
-"""Distributions that check their arguments."""
+"""Distributions that validate their arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformer.syntax.query import method
 
 
 def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
-    """Distributions of torch made in hot code, where their checks are on."""
+    """torch's distributions that are made in hot code with validation on."""
     if any(_switches_off(c) for c in study.calls):
         return
     for call, heat in study.hot_calls():
@@ -20,7 +20,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
             continue
         if not any(k.arg in ("validate_args", None) for k in call.keywords) or keyword(call, "validate_args") is True:
             kind = name.rpartition(".")[2]
-            yield call, f"{kind} checks every one of its arguments' values, {heat.where}", None
+            yield call, f"{kind} checks all values of its arguments, {heat.where}", None
 
 
 def _switches_off(call: ast.Call) -> bool:
@@ -33,8 +33,8 @@ RULE = Rule(
     code="LA301",
     title="distributions validate their arguments",
     reason=(
-        "By default a distribution checks the values of its parameters when it is made, and those given to "
-        "`log_prob`: a few more kernels and a wait for the device each time."
+        "By default a distribution checks its parameters when it is made, and the values passed to `log_prob`: a few "
+        "more kernels and a wait for the device each time."
     ),
     instead="Pass `validate_args=False`, or once: `torch.distributions.Distribution.set_default_validate_args(False)`.",
     weight="costly",

@@ -1,4 +1,4 @@
-"""Reading a tensor's value in a hot loop: `.item()`, `.tolist()`, `float(x)`."""
+"""Reads of a tensor's value in a hot loop: `.item()`, `.tolist()`, `float(x)`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find(study: Study) -> Iterator[tuple[ast.AST, str, str | None]]:
 
 
 def _feeds_loop(study: Study, call: ast.Call) -> bool:
-    """Whether a loop goes over the values: one read instead of one for each element."""
+    """Whether a loop iterates over the values: one read instead of one per element."""
     outer = study.tree.parents[call]
     if isinstance(outer, ast.Call):  # enumerate, zip
         outer = study.tree.parents[outer]
@@ -38,7 +38,7 @@ RULE = Rule(
     title="a tensor's value is read in a hot loop",
     reason=(
         "`.item()`, `.tolist()` and `float(x)` return only when the device has computed everything before them, so it "
-        "runs dry at every turn; and a compiled function breaks there, a CUDA graph cannot hold it."
+        "is left idle at every iteration. A compiled function has a graph break there, and a CUDA graph cannot hold it."
     ),
     instead="Keep the values as tensors (`x.detach()`, a list of them) and read them once, after the loop.",
     weight="costly",

@@ -40,9 +40,8 @@ RULE = Rule(
     code="LA307",
     title="the size of a result depends on values",
     reason=(
-        "To allocate the result of `x[mask]`, `nonzero()` or `unique()` the host has to know how many elements "
-        "it has, and waits for the device; no CUDA graph can hold it, and every size is a new shape to a "
-        "compiled function."
+        "To allocate the result of `x[mask]`, `nonzero()` or `unique()`, the host has to know its number of elements, "
+        "and waits for the device. A CUDA graph cannot hold it, and every size is a new shape for a compiled function."
     ),
     instead="Keep the size: `torch.where(mask, x, 0)`, or a sum weighted with the mask.",
     weight="costly",

@@ -1,4 +1,4 @@
-"""Gradients that are filled with zeros instead of being dropped."""
+"""Gradients that are set to zero instead of None."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ RULE = Rule(
     code="LA302",
     title="gradients are set to zero instead of None",
     reason=(
-        "With `set_to_none=False` every gradient is filled with zeros, and the backward pass then reads and adds "
-        "to it; dropped ones are simply written."
+        "With `set_to_none=False` every gradient is filled with zeros, and the backward pass then reads it and adds to "
+        "it; a gradient that is None is simply written."
     ),
     instead=(
         "`optimizer.zero_grad()`: `set_to_none=True` is its default. (A parameter without a gradient is then skipped.)"
